@@ -1,0 +1,112 @@
+"""One request on its way to a rule, and the rules it can be handed to.
+
+This module is the contract between the wire and everything above it: `handle` functions of the API modules receive a
+`Call` and call exactly one method of `Groups` or `Broker`. It decides nothing; it does not know who implements the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from apis.delete_groups import DeletableGroupResult
+    from apis.describe_groups import DescribedGroup
+    from apis.join_group import JoinGroupRequest, JoinGroupResponse
+    from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse
+    from apis.list_groups import ListGroupsResponse
+    from apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+    from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+    from apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+    from apis.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+class Parked:
+    """The type of `PARKED`: no answer yet; the rule will put it in the outbox under the call's token."""
+
+    def __repr__(self) -> str:
+        return "PARKED"
+
+
+PARKED: Final = Parked()
+
+
+class Client(NamedTuple):
+    """Who sent a request: `client_id` of the header, and the address in Java's spelling, `/127.0.0.1`."""
+
+    client_id: str
+    client_host: str
+
+
+class Call:
+    """One request: what its header and connection say, and the rules it may be handed to.
+
+    `now` is monotonic seconds of the coordinator's clock. `token` names the reply should the rule park it. `node_id` is
+    the broker that received the request.
+    """
+
+    __slots__ = ("version", "client", "token", "now", "node_id", "groups", "broker")
+
+    def __init__(
+        self, version: int, client: Client, token: object, now: float, node_id: int, groups: Groups, broker: Broker
+    ) -> None:
+        self.version = version
+        self.client = client
+        self.token = token
+        self.now = now
+        self.node_id = node_id
+        self.groups = groups
+        self.broker = broker
+
+
+class Groups(Protocol):
+    """The group rules of one node. Sources: kafka-semantics 2 and 3. `now` is monotonic seconds."""
+
+    def join(
+        self,
+        request: JoinGroupRequest,
+        client: Client,
+        token: object,
+        now: float,
+        *,
+        member_id_required: bool,
+        skip_assignment_supported: bool,
+    ) -> JoinGroupResponse | Parked:
+        """`member_id_required`: v4+ (KIP-394); `skip_assignment_supported`: v9+ (KIP-814)."""
+
+    def sync(self, request: SyncGroupRequest, token: object, now: float) -> SyncGroupResponse | Parked: ...
+
+    def heartbeat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None, now: float) -> int:
+        """The error code of the answer, 0 for none."""
+
+    def leave(self, request: LeaveGroupRequest, now: float) -> LeaveGroupResponse:
+        """Members are always in `request.members`, also for v0-2; the answer is in v3+ form."""
+
+    def describe(self, group_ids: Sequence[str], now: float) -> list[DescribedGroup]: ...
+
+    def list(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse: ...
+
+    def delete(self, group_ids: Sequence[str], now: float) -> list[DeletableGroupResult]: ...
+
+    def commit(self, request: OffsetCommitRequest, now: float, *, unknown_group_is_69: bool) -> OffsetCommitResponse:
+        """Only topics and partitions that exist are in `request`. `unknown_group_is_69`: v9+ (else 22)."""
+
+    def fetch(self, group: OffsetFetchRequestGroup, *, require_stable: bool, now: float) -> OffsetFetchResponseGroup: ...
+
+    def delete_offsets(self, request: OffsetDeleteRequest, now: float) -> OffsetDeleteResponse: ...
+
+    def coordinator_of(self, key: str, key_type: Literal[0, 1]) -> tuple[int, int, str, int]:
+        """`(error, node_id, host, port)` of the coordinator of a group (0) or a transactional id (1)."""
+
+
+class Broker(Protocol):
+    """Topics and logs of one node. Each API of the broker is one rule."""
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether the partition exists."""
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of a topic id, or None."""
+
+    def topic_id(self, topic: str) -> bytes | None:
+        """The id of a topic name, or None."""

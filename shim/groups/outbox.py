@@ -1,0 +1,52 @@
+"""What rules leave behind: replies released, records to make durable, trace events.
+
+The one effect channel of the rules. It decides nothing; the server empties it after every request and every timer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Sharded(Protocol):
+    """Something whose records go to one partition of `__consumer_offsets`."""
+
+    partition: int
+    batch: int
+
+
+class Outbox:
+    """Replies, records and events of the current tick.
+
+    `gate` is the highest batch number whose records the answer of the current request may show: the server resets it to
+    0 before a request and holds the answer until that batch is durable. `batch` is the number of the batch being filled.
+    `listening` says whether anybody wants trace events; rules build none when it is False.
+    """
+
+    __slots__ = ("replies", "records", "events", "gate", "batch", "listening")
+
+    def __init__(self) -> None:
+        self.replies: list[tuple[object, Any, int]] = []
+        self.records: list[tuple[int, Any, Any]] = []
+        self.events: list[dict[str, Any]] = []
+        self.gate = 0
+        self.batch = 1
+        self.listening = False
+
+    def reply(self, token: object, response: Any, shard: Sharded) -> None:
+        """Answer a parked request; it leaves when the shard's newest records are durable."""
+        self.replies.append((token, response, shard.batch))
+
+    def write(self, shard: Sharded, key: Any, value: Any) -> None:
+        """Make a record (or a tombstone, `value` None) durable with the current batch."""
+        self.records.append((shard.partition, key, value))
+        shard.batch = self.gate = self.batch
+
+    def touch(self, shard: Sharded) -> None:
+        """The current answer may show what this shard wrote last."""
+        if shard.batch > self.gate:
+            self.gate = shard.batch
+
+    def event(self, kind: str, **fields: Any) -> None:
+        """Add a trace event of the schema in `shim/groups/trace.py`; call it only when `listening`."""
+        self.events.append({"event": kind, **fields})
