@@ -1,0 +1,50 @@
+# Everything sets itself up: `make demo` and `make test` need Python 3.11 or later and make, nothing else.
+# What is installed is what requirements/*.txt say, checked by hash; a second run finds it done.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# The first interpreter that is new enough and starts.
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
+
+BIN := .venv/bin
+SOURCES := apis persistence shim conformance pipeline
+INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was found; name one with PYTHON=...)) \
+	requirements/install.py --project .venv requirements/build.txt
+JOBS ?= 2
+ARGS ?=
+
+.PHONY: help demo serve test lint unit fuzz bench
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
+
+demo: demo-environment ## watch real consumers form a group, lose a member and carry on
+	@$(BIN)/kafka-shim demo $(ARGS)
+
+serve: demo-environment ## the server of the demo, left running (ARGS="--topic orders:6 ...")
+	@$(BIN)/kafka-shim serve $(ARGS)
+
+test: lint unit ## all checks: formatting, types, every test
+
+lint: environment ## ruff and mypy --strict
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+unit: environment ## the tests alone (ARGS="tests/groups -k sync")
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+fuzz: environment ## the long form of the fuzz tests (FUZZ_SECONDS=300)
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-300} $(BIN)/python -m pytest tests/fuzz --timeout=0 $(ARGS)
+
+bench: environment ## ours beside librdkafka's mock, kfake and Apache Kafka, where these can be had
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: environment demo-environment
+demo-environment:
+	@$(INSTALL) requirements/clients.txt
+
+environment:
+	@$(INSTALL) requirements/clients.txt requirements/postgres.txt requirements/test.txt

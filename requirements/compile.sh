@@ -1,0 +1,21 @@
+#!/bin/sh
+# Rewrites the lock files from pyproject.toml. Needs uv; installing from them needs only pip.
+# One resolution of everything fixes the versions; each group's file is then cut from it.
+set -eu
+cd "$(dirname "$0")/.."
+UV=${UV:-uv}
+lock() {
+    "$UV" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+        --no-emit-find-links --no-annotate --no-header "$@"
+}
+all=$(mktemp)
+trap 'rm -f "$all"' EXIT
+lock pyproject.toml --all-extras --group build --output-file "$all"
+lock pyproject.toml --constraint "$all" --output-file requirements/core.txt
+lock --group build --constraint "$all" --output-file requirements/build.txt
+for extra in postgres clients test spark; do
+    lock pyproject.toml --extra "$extra" --constraint "$all" --output-file "requirements/$extra.txt"
+done
+for old in requirements/old/*.in; do
+    lock "$old" --output-file "${old%.in}.txt"
+done
