@@ -1,0 +1,31 @@
+"""What goes wrong between bytes and messages: `DecodeError` blames who sent the bytes, `EncodeError` our own caller.
+
+Decides nothing else; which Kafka error code a client gets for either is not known here.
+"""
+
+from __future__ import annotations
+
+
+class WireError(ValueError):
+    """Bytes and messages do not fit together."""
+
+
+class DecodeError(WireError):
+    """The bytes are no message of the type and version asked for.
+
+    `reason` says why, `position` is the byte offset at which decoding stood, `message` the type that was being read.
+    """
+
+    def __init__(self, reason: str, position: int, message: str = "") -> None:
+        super().__init__(reason, position, message)
+        self.reason = reason
+        self.position = position
+        self.message = message
+
+    def __str__(self) -> str:
+        what = f"{self.message}: " if self.message else ""
+        return f"{what}{self.reason} at byte {self.position}"
+
+
+class EncodeError(WireError):
+    """The message cannot be said in this version: a value out of range, or a field the version does not have."""

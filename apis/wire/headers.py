@@ -1,0 +1,111 @@
+"""Request and response headers.
+
+Decides which header version a request or response has: it follows from API key and version alone, by the first
+flexible version of each API. Decides nothing about whether a key or version is served. A request of a key or version
+we have never heard of is read with the version 1 header, whose fields every request header begins with.
+
+Source: KIP-482; `flexibleVersions` of each API in Kafka 4.2.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from apis.wire.exceptions import DecodeError, EncodeError
+from apis.wire.primitives import skip_tagged
+
+API_VERSIONS: Final = 18
+
+_NEVER: Final = 0x8000
+
+# fmt: off
+FIRST_FLEXIBLE: Final[dict[int, int]] = dict(enumerate((
+    #  0      1  2  3       4       5  6       7  8  9
+    9,       12, 6, 9,      4,      2, 6,      3, 8, 6,  # 0 Produce
+    3,        6, 4, 4,      4,      5, 3, _NEVER, 3, 5,  # 10 FindCoordinator
+    4,        2, 2, 4,      3,      3, 3,      1, 3, 2,  # 20 DeleteTopics
+    2,        2, 4, 2,      2,      2, 2,      2, 2, 2,  # 30 CreateAcls
+    2,        2, 2, 2,      1,      0, 0, _NEVER, 1, 1,  # 40 ExpireDelegationToken
+    *(0,) * 43,                                          # 50 and above: flexible from the first
+)))
+# fmt: on
+"""The first flexible version of each API key."""
+
+
+class RequestHeader(NamedTuple):
+    """The fields of a request header, and the offset at which the body begins."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+_FIXED: Final = struct.Struct(">hhih")
+_unpack: Final = _FIXED.unpack_from
+_pack_id: Final = struct.Struct(">i").pack
+
+
+def is_flexible(api_key: int, version: int) -> bool:
+    """Whether the request has a version 2 header and, but for ApiVersions, its response a version 1 header."""
+    return version >= FIRST_FLEXIBLE.get(api_key, _NEVER)
+
+
+def decode_request_header(data: bytes) -> RequestHeader:
+    """The header that the frame `data` begins with: version 2 where `is_flexible`, version 1 otherwise.
+
+    The client id may be null. Raises DecodeError.
+    """
+    try:
+        api_key, version, correlation_id, length = _unpack(data)
+    except struct.error:
+        raise DecodeError(f"the data ends, at {len(data)}, within a value", 0, "RequestHeader") from None
+    offset = 10
+    client_id = None
+    if length >= 0:
+        offset += length
+        try:
+            client_id = data[10:offset].decode()
+        except UnicodeDecodeError as error:
+            raise DecodeError(f"not UTF-8: {error.reason}", 10 + error.start, "RequestHeader") from None
+        if offset > len(data):
+            raise DecodeError(f"the data ends, at {len(data)}, within a value", 10, "RequestHeader")
+    if version >= FIRST_FLEXIBLE.get(api_key, _NEVER):
+        try:
+            offset = skip_tagged(data, offset) if data[offset] else offset + 1
+        except IndexError:
+            raise DecodeError(f"the data ends, at {len(data)}, within a value", offset, "RequestHeader") from None
+    return RequestHeader(api_key, version, correlation_id, client_id, offset)
+
+
+def encode_request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """The header of a request, without the frame's size. Raises EncodeError."""
+    name = None if client_id is None else client_id.encode()
+    try:
+        head = _FIXED.pack(api_key, version, correlation_id, -1 if name is None else len(name))
+    except struct.error as error:
+        raise EncodeError(f"RequestHeader: {error}") from error
+    return head + (name or b"") + (b"\x00" if is_flexible(api_key, version) else b"")
+
+
+def decode_response_header(data: bytes, api_key: int, version: int) -> tuple[int, int]:
+    """The correlation id of a response to a request of `version`, and the offset of its body. Raises DecodeError."""
+    try:
+        (correlation_id,) = struct.unpack_from(">i", data)
+        if is_flexible(api_key, version) and api_key != API_VERSIONS:
+            return correlation_id, skip_tagged(data, 4)
+    except (struct.error, IndexError):
+        raise DecodeError(f"the data ends, at {len(data)}, within a value", 0, "ResponseHeader") from None
+    return correlation_id, 4
+
+
+def encode_response_header(api_key: int, version: int, correlation_id: int) -> bytes:
+    """The header of the response to a request of `version`, without the frame's size.
+
+    ApiVersions always has version 0: its reader cannot know yet what the writer speaks.
+    """
+    if is_flexible(api_key, version) and api_key != API_VERSIONS:
+        return _pack_id(correlation_id) + b"\x00"
+    return _pack_id(correlation_id)

@@ -1,0 +1,117 @@
+"""The parts of the wire form that generated code calls rather than spells out.
+
+Decides how unsigned varints, long or null values, and skipped tagged fields are read, and which bytes lead a length.
+Every reader takes `(data, position)` and may raise DecodeError or IndexError; it never trusts a length.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from apis.wire.exceptions import DecodeError
+
+
+def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most 32 bits in at most five bytes, and the position after it."""
+    value = data[position]
+    if value < 0x80:
+        return value, position + 1
+    value &= 0x7F
+    for index in range(1, 5):
+        byte = data[position + index]
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                break
+            return value, position + index + 1
+    raise DecodeError("varint too long", position)
+
+
+def write_uvarint(value: int) -> bytes:
+    """The bytes of an unsigned varint."""
+    if value < 0x80:
+        return ONE_BYTE[value]
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x100))
+
+COMPACT_LENGTHS: Final = tuple(write_uvarint(length + 1) for length in range(0x400))
+"""What leads a compact value of each small length."""
+
+NULLABLE_COMPACT_LENGTHS: Final = (*COMPACT_LENGTHS, b"\x00")
+"""The same, and at index -1 what stands for null."""
+
+
+def compact_length(length: int) -> bytes:
+    """What leads a compact value of any length."""
+    return write_uvarint(length + 1)
+
+
+def read_compact_count(data: bytes, position: int, element_size: int) -> tuple[int, int]:
+    """The count of a compact array, -1 for null, checked against the bytes that are left."""
+    count, position = read_uvarint(data, position)
+    count -= 1
+    if count * element_size > len(data) - position:
+        too_many(count, data, position)
+    return count, position
+
+
+def read_compact_bytes(data: bytes, position: int) -> tuple[bytes, int]:
+    """A compact value that may not be null."""
+    start = position
+    length, position = read_uvarint(data, position)
+    if length == 0:
+        null(start)
+    end = position + length - 1
+    if end > len(data):
+        past_end(data, start)
+    return data[position:end], end
+
+
+def read_compact_text(data: bytes, position: int) -> tuple[str, int]:
+    """A compact string that may not be null."""
+    value, end = read_compact_bytes(data, position)
+    return value.decode(), end
+
+
+def skip_tagged(data: bytes, position: int) -> int:
+    """The position after a section of tagged fields of which none is known; `position` is that of its count."""
+    count, position = read_uvarint(data, position)
+    for _ in range(count):
+        _tag, position = read_uvarint(data, position)
+        position = tagged_end(data, position)[1]
+    return position
+
+
+def tagged_end(data: bytes, position: int) -> tuple[int, int]:
+    """Where a tagged field begins and ends, from the position of its size."""
+    size, position = read_uvarint(data, position)
+    if size > len(data) - position:
+        past_end(data, position)
+    return position, position + size
+
+
+def too_many(count: int, data: bytes, position: int) -> NoReturn:
+    """Refuse an array that cannot be there."""
+    raise DecodeError(f"array of {count} elements with {max(0, len(data) - position)} bytes left", position)
+
+
+def past_end(data: bytes, position: int) -> NoReturn:
+    """Refuse a value that goes on past the end of the data."""
+    raise DecodeError(f"a value goes past the end, {len(data)}", position)
+
+
+def null(position: int) -> NoReturn:
+    """Refuse null where the version has none."""
+    raise DecodeError("null where there can be none", position)
+
+
+def wrong_size(position: int) -> NoReturn:
+    """Refuse a tagged field whose value does not fill its size."""
+    raise DecodeError("a tagged field is not of the size it says", position)

@@ -1,0 +1,68 @@
+"""Python source under construction: lines, indentation, fresh names, constants, and its compilation.
+
+Knows nothing of messages. The source of every compiled function stays readable: `inspect.getsource(function)` shows it
+and so do tracebacks and debuggers.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Source:
+    """The source of one module-to-be. `title` names it in tracebacks."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._lines: list[str] = []
+        self._indent = 0
+        self._names = 0
+        self._globals: dict[str, Any] = {}
+
+    def line(self, text: str) -> None:
+        """Add one line at the present indentation."""
+        self._lines.append("    " * self._indent + text)
+
+    def lines(self, texts: Iterable[str]) -> None:
+        """Add several lines."""
+        for text in texts:
+            self.line(text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Add `head`; what is added within the context is indented under it."""
+        self.line(head)
+        self._indent += 1
+        yield
+        self._indent -= 1
+
+    def name(self, stem: str) -> str:
+        """A name nobody else has."""
+        self._names += 1
+        return f"{stem}_{self._names}"
+
+    def constant(self, stem: str, value: Any) -> str:
+        """A name by which the source can refer to `value`; equal objects share one."""
+        for name, known in self._globals.items():
+            if known is value:
+                return name
+        name = self.name(stem)
+        self._globals[name] = value
+        return name
+
+    def literal(self, value: Any) -> str:
+        """An expression for `value`."""
+        if isinstance(value, (bool, int, str, bytes, type(None))):
+            return repr(value)
+        return self.constant("constant", value)
+
+    def compile(self, *names: str) -> dict[str, Any]:
+        """Run the source; the functions it defines under `names`."""
+        text = "\n".join(self._lines) + "\n"
+        filename = f"<{self.title}>"
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+        exec(compile(text, filename, "exec"), self._globals)
+        return {name: self._globals[name] for name in names}
