@@ -1,0 +1,56 @@
+"""AddPartitionsToTxn (24): makes partitions part of a transaction, or asks whether they are.
+
+v0  the first
+v1  throttle time is taken after the answer is sent
+v2  PRODUCER_FENCED (90) may be answered; before, INVALID_PRODUCER_EPOCH (47)
+v3  flexible
+v4  many transactions in one request, and the question alone; used between brokers (KIP-890)
+v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
+"""
+
+from apis.wire import Message, Struct, array, boolean, field, int16, int32, int64, string
+
+
+class AddPartitionsToTxnTopic(Struct):
+    name: str = field(string)
+    partitions: list[int] = field(array(int32))
+
+
+class AddPartitionsToTxnTransaction(Struct):
+    transactional_id: str = field(string, versions="4+")
+    producer_id: int = field(int64, versions="4+")
+    producer_epoch: int = field(int16, versions="4+")
+    verify_only: bool = field(boolean, versions="4+")
+    topics: list[AddPartitionsToTxnTopic] = field(array(AddPartitionsToTxnTopic), versions="4+")
+
+
+class AddPartitionsToTxnRequest(Message, key=24, versions="0-5", flexible="3+"):
+    transactions: list[AddPartitionsToTxnTransaction] = field(array(AddPartitionsToTxnTransaction), versions="4+")
+    v3_and_below_transactional_id: str = field(string, versions="0-3")
+    v3_and_below_producer_id: int = field(int64, versions="0-3")
+    v3_and_below_producer_epoch: int = field(int16, versions="0-3")
+    v3_and_below_topics: list[AddPartitionsToTxnTopic] = field(array(AddPartitionsToTxnTopic), versions="0-3")
+
+
+class AddPartitionsToTxnPartitionResult(Struct):
+    partition_index: int = field(int32)
+    partition_error_code: int = field(int16)
+
+
+class AddPartitionsToTxnTopicResult(Struct):
+    name: str = field(string)
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = field(array(AddPartitionsToTxnPartitionResult))
+
+
+class AddPartitionsToTxnResult(Struct):
+    transactional_id: str = field(string, versions="4+")
+    topic_results: list[AddPartitionsToTxnTopicResult] = field(array(AddPartitionsToTxnTopicResult), versions="4+")
+
+
+class AddPartitionsToTxnResponse(Message, key=24, versions="0-5", flexible="3+"):
+    throttle_time_ms: int = field(int32)
+    error_code: int = field(int16, versions="4+", ignorable=True)
+    results_by_transaction: list[AddPartitionsToTxnResult] = field(array(AddPartitionsToTxnResult), versions="4+")
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(
+        array(AddPartitionsToTxnTopicResult), versions="0-3"
+    )

@@ -1,0 +1,36 @@
+"""CreatePartitions (37): makes topics larger.
+
+v0  the first
+v1  throttle time is taken after the answer is sent
+v2  flexible
+v3  THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
+"""
+
+from apis.wire import Message, Struct, array, boolean, field, int16, int32, string
+
+
+class CreatePartitionsAssignment(Struct):
+    broker_ids: list[int] = field(array(int32))
+
+
+class CreatePartitionsTopic(Struct):
+    name: str = field(string)
+    count: int = field(int32)
+    assignments: list[CreatePartitionsAssignment] | None = field(array(CreatePartitionsAssignment), nullable="0+")
+
+
+class CreatePartitionsRequest(Message, key=37, versions="0-3", flexible="2+"):
+    topics: list[CreatePartitionsTopic] = field(array(CreatePartitionsTopic))
+    timeout_ms: int = field(int32)
+    validate_only: bool = field(boolean)
+
+
+class CreatePartitionsTopicResult(Struct):
+    name: str = field(string)
+    error_code: int = field(int16)
+    error_message: str | None = field(string, nullable="0+", default=None)
+
+
+class CreatePartitionsResponse(Message, key=37, versions="0-3", flexible="2+"):
+    throttle_time_ms: int = field(int32)
+    results: list[CreatePartitionsTopicResult] = field(array(CreatePartitionsTopicResult))

@@ -1,0 +1,22 @@
+"""DeleteGroups (42): deletes empty groups with all their offsets.
+
+v0  the first
+v1  throttle time is taken after the answer is sent
+v2  flexible
+"""
+
+from apis.wire import Message, Struct, array, field, int16, int32, string
+
+
+class DeleteGroupsRequest(Message, key=42, versions="0-2", flexible="2+"):
+    groups_names: list[str] = field(array(string))
+
+
+class DeletableGroupResult(Struct):
+    group_id: str = field(string)
+    error_code: int = field(int16)
+
+
+class DeleteGroupsResponse(Message, key=42, versions="0-2", flexible="2+"):
+    throttle_time_ms: int = field(int32)
+    results: list[DeletableGroupResult] = field(array(DeletableGroupResult))

@@ -1,0 +1,53 @@
+"""DescribeConfigs (32): the configuration of topics, brokers and groups.
+
+v0  the first; says of each value only whether it is the default
+v1  the source of each value, and its synonyms (KIP-226)
+v2  throttle time is taken after the answer is sent
+v3  type and documentation of each value (KIP-569)
+v4  flexible
+"""
+
+from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
+
+
+class DescribeConfigsResource(Struct):
+    resource_type: int = field(int8)
+    resource_name: str = field(string)
+    configuration_keys: list[str] | None = field(array(string), nullable="0+")
+
+
+class DescribeConfigsRequest(Message, key=32, versions="0-4", flexible="4+"):
+    resources: list[DescribeConfigsResource] = field(array(DescribeConfigsResource))
+    include_synonyms: bool = field(boolean, versions="1+")
+    include_documentation: bool = field(boolean, versions="3+")
+
+
+class DescribeConfigsSynonym(Struct):
+    name: str = field(string, versions="1+")
+    value: str | None = field(string, versions="1+", nullable="0+")
+    source: int = field(int8, versions="1+")
+
+
+class DescribeConfigsResourceResult(Struct):
+    name: str = field(string)
+    value: str | None = field(string, nullable="0+")
+    read_only: bool = field(boolean)
+    config_source: int = field(int8, versions="1+", default=-1, ignorable=True)
+    is_default: bool = field(boolean, versions="0")
+    is_sensitive: bool = field(boolean)
+    synonyms: list[DescribeConfigsSynonym] = field(array(DescribeConfigsSynonym), versions="1+", ignorable=True)
+    config_type: int = field(int8, versions="3+", ignorable=True)
+    documentation: str | None = field(string, versions="3+", nullable="0+", ignorable=True)
+
+
+class DescribeConfigsResult(Struct):
+    error_code: int = field(int16)
+    error_message: str | None = field(string, nullable="0+")
+    resource_type: int = field(int8)
+    resource_name: str = field(string)
+    configs: list[DescribeConfigsResourceResult] = field(array(DescribeConfigsResourceResult))
+
+
+class DescribeConfigsResponse(Message, key=32, versions="0-4", flexible="4+"):
+    throttle_time_ms: int = field(int32)
+    results: list[DescribeConfigsResult] = field(array(DescribeConfigsResult))

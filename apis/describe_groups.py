@@ -1,0 +1,42 @@
+"""DescribeGroups (15): state, protocol and members of classic groups.
+
+v0  the first
+v1  throttle time
+v2  throttle time is taken after the answer is sent
+v3  authorized operations (KIP-430)
+v4  group instance id of each member (KIP-345)
+v5  flexible
+v6  GROUP_ID_NOT_FOUND (69) with a message for a group that is not there (KIP-1043)
+"""
+
+from apis.wire import Message, Struct, array, boolean, bytes_, field, int16, int32, string
+
+
+class DescribeGroupsRequest(Message, key=15, versions="0-6", flexible="5+"):
+    groups: list[str] = field(array(string))
+    include_authorized_operations: bool = field(boolean, versions="3+")
+
+
+class DescribedGroupMember(Struct):
+    member_id: str = field(string)
+    group_instance_id: str | None = field(string, versions="4+", nullable="4+", default=None, ignorable=True)
+    client_id: str = field(string)
+    client_host: str = field(string)
+    member_metadata: bytes = field(bytes_)
+    member_assignment: bytes = field(bytes_)
+
+
+class DescribedGroup(Struct):
+    error_code: int = field(int16)
+    error_message: str | None = field(string, versions="6+", nullable="6+", default=None)
+    group_id: str = field(string)
+    group_state: str = field(string)
+    protocol_type: str = field(string)
+    protocol_data: str = field(string)
+    members: list[DescribedGroupMember] = field(array(DescribedGroupMember))
+    authorized_operations: int = field(int32, versions="3+", default=-(2**31))
+
+
+class DescribeGroupsResponse(Message, key=15, versions="0-6", flexible="5+"):
+    throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
+    groups: list[DescribedGroup] = field(array(DescribedGroup))

@@ -1,0 +1,36 @@
+"""IncrementalAlterConfigs (44): sets, deletes, appends to or subtracts from single configuration values (KIP-339).
+
+v0  the first
+v1  flexible
+"""
+
+from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
+
+
+class AlterableConfig(Struct):
+    name: str = field(string)
+    config_operation: int = field(int8)
+    value: str | None = field(string, nullable="0+")
+
+
+class AlterConfigsResource(Struct):
+    resource_type: int = field(int8)
+    resource_name: str = field(string)
+    configs: list[AlterableConfig] = field(array(AlterableConfig))
+
+
+class IncrementalAlterConfigsRequest(Message, key=44, versions="0-1", flexible="1+"):
+    resources: list[AlterConfigsResource] = field(array(AlterConfigsResource))
+    validate_only: bool = field(boolean)
+
+
+class AlterConfigsResourceResponse(Struct):
+    error_code: int = field(int16)
+    error_message: str | None = field(string, nullable="0+")
+    resource_type: int = field(int8)
+    resource_name: str = field(string)
+
+
+class IncrementalAlterConfigsResponse(Message, key=44, versions="0-1", flexible="1+"):
+    throttle_time_ms: int = field(int32)
+    responses: list[AlterConfigsResourceResponse] = field(array(AlterConfigsResourceResponse))

@@ -1,0 +1,25 @@
+"""InitProducerId (22): gives a producer its id and epoch, for idempotence or for transactions.
+
+v0  the first
+v1  throttle time is taken after the answer is sent
+v2  flexible
+v3  a producer may ask for the next epoch of the id it has (KIP-360)
+v4  PRODUCER_FENCED (90) may be answered; before, INVALID_PRODUCER_EPOCH (47)
+v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
+"""
+
+from apis.wire import Message, field, int16, int32, int64, string
+
+
+class InitProducerIdRequest(Message, key=22, versions="0-5", flexible="2+"):
+    transactional_id: str | None = field(string, nullable="0+")
+    transaction_timeout_ms: int = field(int32)
+    producer_id: int = field(int64, versions="3+", default=-1)
+    producer_epoch: int = field(int16, versions="3+", default=-1)
+
+
+class InitProducerIdResponse(Message, key=22, versions="0-5", flexible="2+"):
+    throttle_time_ms: int = field(int32)
+    error_code: int = field(int16)
+    producer_id: int = field(int64, default=-1)
+    producer_epoch: int = field(int16)

@@ -1,0 +1,35 @@
+"""LeaveGroup (13): members leave a classic group, or an admin client removes them.
+
+v0  the first; one member
+v1  throttle time
+v2  throttle time is taken after the answer is sent
+v3  many members, each by id or by group instance id, each with its own error (KIP-345)
+v4  flexible
+v5  reason for leaving (KIP-800)
+"""
+
+from apis.wire import Message, Struct, array, field, int16, int32, string
+
+
+class MemberIdentity(Struct):
+    member_id: str = field(string, versions="3+")
+    group_instance_id: str | None = field(string, versions="3+", nullable="3+", default=None)
+    reason: str | None = field(string, versions="5+", nullable="5+", default=None, ignorable=True)
+
+
+class LeaveGroupRequest(Message, key=13, versions="0-5", flexible="4+"):
+    group_id: str = field(string)
+    member_id: str = field(string, versions="0-2")
+    members: list[MemberIdentity] = field(array(MemberIdentity), versions="3+")
+
+
+class MemberResponse(Struct):
+    member_id: str = field(string, versions="3+")
+    group_instance_id: str | None = field(string, versions="3+", nullable="3+")
+    error_code: int = field(int16, versions="3+")
+
+
+class LeaveGroupResponse(Message, key=13, versions="0-5", flexible="4+"):
+    throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
+    error_code: int = field(int16)
+    members: list[MemberResponse] = field(array(MemberResponse), versions="3+")

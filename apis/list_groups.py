@@ -1,0 +1,29 @@
+"""ListGroups (16): the groups that one broker coordinates.
+
+v0  the first
+v1  throttle time
+v2  throttle time is taken after the answer is sent
+v3  flexible
+v4  states, and a filter by state (KIP-518)
+v5  types, and a filter by type (KIP-848)
+"""
+
+from apis.wire import Message, Struct, array, field, int16, int32, string
+
+
+class ListGroupsRequest(Message, key=16, versions="0-5", flexible="3+"):
+    states_filter: list[str] = field(array(string), versions="4+")
+    types_filter: list[str] = field(array(string), versions="5+")
+
+
+class ListedGroup(Struct):
+    group_id: str = field(string)
+    protocol_type: str = field(string)
+    group_state: str = field(string, versions="4+", ignorable=True)
+    group_type: str = field(string, versions="5+", ignorable=True)
+
+
+class ListGroupsResponse(Message, key=16, versions="0-5", flexible="3+"):
+    throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
+    error_code: int = field(int16)
+    groups: list[ListedGroup] = field(array(ListedGroup))

@@ -1,0 +1,36 @@
+"""OffsetDelete (47): deletes committed offsets of single partitions (KIP-496).
+
+v0  the first, and the only one; not flexible
+"""
+
+from apis.wire import Message, Struct, array, field, int16, int32, string
+
+
+class OffsetDeleteRequestPartition(Struct):
+    partition_index: int = field(int32)
+
+
+class OffsetDeleteRequestTopic(Struct):
+    name: str = field(string)
+    partitions: list[OffsetDeleteRequestPartition] = field(array(OffsetDeleteRequestPartition))
+
+
+class OffsetDeleteRequest(Message, key=47, versions="0"):
+    group_id: str = field(string)
+    topics: list[OffsetDeleteRequestTopic] = field(array(OffsetDeleteRequestTopic))
+
+
+class OffsetDeleteResponsePartition(Struct):
+    partition_index: int = field(int32)
+    error_code: int = field(int16)
+
+
+class OffsetDeleteResponseTopic(Struct):
+    name: str = field(string)
+    partitions: list[OffsetDeleteResponsePartition] = field(array(OffsetDeleteResponsePartition))
+
+
+class OffsetDeleteResponse(Message, key=47, versions="0"):
+    error_code: int = field(int16)
+    throttle_time_ms: int = field(int32)
+    topics: list[OffsetDeleteResponseTopic] = field(array(OffsetDeleteResponseTopic))

@@ -1,0 +1,49 @@
+"""TxnOffsetCommit (28): stores offsets of a group within a transaction.
+
+v0  the first
+v1  throttle time is taken after the answer is sent
+v2  leader epoch (KIP-320); COORDINATOR_LOAD_IN_PROGRESS (14) may be answered; before, COORDINATOR_NOT_AVAILABLE (15)
+v3  flexible; generation, member and group instance id (KIP-447)
+v4  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
+v5  the offsets partition is added to the transaction implicitly (KIP-890)
+"""
+
+from apis.wire import Message, Struct, array, field, int16, int32, int64, string
+
+
+class TxnOffsetCommitRequestPartition(Struct):
+    partition_index: int = field(int32)
+    committed_offset: int = field(int64)
+    committed_leader_epoch: int = field(int32, versions="2+", default=-1, ignorable=True)
+    committed_metadata: str | None = field(string, nullable="0+")
+
+
+class TxnOffsetCommitRequestTopic(Struct):
+    name: str = field(string)
+    partitions: list[TxnOffsetCommitRequestPartition] = field(array(TxnOffsetCommitRequestPartition))
+
+
+class TxnOffsetCommitRequest(Message, key=28, versions="0-5", flexible="3+"):
+    transactional_id: str = field(string)
+    group_id: str = field(string)
+    producer_id: int = field(int64)
+    producer_epoch: int = field(int16)
+    generation_id: int = field(int32, versions="3+", default=-1)
+    member_id: str = field(string, versions="3+")
+    group_instance_id: str | None = field(string, versions="3+", nullable="3+", default=None)
+    topics: list[TxnOffsetCommitRequestTopic] = field(array(TxnOffsetCommitRequestTopic))
+
+
+class TxnOffsetCommitResponsePartition(Struct):
+    partition_index: int = field(int32)
+    error_code: int = field(int16)
+
+
+class TxnOffsetCommitResponseTopic(Struct):
+    name: str = field(string)
+    partitions: list[TxnOffsetCommitResponsePartition] = field(array(TxnOffsetCommitResponsePartition))
+
+
+class TxnOffsetCommitResponse(Message, key=28, versions="0-5", flexible="3+"):
+    throttle_time_ms: int = field(int32)
+    topics: list[TxnOffsetCommitResponseTopic] = field(array(TxnOffsetCommitResponseTopic))

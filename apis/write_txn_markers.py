@@ -1,0 +1,45 @@
+"""WriteTxnMarkers (27): a transaction coordinator tells the leaders of partitions how a transaction ended.
+
+v0  the first
+v1  flexible
+v2  transaction version
+"""
+
+from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, int64, string
+
+
+class WritableTxnMarkerTopic(Struct):
+    name: str = field(string)
+    partition_indexes: list[int] = field(array(int32))
+
+
+class WritableTxnMarker(Struct):
+    producer_id: int = field(int64)
+    producer_epoch: int = field(int16)
+    transaction_result: bool = field(boolean)
+    topics: list[WritableTxnMarkerTopic] = field(array(WritableTxnMarkerTopic))
+    coordinator_epoch: int = field(int32)
+    transaction_version: int = field(int8, versions="2+", ignorable=True)
+
+
+class WriteTxnMarkersRequest(Message, key=27, versions="0-2", flexible="1+"):
+    markers: list[WritableTxnMarker] = field(array(WritableTxnMarker))
+
+
+class WritableTxnMarkerPartitionResult(Struct):
+    partition_index: int = field(int32)
+    error_code: int = field(int16)
+
+
+class WritableTxnMarkerTopicResult(Struct):
+    name: str = field(string)
+    partitions: list[WritableTxnMarkerPartitionResult] = field(array(WritableTxnMarkerPartitionResult))
+
+
+class WritableTxnMarkerResult(Struct):
+    producer_id: int = field(int64)
+    topics: list[WritableTxnMarkerTopicResult] = field(array(WritableTxnMarkerTopicResult))
+
+
+class WriteTxnMarkersResponse(Message, key=27, versions="0-2", flexible="1+"):
+    markers: list[WritableTxnMarkerResult] = field(array(WritableTxnMarkerResult))
