@@ -1,0 +1,216 @@
+"""Keys of the records of `__consumer_offsets`: which types there are, and their bytes.
+
+A key is an int16 record type and its fields, never flexible (semantics 5.2). A key here is a tuple, so that it is
+hashed and compared without Python code; its type is its last item, so that keys of two types are never equal. Keys of
+share and streams groups are kept as the bytes they came in: their rules are not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+
+class RecordError(ValueError):
+    """A record that cannot be read: Kafka refuses to load a partition that has one (semantics 5.3)."""
+
+
+class LegacyOffsetCommitKey(NamedTuple):
+    """Type 0, written before Kafka 0.9 only."""
+
+    group: str
+    topic: str
+    partition: int
+    record_type: Literal[0] = 0
+
+
+class OffsetCommitKey(NamedTuple):
+    """Type 1: the committed offset of a group in a partition."""
+
+    group: str
+    topic: str
+    partition: int
+    record_type: Literal[1] = 1
+
+
+class GroupMetadataKey(NamedTuple):
+    """Type 2: a classic group."""
+
+    group: str
+    record_type: Literal[2] = 2
+
+
+class ConsumerGroupMetadataKey(NamedTuple):
+    """Type 3: the epoch of a KIP-848 group."""
+
+    group_id: str
+    record_type: Literal[3] = 3
+
+
+class ConsumerGroupPartitionMetadataKey(NamedTuple):
+    """Type 4, retired in 4.1 by KIP-1101; 4.1 and later only delete it."""
+
+    group_id: str
+    record_type: Literal[4] = 4
+
+
+class ConsumerGroupMemberMetadataKey(NamedTuple):
+    """Type 5: what a member of a KIP-848 group said of itself."""
+
+    group_id: str
+    member_id: str
+    record_type: Literal[5] = 5
+
+
+class ConsumerGroupTargetAssignmentMetadataKey(NamedTuple):
+    """Type 6: the epoch of the target assignment."""
+
+    group_id: str
+    record_type: Literal[6] = 6
+
+
+class ConsumerGroupTargetAssignmentMemberKey(NamedTuple):
+    """Type 7: the target assignment of a member."""
+
+    group_id: str
+    member_id: str
+    record_type: Literal[7] = 7
+
+
+class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
+    """Type 8: what a member has, and its epoch."""
+
+    group_id: str
+    member_id: str
+    record_type: Literal[8] = 8
+
+
+class ConsumerGroupRegularExpressionKey(NamedTuple):
+    """Type 16: the topics a regular expression resolved to."""
+
+    group_id: str
+    regular_expression: str
+    record_type: Literal[16] = 16
+
+
+class UnknownKey(NamedTuple):
+    """A type whose fields are not known here (share and streams groups, the future); `raw` is all of the key."""
+
+    raw: bytes
+    record_type: int
+
+
+Key: TypeAlias = (
+    LegacyOffsetCommitKey
+    | OffsetCommitKey
+    | GroupMetadataKey
+    | ConsumerGroupMetadataKey
+    | ConsumerGroupPartitionMetadataKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupTargetAssignmentMemberKey
+    | ConsumerGroupCurrentMemberAssignmentKey
+    | ConsumerGroupRegularExpressionKey
+    | UnknownKey
+)
+
+_TOPIC_PARTITION_KEYS: Final[dict[int, Callable[[str, str, int], Key]]] = {
+    0: LegacyOffsetCommitKey,
+    1: OffsetCommitKey,
+}
+_ONE_NAME_KEYS: Final[dict[int, Callable[[str], Key]]] = {
+    2: GroupMetadataKey,
+    3: ConsumerGroupMetadataKey,
+    4: ConsumerGroupPartitionMetadataKey,
+    6: ConsumerGroupTargetAssignmentMetadataKey,
+}
+_TWO_NAME_KEYS: Final[dict[int, Callable[[str, str], Key]]] = {
+    5: ConsumerGroupMemberMetadataKey,
+    7: ConsumerGroupTargetAssignmentMemberKey,
+    8: ConsumerGroupCurrentMemberAssignmentKey,
+    16: ConsumerGroupRegularExpressionKey,
+}
+
+_TYPE_LENGTH: Final = Struct(">hh").pack
+_INT16: Final = Struct(">h").pack
+_INT32: Final = Struct(">i").pack
+_UNPACK_INT32: Final = Struct(">i").unpack_from
+
+
+def encode_key(key: Key) -> bytes:
+    """The bytes of a key, as Kafka writes them."""
+    kind = key.__class__
+    if kind is OffsetCommitKey or kind is LegacyOffsetCommitKey:
+        group, topic, partition, record_type = key  # type: ignore[misc]
+        first = group.encode()
+        second = topic.encode()
+        head = _TYPE_LENGTH(record_type, len(first))
+        return b"".join((head, first, _INT16(len(second)), second, _INT32(partition)))
+    if kind is UnknownKey:
+        return key[0]  # type: ignore[return-value]
+    names: tuple[str, ...] = key[:-1]  # type: ignore[assignment]
+    parts = [_INT16(key.record_type)]
+    for name in names:
+        text = name.encode()
+        parts += (_INT16(len(text)), text)
+    return b"".join(parts)
+
+
+def decode_key(raw: bytes) -> Key:
+    """The key in `raw`; an `UnknownKey` if its type is not one of those above. Raises RecordError."""
+    if raw[:2] == b"\0\1":
+        # Nearly every record of a partition is one of these, and loading a partition is timed.
+        try:
+            topic_at = 4 + (raw[2] << 8 | raw[3])
+            partition_at = topic_at + 2 + (raw[topic_at] << 8 | raw[topic_at + 1])
+            if partition_at + 4 == len(raw):
+                group, topic = str(raw[4:topic_at], "utf-8"), str(raw[topic_at + 2 : partition_at], "utf-8")
+                return OffsetCommitKey(group, topic, _UNPACK_INT32(raw, partition_at)[0])
+        except (IndexError, UnicodeDecodeError):
+            pass
+    record_type = int.from_bytes(raw[:2], "big", signed=True)
+    reader = _Reader(raw)
+    key: Key
+    if record_type in _TOPIC_PARTITION_KEYS:
+        key = _TOPIC_PARTITION_KEYS[record_type](reader.string(), reader.string(), reader.int32())
+    elif record_type in _ONE_NAME_KEYS:
+        key = _ONE_NAME_KEYS[record_type](reader.string())
+    elif record_type in _TWO_NAME_KEYS:
+        key = _TWO_NAME_KEYS[record_type](reader.string(), reader.string())
+    elif len(raw) < 2:
+        raise RecordError(f"a record key of {len(raw)} bytes has no type")
+    else:
+        return UnknownKey(raw, record_type)
+    reader.end()
+    return key
+
+
+class _Reader:
+    """Reads the fields of a key after its type."""
+
+    __slots__ = ("raw", "at")
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.at = 2
+
+    def take(self, size: int) -> bytes:
+        start = self.at
+        self.at = start + size
+        if size < 0 or self.at > len(self.raw):
+            raise RecordError(f"a record key of type {int.from_bytes(self.raw[:2], 'big')} is cut short")
+        return self.raw[start : self.at]
+
+    def string(self) -> str:
+        try:
+            return self.take(int.from_bytes(self.take(2), "big", signed=True)).decode()
+        except UnicodeDecodeError as error:
+            raise RecordError(f"a record key of type {int.from_bytes(self.raw[:2], 'big')} is not UTF-8") from error
+
+    def int32(self) -> int:
+        return int.from_bytes(self.take(4), "big", signed=True)
+
+    def end(self) -> None:
+        if self.at != len(self.raw):
+            raise RecordError(f"a record key of type {int.from_bytes(self.raw[:2], 'big')} has bytes left over")

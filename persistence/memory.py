@@ -1,0 +1,41 @@
+"""The store that forgets: records live as long as the process, as the objects they are.
+
+For tests and for trying things out. Nothing is encoded, so a write costs one dictionary entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from persistence.store import Entry
+
+
+class MemoryStore:
+    """A `Store` in memory. Kept by whoever opened it, it survives a simulated crash of the coordinator."""
+
+    durable_at_once = True
+
+    def __init__(self) -> None:
+        self._partitions: dict[int, dict[Any, Any]] = {}
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def write(self, batch: Sequence[Entry]) -> None:
+        partitions = self._partitions
+        for partition, key, value in batch:
+            records = partitions.get(partition)
+            if records is None:
+                records = partitions[partition] = {}
+            if value is None:
+                records.pop(key, None)
+            else:
+                records[key] = value
+
+    def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
+        # A copy: replaying may write, to delete what expired while nobody looked.
+        yield from list(self._partitions.get(partition, {}).items())
+
+    def close(self) -> None:
+        """Nothing to close; the records stay."""

@@ -1,0 +1,320 @@
+"""Records of `__consumer_offsets`: pairs of a key and a value, byte for byte as Kafka 4.2 writes and reads them.
+
+Decides which version of a value is written; what a record does to a group is decided where it is replayed. A value is
+an int16 version and a message of that version (semantics 5.2; the fields are those of Kafka 4.2's coordinator record
+schemas). None as a value is a tombstone. Values are shared with the store and the rules: nobody changes one once it is
+written.
+"""
+
+from __future__ import annotations
+
+from struct import Struct as Packer
+from struct import error as PackingError
+from typing import Final, NamedTuple
+
+from apis.wire import DecodeError, Message, Struct, array, bytes_, field, int8, int32, int64, string, uuid
+from apis.wire.primitives import read_uvarint, write_uvarint
+from persistence.keys import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    GroupMetadataKey,
+    Key,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    RecordError,
+    UnknownKey,
+    decode_key,
+    encode_key,
+)
+
+__all__ = [
+    "NO_TOPIC_ID",
+    "ClassicMemberMetadata",
+    "ClassicProtocol",
+    "ConsumerGroupCurrentMemberAssignmentKey",
+    "ConsumerGroupCurrentMemberAssignmentValue",
+    "ConsumerGroupMemberMetadataKey",
+    "ConsumerGroupMemberMetadataValue",
+    "ConsumerGroupMetadataKey",
+    "ConsumerGroupMetadataValue",
+    "ConsumerGroupPartitionMetadataKey",
+    "ConsumerGroupPartitionMetadataValue",
+    "ConsumerGroupRegularExpressionKey",
+    "ConsumerGroupRegularExpressionValue",
+    "ConsumerGroupTargetAssignmentMemberKey",
+    "ConsumerGroupTargetAssignmentMemberValue",
+    "ConsumerGroupTargetAssignmentMetadataKey",
+    "ConsumerGroupTargetAssignmentMetadataValue",
+    "GroupMetadataKey",
+    "GroupMetadataValue",
+    "Key",
+    "LegacyOffsetCommitKey",
+    "MemberMetadata",
+    "OffsetCommitKey",
+    "OffsetCommitValue",
+    "PartitionMetadata",
+    "RecordError",
+    "TopicMetadata",
+    "TopicPartitions",
+    "UnknownKey",
+    "UnknownValue",
+    "Value",
+    "decode_key",
+    "decode_value",
+    "encode_key",
+    "encode_offset",
+    "encode_value",
+]
+
+NO_TOPIC_ID: Final = bytes(16)
+
+
+class OffsetCommitValue(NamedTuple):
+    """A committed offset. Timestamps are milliseconds of Unix time, -1 for none.
+
+    Not a `Message`: there are millions of these, and the rules keep this very object as the state of a partition.
+    """
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_timestamp: int = -1
+    expire_timestamp: int = -1
+    topic_id: bytes = NO_TOPIC_ID
+
+
+class MemberMetadata(Struct):
+    member_id: str = field(string)
+    group_instance_id: str | None = field(string, versions="3+", nullable="3+", default=None, ignorable=True)
+    client_id: str = field(string)
+    client_host: str = field(string)
+    rebalance_timeout: int = field(int32, versions="1+", default=-1, ignorable=True)
+    session_timeout: int = field(int32)
+    subscription: bytes = field(bytes_)
+    assignment: bytes = field(bytes_)
+
+
+class GroupMetadataValue(Message, key=2, versions="0-4", flexible="4+"):
+    """A classic group: v1 rebalance timeout, v2 timestamp of the state, v3 group instance id, v4 flexible."""
+
+    protocol_type: str = field(string)
+    generation: int = field(int32)
+    protocol: str | None = field(string, nullable="0+")
+    leader: str | None = field(string, nullable="0+")
+    current_state_timestamp: int = field(int64, versions="2+", default=-1, ignorable=True)
+    members: list[MemberMetadata] = field(array(MemberMetadata))
+
+
+class ConsumerGroupMetadataValue(Message, key=3, versions="0", flexible="0+"):
+    epoch: int = field(int32)
+    metadata_hash: int = field(int64, tag=0, tagged="0+")
+
+
+class PartitionMetadata(Struct):
+    partition: int = field(int32)
+    racks: list[str] = field(array(string))
+
+
+class TopicMetadata(Struct):
+    topic_id: bytes = field(uuid)
+    topic_name: str = field(string)
+    num_partitions: int = field(int32)
+    partition_metadata: list[PartitionMetadata] = field(array(PartitionMetadata))
+
+
+class ConsumerGroupPartitionMetadataValue(Message, key=4, versions="0", flexible="0+"):
+    topics: list[TopicMetadata] = field(array(TopicMetadata))
+
+
+class ClassicProtocol(Struct):
+    name: str = field(string)
+    metadata: bytes = field(bytes_)
+
+
+class ClassicMemberMetadata(Struct):
+    session_timeout_ms: int = field(int32)
+    supported_protocols: list[ClassicProtocol] = field(array(ClassicProtocol))
+
+
+class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0+"):
+    instance_id: str | None = field(string, nullable="0+")
+    rack_id: str | None = field(string, nullable="0+")
+    client_id: str = field(string)
+    client_host: str = field(string)
+    subscribed_topic_names: list[str] = field(array(string))
+    subscribed_topic_regex: str | None = field(string, nullable="0+")
+    rebalance_timeout_ms: int = field(int32, default=-1)
+    server_assignor: str | None = field(string, nullable="0+")
+    classic_member_metadata: ClassicMemberMetadata | None = field(
+        ClassicMemberMetadata, nullable="0+", tag=0, tagged="0+", default=None
+    )
+
+
+class ConsumerGroupTargetAssignmentMetadataValue(Message, key=6, versions="0", flexible="0+"):
+    assignment_epoch: int = field(int32)
+
+
+class TopicPartitions(Struct):
+    topic_id: bytes = field(uuid)
+    partitions: list[int] = field(array(int32))
+
+
+class ConsumerGroupTargetAssignmentMemberValue(Message, key=7, versions="0", flexible="0+"):
+    topic_partitions: list[TopicPartitions] = field(array(TopicPartitions))
+
+
+class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions="0", flexible="0+"):
+    member_epoch: int = field(int32)
+    previous_member_epoch: int = field(int32)
+    state: int = field(int8)
+    assigned_partitions: list[TopicPartitions] = field(array(TopicPartitions))
+    partitions_pending_revocation: list[TopicPartitions] = field(array(TopicPartitions))
+
+
+class ConsumerGroupRegularExpressionValue(Message, key=16, versions="0", flexible="0+"):
+    topics: list[str] = field(array(string))
+    version: int = field(int64)
+    timestamp: int = field(int64)
+
+
+class UnknownValue(NamedTuple):
+    """The value of an `UnknownKey`: `raw` is all of it, the version too."""
+
+    raw: bytes
+
+
+Value = OffsetCommitValue | Message | UnknownValue
+
+_WRITTEN: Final[dict[type[Message], int]] = {
+    # Kafka 4.2 holds the group record at its last version that is not flexible, for downgrades (KIP-915); the offset
+    # record moved on to its flexible one in 4.1, for the topic id.
+    GroupMetadataValue: 3,
+    ConsumerGroupMetadataValue: 0,
+    ConsumerGroupPartitionMetadataValue: 0,
+    ConsumerGroupMemberMetadataValue: 0,
+    ConsumerGroupTargetAssignmentMetadataValue: 0,
+    ConsumerGroupTargetAssignmentMemberValue: 0,
+    ConsumerGroupCurrentMemberAssignmentValue: 0,
+    ConsumerGroupRegularExpressionValue: 0,
+}
+
+_READ: Final[dict[type, tuple[type[Message], int]]] = {
+    GroupMetadataKey: (GroupMetadataValue, 4),
+    ConsumerGroupMetadataKey: (ConsumerGroupMetadataValue, 0),
+    ConsumerGroupPartitionMetadataKey: (ConsumerGroupPartitionMetadataValue, 0),
+    ConsumerGroupMemberMetadataKey: (ConsumerGroupMemberMetadataValue, 0),
+    ConsumerGroupTargetAssignmentMetadataKey: (ConsumerGroupTargetAssignmentMetadataValue, 0),
+    ConsumerGroupTargetAssignmentMemberKey: (ConsumerGroupTargetAssignmentMemberValue, 0),
+    ConsumerGroupCurrentMemberAssignmentKey: (ConsumerGroupCurrentMemberAssignmentValue, 0),
+    ConsumerGroupRegularExpressionKey: (ConsumerGroupRegularExpressionValue, 0),
+}
+
+_INT16: Final = Packer(">h").pack
+_INT64_STRING: Final = Packer(">hqh")
+_TAIL: Final = Packer(">q")
+_V3_HEAD: Final = Packer(">hqih")
+_V4_PLAIN: Final = Packer(">hqiBqB")
+_V4_HEAD: Final = Packer(">hqi")
+
+
+def encode_value(key: Key, value: Value) -> bytes:
+    """The bytes of a value, in the version Kafka 4.2 writes."""
+    if isinstance(value, OffsetCommitValue):
+        if key.__class__ is LegacyOffsetCommitKey:
+            return encode_offset(value, 0)
+        offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id = value
+        if expire_timestamp == -1 and not metadata and topic_id == NO_TOPIC_ID:
+            return _V4_PLAIN.pack(4, offset, leader_epoch, 1, commit_timestamp, 0)
+        return encode_offset(value, 4 if expire_timestamp == -1 else 1)
+    if isinstance(value, UnknownValue):
+        return value.raw
+    version = _WRITTEN[value.__class__]
+    return _INT16(version) + value.encode(version)
+
+
+def encode_offset(value: OffsetCommitValue, version: int) -> bytes:
+    """The bytes of a committed offset in one of its versions, 0 to 4.
+
+    v1 alone has the expire timestamp, v3+ the leader epoch, v4 is flexible and has the topic id as tag 0. A value whose
+    field its version lacks loses it, as in Kafka.
+    """
+    text = value.metadata.encode()
+    if version == 4:
+        tags = b"\0" if value.topic_id == NO_TOPIC_ID else b"\1\0\x10" + value.topic_id
+        size = write_uvarint(len(text) + 1)
+        head = _V4_HEAD.pack(4, value.offset, value.leader_epoch)
+        return b"".join((head, size, text, _TAIL.pack(value.commit_timestamp), tags))
+    if version == 3:
+        head = _V3_HEAD.pack(3, value.offset, value.leader_epoch, len(text))
+        return b"".join((head, text, _TAIL.pack(value.commit_timestamp)))
+    head = _INT64_STRING.pack(version, value.offset, len(text))
+    tail = _TAIL.pack(value.expire_timestamp) if version == 1 else b""
+    return b"".join((head, text, _TAIL.pack(value.commit_timestamp), tail))
+
+
+def decode_value(key: Key, raw: bytes) -> Value:
+    """The value in `raw`, any version. Raises RecordError."""
+    kind = key.__class__
+    if kind is OffsetCommitKey or kind is LegacyOffsetCommitKey:
+        return _decode_offset(raw)
+    if kind is UnknownKey:
+        return UnknownValue(raw)
+    message, latest = _READ[kind]
+    version = int.from_bytes(raw[:2], "big", signed=True)
+    if len(raw) < 2 or not 0 <= version <= latest:
+        raise RecordError(f"a value of record type {key.record_type} has version {version}, 0 to {latest} are known")
+    try:
+        return message.decode(raw[2:], version)
+    except DecodeError as error:
+        raise RecordError(f"a value of record type {key.record_type} version {version}: {error}") from error
+
+
+def _decode_offset(raw: bytes) -> OffsetCommitValue:
+    if len(raw) == 24 and raw[:2] == b"\0\4" and raw[14] == 1:
+        # No metadata and no tags: what nearly every consumer commits.
+        _, offset, leader_epoch, _, commit_timestamp, tags = _V4_PLAIN.unpack(raw)
+        if not tags:
+            return OffsetCommitValue(offset, leader_epoch, "", commit_timestamp)
+    try:
+        version = int.from_bytes(raw[:2], "big", signed=True)
+        if version == 4:
+            return _decode_flexible_offset(raw)
+        if not 0 <= version <= 4:
+            raise RecordError(f"a committed offset has version {version}, 0 to 4 are known")
+        leader_epoch = expire_timestamp = -1
+        if version == 3:
+            _, offset, leader_epoch, size = _V3_HEAD.unpack_from(raw)
+            start = _V3_HEAD.size
+        else:
+            _, offset, size = _INT64_STRING.unpack_from(raw)
+            start = _INT64_STRING.size
+        end = start + size
+        (commit_timestamp,) = _TAIL.unpack_from(raw, end)
+        if version == 1:
+            (expire_timestamp,) = _TAIL.unpack_from(raw, end + 8)
+        return OffsetCommitValue(offset, leader_epoch, str(raw[start:end], "utf-8"), commit_timestamp, expire_timestamp)
+    except (PackingError, IndexError, DecodeError, UnicodeDecodeError) as error:
+        raise RecordError(f"a committed offset of {len(raw)} bytes is malformed: {error}") from error
+
+
+def _decode_flexible_offset(raw: bytes) -> OffsetCommitValue:
+    _, offset, leader_epoch = _V4_HEAD.unpack_from(raw)
+    size, start = read_uvarint(raw, _V4_HEAD.size)
+    end = start + size - 1
+    (commit_timestamp,) = _TAIL.unpack_from(raw, end)
+    topic_id = NO_TOPIC_ID
+    tags, at = read_uvarint(raw, end + 8)
+    for _ in range(tags):
+        tag, at = read_uvarint(raw, at)
+        length, at = read_uvarint(raw, at)
+        if at + length > len(raw):
+            raise IndexError("a tagged field is cut short")
+        if tag == 0:
+            topic_id = raw[at : at + length]
+        at += length
+    return OffsetCommitValue(offset, leader_epoch, str(raw[start:end], "utf-8"), commit_timestamp, -1, topic_id)

@@ -1,0 +1,98 @@
+"""Hypothesis strategies for keys and values of `__consumer_offsets`."""
+
+from hypothesis import strategies as st
+
+from persistence import records
+
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+maybe_names = st.none() | names
+int32s = st.integers(-(2**31), 2**31 - 1)
+int64s = st.integers(-(2**63), 2**63 - 1)
+blobs = st.binary(max_size=40)
+uuids = st.binary(min_size=16, max_size=16)
+assignments = st.lists(st.builds(records.TopicPartitions, uuids, st.lists(int32s, max_size=5)), max_size=3)
+
+offset_keys = st.builds(records.OffsetCommitKey, names, names, int32s)
+offset_values = st.builds(
+    records.OffsetCommitValue,
+    int64s,
+    int32s,
+    names,
+    int64s,
+    st.just(-1),
+    st.just(records.NO_TOPIC_ID) | uuids,
+)
+
+members = st.builds(records.MemberMetadata, names, maybe_names, names, names, int32s, int32s, blobs, blobs)
+classic_member = st.builds(
+    records.ClassicMemberMetadata, int32s, st.lists(st.builds(records.ClassicProtocol, names, blobs), max_size=2)
+)
+topics = st.builds(
+    records.TopicMetadata,
+    uuids,
+    names,
+    int32s,
+    st.lists(st.builds(records.PartitionMetadata, int32s, st.lists(names, max_size=2)), max_size=2),
+)
+
+pairs = st.one_of(
+    st.tuples(offset_keys, offset_values),
+    st.tuples(
+        st.builds(records.GroupMetadataKey, names),
+        st.builds(
+            records.GroupMetadataValue,
+            names,
+            int32s,
+            maybe_names,
+            maybe_names,
+            int64s,
+            st.lists(members, max_size=3),
+        ),
+    ),
+    st.tuples(
+        st.builds(records.ConsumerGroupMetadataKey, names),
+        st.builds(records.ConsumerGroupMetadataValue, int32s, int64s),
+    ),
+    st.tuples(
+        st.builds(records.ConsumerGroupPartitionMetadataKey, names),
+        st.builds(records.ConsumerGroupPartitionMetadataValue, st.lists(topics, max_size=2)),
+    ),
+    st.tuples(
+        st.builds(records.ConsumerGroupMemberMetadataKey, names, names),
+        st.builds(
+            records.ConsumerGroupMemberMetadataValue,
+            maybe_names,
+            maybe_names,
+            names,
+            names,
+            st.lists(names, max_size=3),
+            maybe_names,
+            int32s,
+            maybe_names,
+            st.none() | classic_member,
+        ),
+    ),
+    st.tuples(
+        st.builds(records.ConsumerGroupTargetAssignmentMetadataKey, names),
+        st.builds(records.ConsumerGroupTargetAssignmentMetadataValue, int32s),
+    ),
+    st.tuples(
+        st.builds(records.ConsumerGroupTargetAssignmentMemberKey, names, names),
+        st.builds(records.ConsumerGroupTargetAssignmentMemberValue, assignments),
+    ),
+    st.tuples(
+        st.builds(records.ConsumerGroupCurrentMemberAssignmentKey, names, names),
+        st.builds(
+            records.ConsumerGroupCurrentMemberAssignmentValue,
+            int32s,
+            int32s,
+            st.integers(-128, 127),
+            assignments,
+            assignments,
+        ),
+    ),
+    st.tuples(
+        st.builds(records.ConsumerGroupRegularExpressionKey, names, names),
+        st.builds(records.ConsumerGroupRegularExpressionValue, st.lists(names, max_size=3), int64s, int64s),
+    ),
+)

@@ -1,0 +1,40 @@
+"""Group to partition: the vectors of semantics 5.1, and the hash against its definition."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from persistence.partition import java_string_hash, partition_for
+
+
+@pytest.mark.parametrize(
+    ("group", "hashed", "partition"),
+    [
+        ("", 0, 0),
+        ("grp", 102629, 29),
+        ("test-group", 627841412, 12),
+        ("my-group", -1906497762, 12),
+        ("console-consumer-12345", 158455506, 6),
+        ("polygenelubricants", -2147483648, 0),
+        ("группа", 1749938458, 8),
+        ("grp-😀", -1235730613, 13),
+        ("a" * 200, 469437568, 18),
+    ],
+)
+def test_vectors(group: str, hashed: int, partition: int) -> None:
+    assert java_string_hash(group) == hashed
+    assert partition_for(group, 50) == partition
+
+
+@given(st.text())
+def test_hash_is_the_polynomial_over_utf16_code_units(text: str) -> None:
+    raw = text.encode("utf-16-be")
+    units = [int.from_bytes(raw[i : i + 2], "big") for i in range(0, len(raw), 2)]
+    exact = sum(unit * 31 ** (len(units) - 1 - i) for i, unit in enumerate(units))
+    assert (java_string_hash(text) - exact) % 2**32 == 0
+    assert -(2**31) <= java_string_hash(text) < 2**31
+
+
+@given(st.text(), st.integers(1, 1000))
+def test_partition_exists(group: str, partitions: int) -> None:
+    assert 0 <= partition_for(group, partitions) < partitions

@@ -1,0 +1,178 @@
+"""Records to bytes and back: golden bytes of semantics 5.2, round trips, and what must be refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from persistence import records
+from persistence.records import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    RecordError,
+    UnknownKey,
+    UnknownValue,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_offset,
+    encode_value,
+)
+from tests.persistence.strategies import names, offset_values, pairs
+
+OFFSET_KEY = OffsetCommitKey("grp", "foo", 0)
+OFFSET = OffsetCommitValue(100, -1, "", 1700000000000)
+
+
+@pytest.mark.parametrize(
+    ("key", "golden"),
+    [
+        (OFFSET_KEY, "000100036772700003666f6f00000000"),
+        (LegacyOffsetCommitKey("grp", "foo", 0), "000000036772700003666f6f00000000"),
+        (GroupMetadataKey("grp"), "00020003677270"),
+        (ConsumerGroupMetadataKey("grp"), "00030003677270"),
+        (records.ConsumerGroupPartitionMetadataKey("grp"), "00040003677270"),
+        (records.ConsumerGroupMemberMetadataKey("grp", "m"), "0005000367727000016d"),
+        (records.ConsumerGroupTargetAssignmentMetadataKey("grp"), "00060003677270"),
+        (records.ConsumerGroupTargetAssignmentMemberKey("grp", "m"), "0007000367727000016d"),
+        (records.ConsumerGroupCurrentMemberAssignmentKey("grp", "m"), "0008000367727000016d"),
+        (records.ConsumerGroupRegularExpressionKey("grp", "a.*"), "001000036772700003612e2a"),
+    ],
+)
+def test_golden_keys(key: records.Key, golden: str) -> None:
+    assert encode_key(key).hex() == golden
+    assert decode_key(bytes.fromhex(golden)) == key
+
+
+@pytest.mark.parametrize(
+    ("version", "golden"),
+    [
+        (0, "000000000000000000640000 0000018bcfe56800"),
+        (1, "000100000000000000640000 0000018bcfe56800 ffffffffffffffff"),
+        (2, "000200000000000000640000 0000018bcfe56800"),
+        (3, "00030000000000000064ffffffff00000000018bcfe56800"),
+        (4, "00040000000000000064ffffffff01 0000018bcfe56800 00"),
+    ],
+)
+def test_golden_offsets_of_every_version(version: int, golden: str) -> None:
+    assert encode_offset(OFFSET, version) == bytes.fromhex(golden)
+    assert decode_value(OFFSET_KEY, bytes.fromhex(golden)) == OFFSET
+
+
+def test_an_offset_is_written_as_kafka_4_2_does() -> None:
+    topic_id = bytes(range(16))
+    assert encode_value(OFFSET_KEY, OFFSET) == encode_offset(OFFSET, 4)
+    assert encode_value(OFFSET_KEY, OFFSET._replace(expire_timestamp=5)) == encode_offset(
+        OFFSET._replace(expire_timestamp=5), 1
+    )
+    assert encode_value(OFFSET_KEY, OFFSET._replace(metadata="hé", topic_id=topic_id)) == bytes.fromhex(
+        "00040000000000000064ffffffff0468c3a90000018bcfe56800010010" + topic_id.hex()
+    )
+    assert encode_value(LegacyOffsetCommitKey("grp", "foo", 0), OFFSET) == encode_offset(OFFSET, 0)
+
+
+def test_golden_group_values() -> None:
+    assert encode_value(ConsumerGroupMetadataKey("grp"), ConsumerGroupMetadataValue(1)).hex() == "00000000000100"
+    assert (
+        encode_value(ConsumerGroupMetadataKey("grp"), ConsumerGroupMetadataValue(1, 7)).hex()
+        == "00000000000101" + "0008" + "0000000000000007"
+    )
+    empty = GroupMetadataValue("", 0, None, None, 1700000000000, [])
+    assert (
+        encode_value(GroupMetadataKey("grp"), empty).hex()
+        == "0003" + "0000" + "00000000" + "ffff" + "ffff" + "0000018bcfe56800" + "00000000"
+    )
+    member = MemberMetadata("m", None, "c", "/h", 300000, 10000, b"\1", b"\2")
+    stable = GroupMetadataValue("consumer", 1, "range", "m", 1700000000000, [member])
+    assert encode_value(GroupMetadataKey("grp"), stable).hex() == (
+        "0003" + "0008636f6e73756d6572" + "00000001" + "000572616e6765" + "00016d" + "0000018bcfe56800" + "00000001"
+        "00016d" + "ffff" + "000163" + "00022f68" + "000493e0" + "00002710" + "0000000101" + "0000000102"
+    )
+
+
+@given(pairs)
+def test_round_trip(pair: tuple[records.Key, records.Value]) -> None:
+    key, value = pair
+    raw_key = encode_key(key)
+    assert decode_key(raw_key) == key
+    assert type(decode_key(raw_key)) is type(key)
+    assert decode_value(key, encode_value(key, value)) == value
+
+
+@given(offset_values, st.integers(0, 4))
+def test_offset_round_trip_keeps_the_fields_of_its_version(value: OffsetCommitValue, version: int) -> None:
+    value = value._replace(expire_timestamp=9)
+    kept = value._replace(
+        leader_epoch=value.leader_epoch if version >= 3 else -1,
+        expire_timestamp=9 if version == 1 else -1,
+        topic_id=value.topic_id if version == 4 else records.NO_TOPIC_ID,
+    )
+    assert decode_value(OFFSET_KEY, encode_offset(value, version)) == kept
+
+
+@given(st.integers(0, 4))
+def test_every_group_value_version_is_read(version: int) -> None:
+    member = MemberMetadata("m", None, "c", "/h", -1, 10000, b"\1", b"\2")
+    group = GroupMetadataValue("consumer", 1, "range", "m", -1, [member])
+    raw = version.to_bytes(2, "big") + group.encode(version)
+    assert decode_value(GroupMetadataKey("grp"), raw) == group
+
+
+@given(names)
+def test_keys_of_two_types_are_never_equal(name: str) -> None:
+    keys = [
+        GroupMetadataKey(name),
+        ConsumerGroupMetadataKey(name),
+        records.ConsumerGroupPartitionMetadataKey(name),
+        records.ConsumerGroupTargetAssignmentMetadataKey(name),
+        records.ConsumerGroupMemberMetadataKey(name, name),
+        records.ConsumerGroupTargetAssignmentMemberKey(name, name),
+        records.ConsumerGroupCurrentMemberAssignmentKey(name, name),
+        records.ConsumerGroupRegularExpressionKey(name, name),
+        OffsetCommitKey(name, name, 0),
+        LegacyOffsetCommitKey(name, name, 0),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("record_type", [9, 10, 11, 12, 13, 14, 15, 17, 19, 20, 21, 22, 23, 99])
+def test_other_types_stay_as_they_came(record_type: int) -> None:
+    raw = record_type.to_bytes(2, "big") + b"\0\3grp"
+    key = decode_key(raw)
+    assert key == UnknownKey(raw, record_type)
+    assert encode_key(key) == raw
+    value = decode_value(key, b"\0\0whatever")
+    assert value == UnknownValue(b"\0\0whatever")
+    assert encode_value(key, value) == b"\0\0whatever"
+
+
+@given(pairs, st.data())
+def test_what_is_cut_short_is_refused(pair: tuple[records.Key, records.Value], data: st.DataObject) -> None:
+    key, value = pair
+    raw_key, raw_value = encode_key(key), encode_value(key, value)
+    with pytest.raises(RecordError):
+        decode_key(raw_key[: data.draw(st.integers(0, len(raw_key) - 1)) if len(raw_key) > 2 else 0])
+    with pytest.raises(RecordError):
+        decode_value(key, raw_value[: data.draw(st.integers(0, len(raw_value) - 1))])
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_any_bytes_give_a_record_or_a_record_error(raw_key: bytes, raw_value: bytes) -> None:
+    try:
+        key = decode_key(raw_key)
+        decode_value(key, raw_value)
+    except RecordError:
+        return
+    assert encode_key(key) == raw_key
+
+
+def test_a_version_from_the_future_is_refused() -> None:
+    with pytest.raises(RecordError, match="version 5, 0 to 4"):
+        decode_value(OFFSET_KEY, b"\0\5" + bytes(30))
+    with pytest.raises(RecordError, match="version 5, 0 to 4"):
+        decode_value(GroupMetadataKey("grp"), b"\0\5" + bytes(30))
