@@ -1,0 +1,456 @@
+"""A classic group and its members: what is stored, the book-keeping over it, and what a record does to it.
+
+Decides who is a member, which protocols the group supports and selects, and who a request may speak for. It does not
+know requests, answers, timers firing or where records go: the rules that move a group from state to state are in the
+modules beside this one, and which rule applies is in `states.py`.
+
+Hard state is what the group's newest record says: protocol type, generation, protocol, leader, assignments. It changes
+only in `apply`, whether the record was just written or is read back after a restart. Everything else (parked requests,
+pending ids, counts, the round) is soft and is rebuilt by the members' next requests.
+
+Source: semantics 2.1, 2.2, 2.5, 2.8; KIP-345, KIP-394.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias, TypeVar
+
+from apis.consumer_protocol import ConsumerProtocolSubscription
+from apis.join_group import JoinGroupResponseMember
+from apis.wire import DecodeError
+from apis.wire.errors import ErrorCode
+from persistence.records import GroupMetadataValue, MemberMetadata
+from shim.groups.causes import Cause
+from shim.groups.classic.states import RULES, TRANSITIONS, Request, Rule, State
+from shim.groups.timers import Timer, TimerKind
+
+Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
+"""Protocols a member offers, best first: (name, metadata)."""
+
+_K = TypeVar("_K")
+
+CONSUMER: Final = "consumer"
+_NOT_STORED: Final = -1
+
+_HEARTBEAT_ERRORS: Final = {
+    Rule.RENEW: int(ErrorCode.NONE),
+    Rule.RENEW_AND_CALL: int(ErrorCode.REBALANCE_IN_PROGRESS),
+    Rule.REFUSE_UNKNOWN: int(ErrorCode.UNKNOWN_MEMBER_ID),
+    Rule.REFUSE_NOT_AVAILABLE: int(ErrorCode.COORDINATOR_NOT_AVAILABLE),
+}
+
+
+class Member:
+    """A member of a classic group.
+
+    Timeouts are as the client said them, in milliseconds; `session_timeout` is the same in seconds, for the timers.
+    `join_token` and `sync_token` name parked requests, None if there is none. `is_new` until its first round ends.
+    """
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "join_token",
+        "joined_at",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session",
+        "session_timeout",
+        "session_timeout_ms",
+        "sync_token",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Protocols,
+        session: Timer,
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.session_timeout = session_timeout_ms / 1000
+        self.protocols = protocols
+        self.assignment = b""
+        self.session = session
+        self.join_token: object | None = None
+        self.sync_token: object | None = None
+        self.is_new = False
+        self.joined_at = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Member {self.member_id!r}>"
+
+    def metadata_for(self, protocol_name: str | None) -> bytes:
+        """The metadata offered with a protocol; empty if it is not offered."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        return b""
+
+
+class Round:
+    """One join round: from a rebalance's start to the answer of the leader's SyncGroup.
+
+    `initial_delay` and `initial_remaining`, in seconds, are those of semantics 2.4 and count for the initial round only.
+    """
+
+    __slots__ = ("cause", "dropped", "initial_delay", "initial_remaining", "joined", "rule", "started", "trigger")
+
+    def __init__(self, cause: Cause, trigger: str, rule: Rule, started: float) -> None:
+        self.cause = cause
+        self.trigger = trigger
+        self.rule = rule
+        self.started = started
+        self.joined = started
+        self.dropped: list[str] = []
+        self.initial_delay = 0.0
+        self.initial_remaining = 0.0
+
+
+class ClassicGroup:
+    """One group of the classic protocol, at first Empty and in generation 0 (semantics 2.1)."""
+
+    __slots__ = (
+        "generation",
+        "group_id",
+        "heartbeat_error",
+        "join_timer",
+        "leader",
+        "members",
+        "new_member_added",
+        "parked_joins",
+        "partition",
+        "pending",
+        "pending_sync",
+        "preferences",
+        "previous_state",
+        "protocol",
+        "protocol_type",
+        "round",
+        "state",
+        "state_timestamp",
+        "static",
+        "subscribed_topics",
+        "supporters",
+        "sync_timer",
+    )
+
+    def __init__(self, group_id: str, partition: int) -> None:
+        self.group_id = group_id
+        self.partition = partition
+        self.state = State.EMPTY
+        self.previous_state = State.DEAD
+        self.heartbeat_error = int(ErrorCode.UNKNOWN_MEMBER_ID)
+        self.state_timestamp = _NOT_STORED
+        """Milliseconds of Unix time at which the state of the newest record was entered, -1 if unknown."""
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.generation = 0
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static: dict[str, str] = {}
+        """Member id by group instance id."""
+        self.pending: dict[str, Timer] = {}
+        """Ids handed out with error 79 whose owner has not come back yet."""
+        self.pending_sync: set[str] = set()
+        self.parked_joins = 0
+        self.supporters: dict[str, int] = {}
+        """How many members offer a protocol, by its name."""
+        self.preferences: dict[tuple[str, ...], int] = {}
+        """How many members offer these protocols in this order."""
+        self.subscribed_topics: frozenset[str] | None = frozenset()
+        """Union of the members' subscriptions; None if it cannot be known."""
+        self.new_member_added = False
+        self.join_timer = Timer(TimerKind.JOIN, partition, group_id)
+        self.sync_timer = Timer(TimerKind.SYNC, partition, group_id)
+        self.round: Round | None = None
+
+    def __repr__(self) -> str:
+        return f"<ClassicGroup {self.group_id!r} {self.state} {self.generation}>"
+
+    # Who a request may speak for
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """Whether `member_id` is a member and, if an instance id is given, the one behind it: NONE, 25 or 82."""
+        if group_instance_id is not None:
+            owner = self.static.get(group_instance_id)
+            if owner is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if owner != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def check_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
+        """Whether a plain OffsetCommit is accepted: NONE, 15, 22, 25, 27 or 82 (semantics 3.1)."""
+        rule = RULES[Request.COMMIT][self.state]
+        if rule is Rule.REFUSE_NOT_AVAILABLE:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation < 0 and self.state is State.EMPTY:
+            return ErrorCode.NONE
+        if generation < 0 and member_id == "" and group_instance_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = self.check_member(member_id, group_instance_id)
+        if error:
+            return error
+        if generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.REBALANCE_IN_PROGRESS if rule is Rule.REFUSE_REBALANCING else ErrorCode.NONE
+
+    # Members
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """Take in a member; the first one decides protocol type and leader."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.static[member.group_instance_id] = member.member_id
+        self._count(member, 1)
+
+    def remove(self, member_id: str) -> Member:
+        """Take a member out; if it led, the member that has been in the group longest leads now."""
+        member = self.members.pop(member_id)
+        self._count(member, -1)
+        if member.join_token is not None:
+            self.parked_joins -= 1
+            member.join_token = None
+        if member.group_instance_id is not None:
+            del self.static[member.group_instance_id]
+        self.pending_sync.discard(member_id)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        return member
+
+    def update(
+        self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
+    ) -> None:
+        """Take over what a member's newest JoinGroup says."""
+        if protocols != member.protocols:
+            self._count(member, -1)
+            member.protocols = protocols
+            self._count(member, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        member.session_timeout = session_timeout_ms / 1000
+
+    def park_join(self, member: Member, token: object, now: float) -> object | None:
+        """Park a JoinGroup; returns the token of the parked one it replaces, if any."""
+        superseded = member.join_token
+        if superseded is None:
+            self.parked_joins += 1
+        member.join_token = token
+        member.joined_at = now
+        return superseded
+
+    def unpark_join(self, member: Member) -> object | None:
+        """The token of the member's parked JoinGroup, which is parked no more."""
+        token = member.join_token
+        if token is not None:
+            self.parked_joins -= 1
+            member.join_token = None
+        return token
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether every member's JoinGroup is parked and no pending id is awaited."""
+        return self.parked_joins == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout(self) -> float:
+        """The longest rebalance timeout of the members, in seconds; 0 if there are none."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0) / 1000
+
+    def elect_leader(self) -> bool:
+        """Make sure that the leader's JoinGroup is parked; False if nobody's is."""
+        if self.leader is None or not self.parked_joins:
+            return False
+        leader = self.members.get(self.leader)
+        if leader is None or leader.join_token is None:
+            self.leader = next(m.member_id for m in self.members.values() if m.join_token is not None)
+        return True
+
+    # Protocols
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether somebody with these protocols can be a member (semantics 2.2)."""
+        if self.state is State.EMPTY:
+            return bool(protocol_type) and any(True for _ in names)
+        everybody = len(self.members)
+        return protocol_type == self.protocol_type and any(self.supporters.get(name) == everybody for name in names)
+
+    def select_protocol(self) -> str:
+        """The protocol that wins the members' vote; of several with as many votes, the leader's first."""
+        everybody = len(self.members)
+        candidates = {name for name, count in self.supporters.items() if count == everybody}
+        votes = dict.fromkeys(candidates, 0)
+        for names, count in self.preferences.items():
+            votes[next(name for name in names if name in candidates)] += count
+        most = max(votes.values())
+        assert self.leader is not None
+        return next(name for name, _ in self.members[self.leader].protocols if votes.get(name) == most)
+
+    def refresh_subscriptions(self) -> None:
+        """Work out `subscribed_topics` from the selected protocol's metadata (semantics 3.4)."""
+        if self.protocol_type != CONSUMER or self.protocol is None:
+            self.subscribed_topics = frozenset()
+            return
+        topics: set[str] = set()
+        try:
+            for metadata in {member.metadata_for(self.protocol) for member in self.members.values()}:
+                topics.update(subscribed_topics(metadata))
+        except DecodeError:
+            self.subscribed_topics = None
+        else:
+            self.subscribed_topics = frozenset(topics)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether offsets of the topic are in use; True also when it cannot be known."""
+        return self.subscribed_topics is None or topic in self.subscribed_topics
+
+    def offsets_expire_since(self, commit_timestamp: int) -> int | None:
+        """From when the retention of an offset counts, in milliseconds of Unix time; None if it does not expire.
+
+        Offsets of topics for which `is_subscribed` holds do not expire either. Source: semantics 3.4.
+        """
+        if self.protocol_type is None:
+            return commit_timestamp
+        if self.state is State.EMPTY:
+            return commit_timestamp if self.state_timestamp == _NOT_STORED else self.state_timestamp
+        if self.protocol_type == CONSUMER and self.state is State.STABLE and self.subscribed_topics is not None:
+            return commit_timestamp
+        return None
+
+    # States
+
+    def enter(self, state: State) -> None:
+        """Change state. Raises ValueError for a change that `TRANSITIONS` does not have."""
+        if state not in TRANSITIONS[self.state]:
+            raise ValueError(f"{self.group_id!r} cannot go from {self.state} to {state}")
+        self._set_state(state)
+
+    @property
+    def in_initial_round(self) -> bool:
+        """Whether the round under way began when the group was Empty."""
+        return self.state is State.PREPARING_REBALANCE and self.previous_state is State.EMPTY
+
+    def next_generation(self) -> None:
+        """Begin the next generation, with the members there are; without any, only a record can make it Empty."""
+        self.generation += 1
+        self.pending_sync.clear()
+        if self.members:
+            self.protocol = self.select_protocol()
+            self.refresh_subscriptions()
+            self.enter(State.COMPLETING_REBALANCE)
+        else:
+            self.protocol = None
+
+    def joined_members(self) -> list[JoinGroupResponseMember]:
+        """What the leader is told: every member with its metadata for the selected protocol."""
+        protocol = self.protocol
+        return [
+            JoinGroupResponseMember(member.member_id, member.group_instance_id, member.metadata_for(protocol))
+            for member in self.members.values()
+        ]
+
+    # Records
+
+    def to_record(self, assignments: dict[str, bytes], state_timestamp: int) -> GroupMetadataValue:
+        """The group's record if its members had these assignments; members left out get none."""
+        return GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol,
+            leader=self.leader,
+            current_state_timestamp=state_timestamp,
+            members=[
+                MemberMetadata(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout=member.rebalance_timeout_ms,
+                    session_timeout=member.session_timeout_ms,
+                    subscription=member.metadata_for(self.protocol),
+                    assignment=assignments.get(member.member_id, b""),
+                )
+                for member in self.members.values()
+            ],
+        )
+
+    def apply(self, value: GroupMetadataValue) -> None:
+        """Make the group what the record says: Stable if it names members, else Empty (semantics 5.3).
+
+        Members that are there already keep their soft state; it is they whom a record just written names.
+        """
+        self.protocol_type = value.protocol_type or None
+        self.generation = value.generation
+        self.protocol = value.protocol
+        self.leader = value.leader
+        self.state_timestamp = value.current_state_timestamp
+        named = {stored.member_id for stored in value.members}
+        for member_id in [member_id for member_id in self.members if member_id not in named]:
+            self.remove(member_id)
+        for stored in value.members:
+            member = self.members.get(stored.member_id)
+            if member is None:
+                member = self._restore(stored, value.protocol)
+            member.assignment = stored.assignment
+        self.leader = value.leader
+        state = State.STABLE if value.members else State.EMPTY
+        if state is not self.state:
+            self._set_state(state)
+        self.refresh_subscriptions()
+
+    def _set_state(self, state: State) -> None:
+        self.previous_state = self.state
+        self.state = state
+        self.heartbeat_error = _HEARTBEAT_ERRORS[RULES[Request.HEARTBEAT][state]]
+
+    def _restore(self, stored: MemberMetadata, protocol: str | None) -> Member:
+        member = Member(
+            stored.member_id,
+            stored.group_instance_id,
+            stored.client_id,
+            stored.client_host,
+            stored.session_timeout if stored.rebalance_timeout == -1 else stored.rebalance_timeout,
+            stored.session_timeout,
+            ((protocol or "", stored.subscription),),
+            Timer(TimerKind.SESSION, self.partition, self.group_id, stored.member_id),
+        )
+        self.add(member, self.protocol_type or "")
+        return member
+
+    def _count(self, member: Member, change: int) -> None:
+        names = tuple(name for name, _ in member.protocols)
+        _add_to(self.preferences, names, change)
+        for name in dict.fromkeys(names):
+            _add_to(self.supporters, name, change)
+
+
+def _add_to(counts: dict[_K, int], key: _K, change: int) -> None:
+    count = counts.get(key, 0) + change
+    if count:
+        counts[key] = count
+    else:
+        del counts[key]
+
+
+def subscribed_topics(metadata: bytes) -> Sequence[str]:
+    """Topics of a consumer's subscription, of which any version begins like version 0. Raises DecodeError."""
+    return ConsumerProtocolSubscription.decoder(0)(metadata, 2)[0].topics

@@ -1,0 +1,80 @@
+"""Configuration of the group coordinator, by Kafka's names and with Kafka's defaults.
+
+Decides which settings exist, how their values are read and whether they go together. It does not know where a setting
+comes from. Source: semantics 6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be used; the message is one sentence for the operator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Settings of the group coordinator. A field's Kafka name has dots for underscores."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2**31 - 1
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_topic_num_partitions: int = 50
+    offsets_commit_timeout_ms: int = 5_000
+
+    def __post_init__(self) -> None:
+        for name, least in _AT_LEAST.items():
+            value = getattr(self, name)
+            if not least <= value < 2**31:
+                raise ConfigError(f"{kafka_name(name)} must be from {least} to {2**31 - 1}, not {value}.")
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ConfigError(
+                f"group.min.session.timeout.ms ({self.group_min_session_timeout_ms}) is greater than"
+                f" group.max.session.timeout.ms ({self.group_max_session_timeout_ms})."
+            )
+
+    def with_settings(self, settings: Iterable[str]) -> GroupConfig:
+        """This configuration with `name=value` strings applied; the last one of a name counts.
+
+        Raises ConfigError for an unknown name, a value that is no integer or out of range.
+        """
+        values: dict[str, int] = {}
+        for setting in settings:
+            name, equals, text = (part.strip() for part in setting.partition("="))
+            if not equals:
+                raise ConfigError(f"{setting!r} is not of the form name=value.")
+            if name not in NAMES:
+                raise ConfigError(f"{name!r} is not a setting of the group coordinator; there are {', '.join(NAMES)}.")
+            try:
+                values[name.replace(".", "_")] = int(text)
+            except ValueError:
+                raise ConfigError(f"{name} must be an integer, not {text!r}.") from None
+        return replace(self, **values)
+
+
+def kafka_name(field_name: str) -> str:
+    """Kafka's name of a field of `GroupConfig`."""
+    return field_name.replace("_", ".")
+
+
+_AT_LEAST: Final = {
+    "group_min_session_timeout_ms": 1,
+    "group_max_session_timeout_ms": 1,
+    "group_initial_rebalance_delay_ms": 0,
+    "group_max_size": 1,
+    "offset_metadata_max_bytes": 0,
+    "offsets_retention_minutes": 1,
+    "offsets_retention_check_interval_ms": 1,
+    "offsets_topic_num_partitions": 1,
+    "offsets_commit_timeout_ms": 1,
+}
+
+NAMES: Final[tuple[str, ...]] = tuple(kafka_name(field.name) for field in fields(GroupConfig))
+"""Every setting, by Kafka's name."""

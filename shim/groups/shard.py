@@ -1,0 +1,132 @@
+"""One partition of `__consumer_offsets`: its groups and their offsets, and what a record does to them.
+
+Decides which object a record changes. `replay` is the only way hard state changes: rules call `write`, which makes the
+record durable with the current batch and replays it at once; a store read at start is replayed by the same code. The
+shard does not know requests, nor whether this node has the partition: that is `service.py`.
+
+Source: semantics 5.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from persistence.records import GroupMetadataKey, GroupMetadataValue
+from shim.groups.classic.group import ClassicGroup, Member
+from shim.groups.classic.states import State
+from shim.groups.config import GroupConfig
+from shim.groups.outbox import Outbox
+from shim.groups.timers import Timer, TimerKind, Timers
+
+NEW_MEMBER_TIMEOUT: Final = 300.0
+"""Seconds a new member may be parked before it counts as gone (semantics 2.7)."""
+
+
+class Shard:
+    """Groups and offsets of one partition.
+
+    `index` is shared by all shards of a node: every group it has, by id. `batch` is the number of the newest batch that
+    has a record of this shard. `wall_offset` is what makes Unix time, in seconds, of monotonic `now`.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        config: GroupConfig,
+        outbox: Outbox,
+        timers: Timers,
+        index: dict[str, ClassicGroup],
+        new_id: Callable[[], str],
+        wall_offset: float,
+    ) -> None:
+        self.partition = partition
+        self.batch = 0
+        self.config = config
+        self.outbox = outbox
+        self.timers = timers
+        self.new_id = new_id
+        self.groups: dict[str, ClassicGroup] = {}
+        self.expiry_timer = Timer(TimerKind.OFFSET_EXPIRY, partition)
+        self.unknown_records = 0
+        self._index = index
+        self._wall_offset = wall_offset
+
+    def wall_ms(self, now: float) -> int:
+        """Milliseconds of Unix time at monotonic `now`."""
+        return int((now + self._wall_offset) * 1000)
+
+    # Records
+
+    def write(self, key: Any, value: Any) -> None:
+        """Make a record durable with the current batch and let it take effect."""
+        self.outbox.write(self, key, value)
+        self.replay(key, value)
+
+    def replay(self, key: Any, value: Any) -> None:
+        """Let a record take effect; `value` None is a tombstone. Records of unknown types are counted and skipped."""
+        if type(key) is GroupMetadataKey:
+            self._replay_group(key.group, value)
+        else:
+            self.unknown_records += 1
+
+    def write_group(self, group: ClassicGroup, assignments: dict[str, bytes], now: float) -> None:
+        """Write the record of a group whose members have these assignments."""
+        self.write(GroupMetadataKey(group.group_id), group.to_record(assignments, self.wall_ms(now)))
+
+    def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        if value is None:
+            self.drop(group_id)
+        else:
+            self.obtain(group_id).apply(value)
+
+    # Groups
+
+    def create(self, group_id: str, now: float) -> ClassicGroup:
+        """A new group, Empty, with its record (semantics 5.2)."""
+        value = GroupMetadataValue(
+            protocol_type="",
+            generation=0,
+            protocol=None,
+            leader=None,
+            current_state_timestamp=self.wall_ms(now),
+            members=[],
+        )
+        self.write(GroupMetadataKey(group_id), value)
+        group = self.groups[group_id]
+        if self.outbox.listening:
+            self.outbox.event("group", group=group_id, partition=self.partition, change="created")
+        return group
+
+    def obtain(self, group_id: str) -> ClassicGroup:
+        """The group; one that has only offsets, a simple group, is made without a record."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = self._index[group_id] = ClassicGroup(group_id, self.partition)
+        return group
+
+    def drop(self, group_id: str) -> None:
+        """Forget a group and its timers; nothing happens if it is not there."""
+        group = self.groups.pop(group_id, None)
+        if group is None:
+            return
+        del self._index[group_id]
+        for member in group.members.values():
+            self.timers.cancel(member.session)
+        for timer in group.pending.values():
+            self.timers.cancel(timer)
+        self.timers.cancel(group.join_timer)
+        self.timers.cancel(group.sync_timer)
+
+    # Sessions
+
+    def renew(self, member: Member, now: float) -> None:
+        """A sign of life: the member's session runs from now."""
+        self.timers.arm(member.session, now + member.session_timeout)
+
+    def close(self) -> None:
+        """Forget every group and cancel every timer."""
+        for group in list(self.groups.values()):
+            group.enter(State.DEAD)
+            self.drop(group.group_id)
+        self.timers.cancel(self.expiry_timer)

@@ -1,0 +1,114 @@
+"""Deadlines: when a rule must run although nobody asked.
+
+Decides only what is due and in which order. It does not know what a timer means: whoever fires timers dispatches by
+`kind`. Time is monotonic seconds, handed in.
+
+A `Timer` is made once by whom it belongs to and is armed, moved and cancelled any number of times, so there is never
+more than one per (kind, group, member). The heap is lazy. An entry says only "look at this timer then": moving a deadline
+later, as every heartbeat does, changes one attribute; the old entry, when its time comes, puts the timer back at the new
+deadline. `queued` is the time of the one entry that counts, so entries left behind by an earlier arming are recognised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Final
+
+NEVER: Final = inf
+
+
+class TimerKind(StrEnum):
+    """What a timer waits for."""
+
+    SESSION = "session"
+    PENDING_MEMBER = "pending-member"
+    JOIN = "join"
+    SYNC = "sync"
+    OFFSET_EXPIRY = "offset-expiry"
+
+
+class Timer:
+    """One deadline, in monotonic seconds; `NEVER` when it is not armed.
+
+    `group_id` and `member_id` are empty for kinds that belong to a partition or to a whole group.
+    """
+
+    __slots__ = ("deadline", "group_id", "kind", "member_id", "partition", "queued")
+
+    def __init__(self, kind: TimerKind, partition: int, group_id: str = "", member_id: str = "") -> None:
+        self.kind = kind
+        self.partition = partition
+        self.group_id = group_id
+        self.member_id = member_id
+        self.deadline = NEVER
+        self.queued = NEVER
+
+    def __repr__(self) -> str:
+        return f"<Timer {self.kind} {self.group_id!r} {self.member_id!r} at {self.deadline}>"
+
+
+class Timers:
+    """All timers of a node."""
+
+    __slots__ = ("_dead", "_heap", "_order")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._order = 0
+        self._dead = 0
+
+    def arm(self, timer: Timer, deadline: float) -> None:
+        """Let `timer` fire at `deadline`, whatever it was set to before."""
+        timer.deadline = deadline
+        if deadline < timer.queued:
+            if timer.queued != NEVER:
+                self._dead += 1
+            self._push(timer, deadline)
+
+    def cancel(self, timer: Timer) -> None:
+        """Let `timer` not fire until it is armed again."""
+        timer.deadline = NEVER
+        if timer.queued != NEVER:
+            timer.queued = NEVER
+            self._dead += 1
+            if self._dead > 64 and self._dead * 2 > len(self._heap):
+                self._compact()
+
+    def pop(self, now: float) -> Timer | None:
+        """The timer that is due first, no longer armed; None if none is due at `now`."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            at, _, timer = heappop(heap)
+            if at != timer.queued:
+                self._dead -= 1
+            elif timer.deadline > now:
+                self._push(timer, timer.deadline)
+            else:
+                timer.deadline = timer.queued = NEVER
+                return timer
+        return None
+
+    def next_deadline(self) -> float:
+        """When `pop` is worth calling next; may be early, is never late; `NEVER` if nothing is armed."""
+        heap = self._heap
+        while heap and heap[0][0] != heap[0][2].queued:
+            heappop(heap)
+            self._dead -= 1
+        return heap[0][0] if heap else NEVER
+
+    def armed(self) -> Iterator[Timer]:
+        """Every armed timer, in no particular order."""
+        return (timer for at, _, timer in self._heap if at == timer.queued)
+
+    def _push(self, timer: Timer, at: float) -> None:
+        timer.queued = at
+        self._order += 1
+        heappush(self._heap, (at, self._order, timer))
+
+    def _compact(self) -> None:
+        self._heap = [entry for entry in self._heap if entry[0] == entry[2].queued]
+        heapify(self._heap)
+        self._dead = 0
