@@ -7,7 +7,8 @@ v3  flexible
 v4  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
-from apis.wire import Message, field, int16, int32, int64, string
+from apis.api import Api
+from apis.wire import ErrorCode, Message, field, int16, int32, int64, string
 
 
 class AddOffsetsToTxnRequest(Message, key=25, versions="0-4", flexible="3+"):
@@ -20,3 +21,17 @@ class AddOffsetsToTxnRequest(Message, key=25, versions="0-4", flexible="3+"):
 class AddOffsetsToTxnResponse(Message, key=25, versions="0-4", flexible="3+"):
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
+
+
+def shape(response: AddOffsetsToTxnResponse, version: int) -> AddOffsetsToTxnResponse:
+    """Before version 2 PRODUCER_FENCED is not known yet."""
+    if version < 2 and response.error_code == ErrorCode.PRODUCER_FENCED:
+        response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return response
+
+
+def error(request: AddOffsetsToTxnRequest, code: int) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(error_code=code)
+
+
+API = Api(25, "AddOffsetsToTxn", AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, None, shape, error)

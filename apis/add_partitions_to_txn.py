@@ -8,7 +8,8 @@ v4  many transactions in one request, and the question alone; used between broke
 v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
-from apis.wire import Message, Struct, array, boolean, field, int16, int32, int64, string
+from apis.api import Api
+from apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, int64, string
 
 
 class AddPartitionsToTxnTopic(Struct):
@@ -54,3 +55,53 @@ class AddPartitionsToTxnResponse(Message, key=24, versions="0-5", flexible="3+")
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(
         array(AddPartitionsToTxnTopicResult), versions="0-3"
     )
+
+
+def normalise(request: AddPartitionsToTxnRequest, version: int) -> AddPartitionsToTxnRequest:
+    """Before version 4 there is one transaction, and it has no place in the list; `request` is changed in place."""
+    if version < 4:
+        request.transactions = [
+            AddPartitionsToTxnTransaction(
+                transactional_id=request.v3_and_below_transactional_id,
+                producer_id=request.v3_and_below_producer_id,
+                producer_epoch=request.v3_and_below_producer_epoch,
+                topics=request.v3_and_below_topics,
+            )
+        ]
+    return request
+
+
+def shape(response: AddPartitionsToTxnResponse, version: int) -> AddPartitionsToTxnResponse:
+    """Before version 4 the results of the one transaction are the answer; before version 2 no PRODUCER_FENCED."""
+    if version < 4 and response.results_by_transaction:
+        (result,) = response.results_by_transaction
+        response.results_by_transaction = []
+        response.results_by_topic_v3_and_below = result.topic_results
+    if version < 2:
+        for topic in response.results_by_topic_v3_and_below:
+            for partition in topic.results_by_partition:
+                if partition.partition_error_code == ErrorCode.PRODUCER_FENCED:
+                    partition.partition_error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return response
+
+
+def error(request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsToTxnResponse:
+    transactions = request.transactions or normalise(request, 0).transactions
+    return AddPartitionsToTxnResponse(
+        error_code=code,
+        results_by_transaction=[
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id,
+                topic_results=[
+                    AddPartitionsToTxnTopicResult(
+                        topic.name, [AddPartitionsToTxnPartitionResult(index, code) for index in topic.partitions]
+                    )
+                    for topic in transaction.topics
+                ],
+            )
+            for transaction in transactions
+        ],
+    )
+
+
+API = Api(24, "AddPartitionsToTxn", AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, None, shape, error)

@@ -9,7 +9,8 @@ What depends on a profile or on a feature is not known here: the handler lists w
     v4  features whose lowest level is 0 are listed too; v3 leaves them out (KAFKA-17011)
 """
 
-from apis.wire import Message, Struct, array, boolean, field, int16, int32, int64, string
+from apis.api import Api
+from apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, int64, string
 
 
 class ApiVersionsRequest(Message, key=18, versions="0-4", flexible="3+"):
@@ -47,3 +48,29 @@ class ApiVersionsResponse(Message, key=18, versions="0-4", flexible="3+"):
         array(FinalizedFeatureKey), versions="3+", tag=2, tagged="3+", ignorable=True
     )
     zk_migration_ready: bool = field(boolean, versions="3+", tag=3, tagged="3+", ignorable=True)
+
+
+def shape(response: ApiVersionsResponse, version: int) -> ApiVersionsResponse:
+    """Version 3 leaves out supported features whose lowest level is 0: its readers refuse them (KAFKA-17011)."""
+    if version == 3:
+        response.supported_features = [each for each in response.supported_features if each.min_version > 0]
+    return response
+
+
+def error(request: ApiVersionsRequest, code: int) -> ApiVersionsResponse:
+    return ApiVersionsResponse(error_code=code)
+
+
+def unsupported_version(served: tuple[int, int]) -> ApiVersionsResponse:
+    """The answer to a version of this API outside `served`, always sent in the form of version 0.
+
+    It lists this API alone, so that the client can ask again. Source: KIP-511.
+    """
+    lowest, highest = served
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key=18, min_version=lowest, max_version=highest)],
+    )
+
+
+API = Api(18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, None, shape, error)

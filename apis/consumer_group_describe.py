@@ -4,6 +4,7 @@ v0  the first; flexible
 v1  whether a member still speaks the classic protocol (KIP-1099)
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string, uuid
 
 
@@ -51,3 +52,14 @@ class DescribedGroup(Struct):
 class ConsumerGroupDescribeResponse(Message, key=69, versions="0-1", flexible="0+"):
     throttle_time_ms: int = field(int32)
     groups: list[DescribedGroup] = field(array(DescribedGroup))
+
+
+def error(request: ConsumerGroupDescribeRequest, code: int) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(
+        groups=[DescribedGroup(error_code=code, group_id=each) for each in request.group_ids]
+    )
+
+
+API = Api(
+    69, "ConsumerGroupDescribe", ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, None, unshaped, error
+)

@@ -4,6 +4,7 @@ v0  the first; flexible
 v1  subscription by regular expression, and the member makes its own id (KIP-1082)
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, field, int16, int32, string, uuid
 
 
@@ -37,3 +38,12 @@ class ConsumerGroupHeartbeatResponse(Message, key=68, versions="0-1", flexible="
     member_epoch: int = field(int32)
     heartbeat_interval_ms: int = field(int32)
     assignment: Assignment | None = field(Assignment, nullable="0+", default=None)
+
+
+def error(request: ConsumerGroupHeartbeatRequest, code: int) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=code)
+
+
+API = Api(
+    68, "ConsumerGroupHeartbeat", ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, None, unshaped, error
+)

@@ -6,6 +6,7 @@ v2  flexible
 v3  THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, boolean, field, int16, int32, string
 
 
@@ -34,3 +35,10 @@ class CreatePartitionsTopicResult(Struct):
 class CreatePartitionsResponse(Message, key=37, versions="0-3", flexible="2+"):
     throttle_time_ms: int = field(int32)
     results: list[CreatePartitionsTopicResult] = field(array(CreatePartitionsTopicResult))
+
+
+def error(request: CreatePartitionsRequest, code: int) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(results=[CreatePartitionsTopicResult(each.name, code) for each in request.topics])
+
+
+API = Api(37, "CreatePartitions", CreatePartitionsRequest, CreatePartitionsResponse, None, unshaped, error)

@@ -10,6 +10,7 @@ v6  THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
 v7  topic ids in the answer (KIP-516)
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string, uuid
 
 
@@ -61,3 +62,12 @@ class CreatableTopicResult(Struct):
 class CreateTopicsResponse(Message, key=19, versions="0-7", flexible="5+"):
     throttle_time_ms: int = field(int32, versions="2+", ignorable=True)
     topics: list[CreatableTopicResult] = field(array(CreatableTopicResult))
+
+
+def error(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[CreatableTopicResult(name=each.name, error_code=code, error_message=None) for each in request.topics]
+    )
+
+
+API = Api(19, "CreateTopics", CreateTopicsRequest, CreateTopicsResponse, None, unshaped, error)

@@ -5,6 +5,7 @@ v1  throttle time is taken after the answer is sent
 v2  flexible
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, field, int16, int32, string
 
 
@@ -20,3 +21,10 @@ class DeletableGroupResult(Struct):
 class DeleteGroupsResponse(Message, key=42, versions="0-2", flexible="2+"):
     throttle_time_ms: int = field(int32)
     results: list[DeletableGroupResult] = field(array(DeletableGroupResult))
+
+
+def error(request: DeleteGroupsRequest, code: int) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(results=[DeletableGroupResult(each, code) for each in request.groups_names])
+
+
+API = Api(42, "DeleteGroups", DeleteGroupsRequest, DeleteGroupsResponse, None, unshaped, error)

@@ -9,6 +9,7 @@ v5  error messages; THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
 v6  topics by name or by id (KIP-516)
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, field, int16, int32, string, uuid
 
 
@@ -33,3 +34,20 @@ class DeletableTopicResult(Struct):
 class DeleteTopicsResponse(Message, key=20, versions="0-6", flexible="4+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     responses: list[DeletableTopicResult] = field(array(DeletableTopicResult))
+
+
+def normalise(request: DeleteTopicsRequest, version: int) -> DeleteTopicsRequest:
+    """Before version 6 topics are a list of names; `request` is changed in place."""
+    if version < 6:
+        request.topics = [DeleteTopicState(name) for name in request.topic_names]
+    return request
+
+
+def error(request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
+    topics = request.topics or normalise(request, 0).topics
+    return DeleteTopicsResponse(
+        responses=[DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in topics]
+    )
+
+
+API = Api(20, "DeleteTopics", DeleteTopicsRequest, DeleteTopicsResponse, None, unshaped, error)

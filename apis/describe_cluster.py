@@ -5,6 +5,7 @@ v1  the client says whether it wants brokers or controllers (KIP-919)
 v2  fenced brokers too, if wanted (KIP-1073)
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
@@ -31,3 +32,10 @@ class DescribeClusterResponse(Message, key=60, versions="0-2", flexible="0+"):
     controller_id: int = field(int32, default=-1)
     brokers: list[DescribeClusterBroker] = field(array(DescribeClusterBroker))
     cluster_authorized_operations: int = field(int32, default=-(2**31))
+
+
+def error(request: DescribeClusterRequest, code: int) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=code, endpoint_type=request.endpoint_type)
+
+
+API = Api(60, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse, None, unshaped, error)

@@ -7,6 +7,9 @@ v3  type and documentation of each value (KIP-569)
 v4  flexible
 """
 
+from typing import Final
+
+from apis.api import Api
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
@@ -51,3 +54,30 @@ class DescribeConfigsResult(Struct):
 class DescribeConfigsResponse(Message, key=32, versions="0-4", flexible="4+"):
     throttle_time_ms: int = field(int32)
     results: list[DescribeConfigsResult] = field(array(DescribeConfigsResult))
+
+
+DEFAULT_CONFIG: Final = 5
+"""The `config_source` of a value that nobody has set."""
+
+
+def shape(response: DescribeConfigsResponse, version: int) -> DescribeConfigsResponse:
+    """Version 0 knows of the source only whether it is the default."""
+    if version == 0:
+        for result in response.results:
+            for config in result.configs:
+                config.is_default = config.config_source == DEFAULT_CONFIG
+    return response
+
+
+def error(request: DescribeConfigsRequest, code: int) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=code, error_message=None, resource_type=each.resource_type, resource_name=each.resource_name
+            )
+            for each in request.resources
+        ]
+    )
+
+
+API = Api(32, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse, None, shape, error)

@@ -9,7 +9,8 @@ v5  flexible
 v6  GROUP_ID_NOT_FOUND (69) with a message for a group that is not there (KIP-1043)
 """
 
-from apis.wire import Message, Struct, array, boolean, bytes_, field, int16, int32, string
+from apis.api import Api
+from apis.wire import ErrorCode, Message, Struct, array, boolean, bytes_, field, int16, int32, string
 
 
 class DescribeGroupsRequest(Message, key=15, versions="0-6", flexible="5+"):
@@ -40,3 +41,21 @@ class DescribedGroup(Struct):
 class DescribeGroupsResponse(Message, key=15, versions="0-6", flexible="5+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     groups: list[DescribedGroup] = field(array(DescribedGroup))
+
+
+def shape(response: DescribeGroupsResponse, version: int) -> DescribeGroupsResponse:
+    """Before version 6 a group that is not there is no error, but a dead group, and errors have no message."""
+    if version < 6:
+        for group in response.groups:
+            group.error_message = None
+            if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                group.error_code = ErrorCode.NONE
+                group.group_state = "Dead"
+    return response
+
+
+def error(request: DescribeGroupsRequest, code: int) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[DescribedGroup(error_code=code, group_id=each) for each in request.groups])
+
+
+API = Api(15, "DescribeGroups", DescribeGroupsRequest, DescribeGroupsResponse, None, shape, error)

@@ -8,7 +8,8 @@ v4  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 v5  the epoch grows with each transaction, and the answer has the new one (KIP-890)
 """
 
-from apis.wire import Message, boolean, field, int16, int32, int64, string
+from apis.api import Api
+from apis.wire import ErrorCode, Message, boolean, field, int16, int32, int64, string
 
 
 class EndTxnRequest(Message, key=26, versions="0-5", flexible="3+"):
@@ -23,3 +24,17 @@ class EndTxnResponse(Message, key=26, versions="0-5", flexible="3+"):
     error_code: int = field(int16)
     producer_id: int = field(int64, versions="5+", default=-1, ignorable=True)
     producer_epoch: int = field(int16, versions="5+", default=-1, ignorable=True)
+
+
+def shape(response: EndTxnResponse, version: int) -> EndTxnResponse:
+    """Before version 2 PRODUCER_FENCED is not known yet."""
+    if version < 2 and response.error_code == ErrorCode.PRODUCER_FENCED:
+        response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return response
+
+
+def error(request: EndTxnRequest, code: int) -> EndTxnResponse:
+    return EndTxnResponse(error_code=code)
+
+
+API = Api(26, "EndTxn", EndTxnRequest, EndTxnResponse, None, shape, error)

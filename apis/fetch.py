@@ -21,6 +21,7 @@ v17 replica directory id (KIP-853)
 v18 high watermark of the follower (KIP-1166)
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, field, int8, int16, int32, int64, records, string, uuid
 
 
@@ -124,3 +125,25 @@ class FetchResponse(Message, key=1, versions="0-18", flexible="12+"):
     session_id: int = field(int32, versions="7+")
     responses: list[FetchableTopicResponse] = field(array(FetchableTopicResponse))
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint), versions="16+", tag=0, tagged="16+")
+
+
+def error(request: FetchRequest, code: int) -> FetchResponse:
+    """The code for the answer, and while topics have names also for each partition: older versions have only those."""
+    return FetchResponse(
+        error_code=code,
+        session_id=request.session_id,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=[
+                    PartitionData(partition_index=each.partition, error_code=code, high_watermark=-1, records=b"")
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+            if topic.topic
+        ],
+    )
+
+
+API = Api(1, "Fetch", FetchRequest, FetchResponse, None, unshaped, error)

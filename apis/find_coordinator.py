@@ -9,6 +9,7 @@ v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 v6  share groups, with keys `group:topic id:partition` (KIP-932)
 """
 
+from apis.api import Api
 from apis.wire import Message, Struct, array, field, int8, int16, int32, string
 
 
@@ -35,3 +36,36 @@ class FindCoordinatorResponse(Message, key=10, versions="0-6", flexible="3+"):
     host: str = field(string, versions="0-3")
     port: int = field(int32, versions="0-3")
     coordinators: list[Coordinator] = field(array(Coordinator), versions="4+")
+
+
+def normalise(request: FindCoordinatorRequest, version: int) -> FindCoordinatorRequest:
+    """Before version 4 one key is asked for, and it has no place in the list; `request` is changed in place."""
+    if version < 4:
+        request.coordinator_keys = [request.key]
+    return request
+
+
+def shape(response: FindCoordinatorResponse, version: int) -> FindCoordinatorResponse:
+    """Before version 4 the one coordinator is the answer; its error message is the word NONE when there is no error."""
+    if version < 4 and response.coordinators:
+        (coordinator,) = response.coordinators
+        response.coordinators = []
+        response.error_code = coordinator.error_code
+        response.error_message = coordinator.error_message if coordinator.error_code else "NONE"
+        response.node_id = coordinator.node_id
+        response.host = coordinator.host
+        response.port = coordinator.port
+    return response
+
+
+def no_coordinator(key: str, code: int, message: str | None = None) -> Coordinator:
+    """The answer for one key that has an error instead of a node."""
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
+
+
+def error(request: FindCoordinatorRequest, code: int) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys or [request.key]
+    return FindCoordinatorResponse(coordinators=[no_coordinator(key, code) for key in keys])
+
+
+API = Api(10, "FindCoordinator", FindCoordinatorRequest, FindCoordinatorResponse, None, shape, error)

@@ -7,6 +7,7 @@ v3  group instance id (KIP-345)
 v4  flexible
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, field, int16, int32, string
 
 
@@ -20,3 +21,10 @@ class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
 class HeartbeatResponse(Message, key=12, versions="0-4", flexible="4+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     error_code: int = field(int16)
+
+
+def error(request: HeartbeatRequest, code: int) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=code)
+
+
+API = Api(12, "Heartbeat", HeartbeatRequest, HeartbeatResponse, None, unshaped, error)

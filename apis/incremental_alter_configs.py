@@ -4,6 +4,7 @@ v0  the first
 v1  flexible
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
@@ -34,3 +35,25 @@ class AlterConfigsResourceResponse(Struct):
 class IncrementalAlterConfigsResponse(Message, key=44, versions="0-1", flexible="1+"):
     throttle_time_ms: int = field(int32)
     responses: list[AlterConfigsResourceResponse] = field(array(AlterConfigsResourceResponse))
+
+
+def error(request: IncrementalAlterConfigsRequest, code: int) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code, error_message=None, resource_type=each.resource_type, resource_name=each.resource_name
+            )
+            for each in request.resources
+        ]
+    )
+
+
+API = Api(
+    44,
+    "IncrementalAlterConfigs",
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    None,
+    unshaped,
+    error,
+)

@@ -8,7 +8,8 @@ v4  PRODUCER_FENCED (90) may be answered; before, INVALID_PRODUCER_EPOCH (47)
 v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
-from apis.wire import Message, field, int16, int32, int64, string
+from apis.api import Api
+from apis.wire import ErrorCode, Message, field, int16, int32, int64, string
 
 
 class InitProducerIdRequest(Message, key=22, versions="0-5", flexible="2+"):
@@ -23,3 +24,17 @@ class InitProducerIdResponse(Message, key=22, versions="0-5", flexible="2+"):
     error_code: int = field(int16)
     producer_id: int = field(int64, default=-1)
     producer_epoch: int = field(int16)
+
+
+def shape(response: InitProducerIdResponse, version: int) -> InitProducerIdResponse:
+    """Before version 4 PRODUCER_FENCED is not known yet."""
+    if version < 4 and response.error_code == ErrorCode.PRODUCER_FENCED:
+        response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return response
+
+
+def error(request: InitProducerIdRequest, code: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+API = Api(22, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse, None, shape, error)

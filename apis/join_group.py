@@ -12,6 +12,7 @@ v8  reason for joining (KIP-800)
 v9  the leader may be told to skip the assignment (KIP-814)
 """
 
+from apis.api import Api
 from apis.wire import Message, Struct, array, boolean, bytes_, field, int16, int32, string
 
 
@@ -47,3 +48,26 @@ class JoinGroupResponse(Message, key=11, versions="0-9", flexible="6+"):
     skip_assignment: bool = field(boolean, versions="9+")
     member_id: str = field(string)
     members: list[JoinGroupResponseMember] = field(array(JoinGroupResponseMember))
+
+
+def normalise(request: JoinGroupRequest, version: int) -> JoinGroupRequest:
+    """Version 0 has one timeout for both; `request` is changed in place."""
+    if version == 0:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+    return request
+
+
+def shape(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    """No protocol name is null from version 7 on, and empty before."""
+    if version >= 7:
+        response.protocol_name = response.protocol_name or None
+    elif response.protocol_name is None:
+        response.protocol_name = ""
+    return response
+
+
+def error(request: JoinGroupRequest, code: int) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=None)
+
+
+API = Api(11, "JoinGroup", JoinGroupRequest, JoinGroupResponse, None, shape, error)

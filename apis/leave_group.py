@@ -8,6 +8,7 @@ v4  flexible
 v5  reason for leaving (KIP-800)
 """
 
+from apis.api import Api
 from apis.wire import Message, Struct, array, field, int16, int32, string
 
 
@@ -33,3 +34,26 @@ class LeaveGroupResponse(Message, key=13, versions="0-5", flexible="4+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     error_code: int = field(int16)
     members: list[MemberResponse] = field(array(MemberResponse), versions="3+")
+
+
+def normalise(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:
+    """Before version 3 one member leaves, and it has no place in the list; `request` is changed in place."""
+    if version < 3:
+        request.members = [MemberIdentity(request.member_id)]
+    return request
+
+
+def shape(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
+    """Before version 3 the error of the one member is the error of the answer, unless that has its own."""
+    if version < 3:
+        if response.error_code == 0 and response.members:
+            response.error_code = response.members[0].error_code
+        response.members = []
+    return response
+
+
+def error(request: LeaveGroupRequest, code: int) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=code)
+
+
+API = Api(13, "LeaveGroup", LeaveGroupRequest, LeaveGroupResponse, None, shape, error)

@@ -8,6 +8,7 @@ v4  states, and a filter by state (KIP-518)
 v5  types, and a filter by type (KIP-848)
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, field, int16, int32, string
 
 
@@ -27,3 +28,10 @@ class ListGroupsResponse(Message, key=16, versions="0-5", flexible="3+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     error_code: int = field(int16)
     groups: list[ListedGroup] = field(array(ListedGroup))
+
+
+def error(request: ListGroupsRequest, code: int) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=code)
+
+
+API = Api(16, "ListGroups", ListGroupsRequest, ListGroupsResponse, None, unshaped, error)

@@ -14,6 +14,7 @@ v10 timeout for offsets in remote storage (KIP-1075)
 v11 timestamp -6: the earliest offset that is not yet in remote storage (KIP-1023)
 """
 
+from apis.api import Api
 from apis.wire import Message, Struct, array, field, int8, int16, int32, int64, string
 
 
@@ -53,3 +54,32 @@ class ListOffsetsTopicResponse(Struct):
 class ListOffsetsResponse(Message, key=2, versions="0-11", flexible="6+"):
     throttle_time_ms: int = field(int32, versions="2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = field(array(ListOffsetsTopicResponse))
+
+
+def shape(response: ListOffsetsResponse, version: int) -> ListOffsetsResponse:
+    """Version 0 has a list of offsets in place of one offset and its timestamp."""
+    if version == 0:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.old_style_offsets = [partition.offset] if partition.offset >= 0 else []
+                partition.offset = partition.timestamp = -1
+    if version < 4:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.leader_epoch = -1
+    return response
+
+
+def error(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[ListOffsetsPartitionResponse(each.partition_index, code) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(2, "ListOffsets", ListOffsetsRequest, ListOffsetsResponse, None, shape, error)

@@ -16,6 +16,7 @@ v12 topics may be asked for by id, with a null name
 v13 an error for the whole answer (KIP-1102)
 """
 
+from apis.api import Api
 from apis.wire import Message, Struct, array, boolean, field, int16, int32, string, uuid
 
 
@@ -65,3 +66,31 @@ class MetadataResponse(Message, key=3, versions="0-13", flexible="9+"):
     topics: list[MetadataResponseTopic] = field(array(MetadataResponseTopic))
     cluster_authorized_operations: int = field(int32, versions="8-10", default=-(2**31))
     error_code: int = field(int16, versions="13+", ignorable=True)
+
+
+def normalise(request: MetadataRequest, version: int) -> MetadataRequest:
+    """In version 0 an empty list means all topics, as null does later; `request` is changed in place."""
+    if version == 0 and not request.topics:
+        request.topics = None
+    return request
+
+
+def shape(response: MetadataResponse, version: int) -> MetadataResponse:
+    """Only from version 12 on can a topic have no name."""
+    if version < 12:
+        for topic in response.topics:
+            topic.name = topic.name or ""
+    return response
+
+
+def error(request: MetadataRequest, code: int) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in request.topics or ()
+        ],
+        error_code=code,
+    )
+
+
+API = Api(3, "Metadata", MetadataRequest, MetadataResponse, None, shape, error)

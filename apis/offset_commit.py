@@ -13,6 +13,7 @@ v9  for members of KIP-848 groups too; STALE_MEMBER_EPOCH (113) and GROUP_ID_NOT
 v10 topic ids in place of names, in both directions
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, field, int16, int32, int64, string, uuid
 
 
@@ -53,3 +54,19 @@ class OffsetCommitResponseTopic(Struct):
 class OffsetCommitResponse(Message, key=8, versions="0-10", flexible="8+"):
     throttle_time_ms: int = field(int32, versions="3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = field(array(OffsetCommitResponseTopic))
+
+
+def error(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[OffsetCommitResponsePartition(each.partition_index, code) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(8, "OffsetCommit", OffsetCommitRequest, OffsetCommitResponse, None, unshaped, error)

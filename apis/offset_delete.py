@@ -3,6 +3,7 @@
 v0  the first, and the only one; not flexible
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, field, int16, int32, string
 
 
@@ -34,3 +35,10 @@ class OffsetDeleteResponse(Message, key=47, versions="0"):
     error_code: int = field(int16)
     throttle_time_ms: int = field(int32)
     topics: list[OffsetDeleteResponseTopic] = field(array(OffsetDeleteResponseTopic))
+
+
+def error(request: OffsetDeleteRequest, code: int) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=code)
+
+
+API = Api(47, "OffsetDelete", OffsetDeleteRequest, OffsetDeleteResponse, None, unshaped, error)

@@ -13,6 +13,7 @@ v9  member id and epoch per group, for members of KIP-848 groups
 v10 topic ids in place of names, in both directions
 """
 
+from apis.api import Api
 from apis.wire import Message, Struct, array, boolean, field, int16, int32, int64, string, uuid
 
 
@@ -79,3 +80,74 @@ class OffsetFetchResponse(Message, key=9, versions="0-10", flexible="6+"):
     topics: list[OffsetFetchResponseTopic] = field(array(OffsetFetchResponseTopic), versions="0-7")
     error_code: int = field(int16, versions="2-7", ignorable=True)
     groups: list[OffsetFetchResponseGroup] = field(array(OffsetFetchResponseGroup), versions="8+")
+
+
+def normalise(request: OffsetFetchRequest, version: int) -> OffsetFetchRequest:
+    """Before version 8 one group is asked for, and it has no place in the list; `request` is changed in place."""
+    if version < 8:
+        topics = None
+        if request.topics is not None:
+            topics = [
+                OffsetFetchRequestTopics(each.name, partition_indexes=each.partition_indexes) for each in request.topics
+            ]
+        request.groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
+    return request
+
+
+def shape(response: OffsetFetchResponse, version: int) -> OffsetFetchResponse:
+    """Before version 8 the one group is the answer; before version 2 only its partitions can say an error.
+
+    From version 2 on, a group with an error has no topics.
+    """
+    if version >= 2:
+        for group in response.groups:
+            if group.error_code:
+                group.topics = []
+    if version < 8 and response.groups:
+        (group,) = response.groups
+        response.groups = []
+        response.error_code = group.error_code
+        response.topics = [
+            OffsetFetchResponseTopic(
+                topic.name,
+                [
+                    OffsetFetchResponsePartition(
+                        partition_index=each.partition_index,
+                        committed_offset=each.committed_offset,
+                        committed_leader_epoch=each.committed_leader_epoch,
+                        metadata=each.metadata,
+                        error_code=each.error_code,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ]
+    return response
+
+
+def group_error(group: OffsetFetchRequestGroup, code: int) -> OffsetFetchResponseGroup:
+    """The answer for one group that says `code` for the group, and as versions 0-1 need it, for each partition."""
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=code)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in group.topics or ()
+        ],
+        error_code=code,
+    )
+
+
+def error(request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
+    groups = request.groups or normalise(request, 0).groups
+    return OffsetFetchResponse(groups=[group_error(group, code) for group in groups])
+
+
+API = Api(9, "OffsetFetch", OffsetFetchRequest, OffsetFetchResponse, None, shape, error)

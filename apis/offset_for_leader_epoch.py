@@ -7,6 +7,7 @@ v3  replica id
 v4  flexible
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, field, int16, int32, int64, string
 
 
@@ -41,3 +42,15 @@ class OffsetForLeaderTopicResult(Struct):
 class OffsetForLeaderEpochResponse(Message, key=23, versions="0-4", flexible="4+"):
     throttle_time_ms: int = field(int32, versions="2+", ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = field(array(OffsetForLeaderTopicResult))
+
+
+def error(request: OffsetForLeaderEpochRequest, code: int) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(topic.topic, [EpochEndOffset(code, each.partition) for each in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(23, "OffsetForLeaderEpoch", OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, None, unshaped, error)

@@ -16,6 +16,7 @@ v12 the partition is added to the transaction implicitly (KIP-890)
 v13 topic ids in place of names (KIP-516)
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, field, int16, int32, int64, records, string, uuid
 
 
@@ -77,3 +78,22 @@ class ProduceResponse(Message, key=0, versions="0-13", flexible="9+"):
     responses: list[TopicProduceResponse] = field(array(TopicProduceResponse))
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint), versions="10+", tag=0, tagged="10+")
+
+
+def error(request: ProduceRequest, code: int) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(index=each.index, error_code=code, base_offset=-1)
+                    for each in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+API = Api(0, "Produce", ProduceRequest, ProduceResponse, None, unshaped, error)

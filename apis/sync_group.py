@@ -8,6 +8,7 @@ v4  flexible
 v5  protocol type and name in both directions, and the request must have them (KIP-559)
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, bytes_, field, int16, int32, string
 
 
@@ -32,3 +33,10 @@ class SyncGroupResponse(Message, key=14, versions="0-5", flexible="4+"):
     protocol_type: str | None = field(string, versions="5+", nullable="5+", default=None, ignorable=True)
     protocol_name: str | None = field(string, versions="5+", nullable="5+", default=None, ignorable=True)
     assignment: bytes = field(bytes_)
+
+
+def error(request: SyncGroupRequest, code: int) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=code)
+
+
+API = Api(14, "SyncGroup", SyncGroupRequest, SyncGroupResponse, None, unshaped, error)

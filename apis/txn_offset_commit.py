@@ -8,7 +8,8 @@ v4  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 v5  the offsets partition is added to the transaction implicitly (KIP-890)
 """
 
-from apis.wire import Message, Struct, array, field, int16, int32, int64, string
+from apis.api import Api
+from apis.wire import ErrorCode, Message, Struct, array, field, int16, int32, int64, string
 
 
 class TxnOffsetCommitRequestPartition(Struct):
@@ -47,3 +48,28 @@ class TxnOffsetCommitResponseTopic(Struct):
 class TxnOffsetCommitResponse(Message, key=28, versions="0-5", flexible="3+"):
     throttle_time_ms: int = field(int32)
     topics: list[TxnOffsetCommitResponseTopic] = field(array(TxnOffsetCommitResponseTopic))
+
+
+def shape(response: TxnOffsetCommitResponse, version: int) -> TxnOffsetCommitResponse:
+    """Before version 2 COORDINATOR_LOAD_IN_PROGRESS would not be tried again."""
+    if version < 2:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                if partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    partition.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return response
+
+
+def error(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[TxnOffsetCommitResponsePartition(each.partition_index, code) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(28, "TxnOffsetCommit", TxnOffsetCommitRequest, TxnOffsetCommitResponse, None, shape, error)

@@ -5,6 +5,7 @@ v1  flexible
 v2  transaction version
 """
 
+from apis.api import Api, unshaped
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, int64, string
 
 
@@ -43,3 +44,24 @@ class WritableTxnMarkerResult(Struct):
 
 class WriteTxnMarkersResponse(Message, key=27, versions="0-2", flexible="1+"):
     markers: list[WritableTxnMarkerResult] = field(array(WritableTxnMarkerResult))
+
+
+def error(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        topic.name,
+                        [WritableTxnMarkerPartitionResult(index, code) for index in topic.partition_indexes],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+API = Api(27, "WriteTxnMarkers", WriteTxnMarkersRequest, WriteTxnMarkersResponse, None, unshaped, error)
