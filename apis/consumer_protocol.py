@@ -1,8 +1,8 @@
 """The embedded protocol of consumers: what `protocol_type` "consumer" puts into JoinGroup metadata and assignments.
 
-A subscription is a member's metadata, an assignment is what the leader gives it; both begin with a version, an int16. To
-the rules of classic groups they are opaque. They are read for what people see, for traces, and for the rule that offsets
-of a topic somebody subscribes to are not deleted and do not expire.
+A subscription is a member's metadata, an assignment is what the leader gives it; both begin with a version, an int16.
+To the rules of classic groups they are opaque. They are read for what people see, for traces, and for the rule that the
+offsets of a topic somebody subscribes to are neither deleted nor expire.
 
     v0  topics and user data
     v1  the partitions the member owns (KIP-429)

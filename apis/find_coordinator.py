@@ -9,8 +9,10 @@ v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 v6  share groups, with keys `group:topic id:partition` (KIP-932)
 """
 
+from typing import Final
+
 from apis.api import Api
-from apis.wire import Message, Struct, array, field, int8, int16, int32, string
+from apis.wire import ErrorCode, Message, Struct, array, field, int8, int16, int32, string
 
 
 class FindCoordinatorRequest(Message, key=10, versions="0-6", flexible="3+"):
@@ -45,22 +47,30 @@ def normalise(request: FindCoordinatorRequest, version: int) -> FindCoordinatorR
     return request
 
 
+_MESSAGES: Final[dict[int, str]] = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+}
+"""What Kafka says before version 4, for no error too; from then on it says nothing."""
+
+
 def shape(response: FindCoordinatorResponse, version: int) -> FindCoordinatorResponse:
-    """Before version 4 the one coordinator is the answer; its error message is the word NONE when there is no error."""
+    """Before version 4 the one coordinator is the answer, and its error has a message."""
     if version < 4 and response.coordinators:
         (coordinator,) = response.coordinators
         response.coordinators = []
         response.error_code = coordinator.error_code
-        response.error_message = coordinator.error_message if coordinator.error_code else "NONE"
+        response.error_message = coordinator.error_message or _MESSAGES.get(coordinator.error_code, "")
         response.node_id = coordinator.node_id
         response.host = coordinator.host
         response.port = coordinator.port
     return response
 
 
-def no_coordinator(key: str, code: int, message: str | None = None) -> Coordinator:
+def no_coordinator(key: str, code: int) -> Coordinator:
     """The answer for one key that has an error instead of a node."""
-    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code)
 
 
 def error(request: FindCoordinatorRequest, code: int) -> FindCoordinatorResponse:
