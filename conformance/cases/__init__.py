@@ -1,0 +1,1 @@
+"""The cases, a module per area. Importing a module registers its cases."""

@@ -1,0 +1,72 @@
+"""What is expected of each target where it is not a pass: one TOML file per target, a reason on every line.
+
+A change in either direction is news: a cell that fails unexpectedly, and one that passes where a failure was expected.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from conformance.case import Verdict
+
+NEUTRAL = frozenset({Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED})
+"""Verdicts that need no line."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """`cells`: a pattern over `case/id/1@VERSION`, or over the id alone. `reason`: why, with a link where there is one."""
+
+    cells: str
+    verdict: Verdict
+    reason: str
+
+    def covers(self, case_id: str, version: int) -> bool:
+        return fnmatchcase(f"{case_id}@{version}", self.cells) or fnmatchcase(case_id, self.cells)
+
+
+class Expectations:
+    """The lines of one file; the last that covers a cell counts."""
+
+    def __init__(self, lines: list[Expectation]) -> None:
+        self.lines = lines
+
+    @classmethod
+    def read(cls, path: Path) -> Expectations:
+        """The expectations of a file such as
+
+            [[expected]]
+            cells = "join/size/*"
+            verdict = "fail"
+            reason = "..."
+        """
+        lines = tomllib.loads(path.read_text()).get("expected", [])
+        return cls([Expectation(line["cells"], Verdict(line["verdict"]), line["reason"]) for line in lines])
+
+    @classmethod
+    def of_target(cls, name: str) -> Expectations:
+        """The expectations kept here for a target, by its name and then by ever shorter beginnings of it; none at last."""
+        stem = name.replace(":", "-").split("/")[0]
+        while stem:
+            path = Path(__file__).with_name(f"{stem}.toml")
+            if path.exists():
+                return cls.read(path)
+            stem = stem[: max(stem.rfind("."), stem.rfind("-"), 0)]
+        return cls([])
+
+    def of_cell(self, case_id: str, version: int) -> Expectation | None:
+        """The line that covers a cell."""
+        covering = [line for line in self.lines if line.covers(case_id, version)]
+        return covering[-1] if covering else None
+
+    def surprise(self, case_id: str, version: int, verdict: Verdict) -> str | None:
+        """Why a verdict is news; None if it is as expected."""
+        line = self.of_cell(case_id, version)
+        if line is None:
+            return None if verdict in NEUTRAL else f"{verdict} where a pass was expected"
+        if verdict == line.verdict or verdict in (Verdict.SKIP, Verdict.UNIMPLEMENTED):
+            return None
+        return f"{verdict} where {line.verdict} was expected ({line.reason})"

@@ -1,0 +1,197 @@
+"""A member a case moves by hand: it sends what it is told, remembers what it was answered, and does nothing by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from apis.heartbeat import HeartbeatRequest
+from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from apis.wire import Message
+from conformance.case import Failed
+from conformance.protocol import error_name
+
+if TYPE_CHECKING:
+    from conformance.trial import Trial
+    from conformance.wire import Connection
+
+Protocols = tuple[tuple[str, bytes], ...]
+RANGE: Final[Protocols] = (("range", b"what range needs"),)
+MEMBER_ID_REQUIRED: Final = 79
+
+
+class Member:
+    """One member of one group. `id` and `generation` are what the last successful answers said.
+
+    Requests that may be parked go over `wire`; whatever is sent while one is parked goes over a second connection, as a
+    client's heartbeat thread would.
+    """
+
+    def __init__(
+        self,
+        trial: Trial,
+        name: str,
+        group: str,
+        *,
+        instance_id: str | None,
+        protocols: Protocols,
+        protocol_type: str,
+        session_timeout: int,
+        rebalance_timeout: int,
+    ) -> None:
+        self.name = name
+        self.group = group
+        self.instance_id = instance_id
+        self.protocols = protocols
+        self.protocol_type = protocol_type
+        self.session_timeout = session_timeout
+        self.rebalance_timeout = rebalance_timeout
+        self.id = ""
+        self.generation = -1
+        self.leader = ""
+        self.protocol: str | None = None
+        self.wire: Connection = trial.connect(name, client_id=name)
+        self._trial = trial
+        self._aside: Connection | None = None
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether it is in some generation, as far as it was told."""
+        return self.generation >= 0
+
+    @property
+    def is_leader(self) -> bool:
+        return self.is_joined and self.leader == self.id
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is due on `wire`."""
+        return self.wire.pending > 0
+
+    def request(self, message: Message, version: int | None = None) -> Any:
+        """Ask and wait, beside a parked request if there is one."""
+        wire = self.wire
+        if self.is_waiting:
+            if self._aside is None:
+                self._aside = self._trial.connect(f"{self.name}'", client_id=self.name)
+            wire = self._aside
+        return wire.call(message, self._trial.version_of(message) if version is None else version)
+
+    def join_request(self, version: int | None = None, **changes: Any) -> JoinGroupRequest:
+        """The JoinGroup this member sends; `changes` are fields said otherwise."""
+        version = self._trial.version_of("JoinGroup") if version is None else version
+        request = JoinGroupRequest(
+            self.group,
+            self.session_timeout,
+            self.rebalance_timeout,
+            self.id,
+            self.instance_id if version >= 5 else None,
+            self.protocol_type,
+            [JoinGroupRequestProtocol(name, metadata) for name, metadata in self.protocols],
+        )
+        for name, value in changes.items():
+            setattr(request, name, value)
+        return request
+
+    def send_join(self, version: int | None = None, **changes: Any) -> None:
+        """Send JoinGroup; on the first time from v4, take the member id the coordinator insists on and send again."""
+        version = self._trial.version_of("JoinGroup") if version is None else version
+        if version >= 4 and not self.id and self.instance_id is None:
+            told = self.request(self.join_request(version, **changes), version)
+            if told.error_code != MEMBER_ID_REQUIRED:
+                said = error_name(told.error_code)
+                raise Failed(f"a first JoinGroup without a member id was answered {said}, must be MEMBER_ID_REQUIRED (79)")
+            self.id = told.member_id
+        self.wire.send(self.join_request(version, **changes), version)
+
+    def receive_join(self, *, within: float | None = None) -> JoinGroupResponse:
+        """The answer to `send_join`; remembered if it is a success."""
+        answer: JoinGroupResponse = self.wire.receive(within=within)
+        if answer.error_code == 0:
+            self.id, self.generation = answer.member_id, answer.generation_id
+            self.leader, self.protocol = answer.leader, answer.protocol_name
+        return answer
+
+    def join(self, version: int | None = None, **changes: Any) -> JoinGroupResponse:
+        """Join and wait for the round to end; `Failed` unless it is a success."""
+        self.send_join(version, **changes)
+        answer = self.receive_join()
+        self._trial.expect(answer, error_code=0)
+        return answer
+
+    def sync_request(self, assignments: Mapping[Member, bytes] | None = None, **changes: Any) -> SyncGroupRequest:
+        """The SyncGroup this member sends; `changes` are fields said otherwise."""
+        version = self._trial.version_of("SyncGroup")
+        request = SyncGroupRequest(
+            self.group,
+            self.generation,
+            self.id,
+            self.instance_id if version >= 3 else None,
+            self.protocol_type,
+            self.protocols[0][0] if self.protocol is None else self.protocol,
+            [SyncGroupRequestAssignment(member.id, data) for member, data in (assignments or {}).items()],
+        )
+        for name, value in changes.items():
+            setattr(request, name, value)
+        return request
+
+    def send_sync(self, assignments: Mapping[Member, bytes] | None = None, **changes: Any) -> None:
+        """Send SyncGroup without waiting."""
+        request = self.sync_request(assignments, **changes)
+        self.wire.send(request, self._trial.version_of(request))
+
+    def receive_sync(self, *, within: float | None = None) -> SyncGroupResponse:
+        """The answer to `send_sync`."""
+        answer: SyncGroupResponse = self.wire.receive(within=within)
+        return answer
+
+    def sync(self, assignments: Mapping[Member, bytes] | None = None, **changes: Any) -> SyncGroupResponse:
+        """SyncGroup, waiting for the answer."""
+        answer: SyncGroupResponse = self.request(self.sync_request(assignments, **changes))
+        return answer
+
+    def heartbeat(self, **changes: Any) -> int:
+        """Heartbeat; the error code."""
+        version = self._trial.version_of("Heartbeat")
+        request = HeartbeatRequest(self.group, self.generation, self.id, self.instance_id if version >= 3 else None)
+        for name, value in changes.items():
+            setattr(request, name, value)
+        code: int = self.request(request).error_code
+        return code
+
+    def leave(self) -> LeaveGroupResponse:
+        """LeaveGroup for this member alone, by its member id."""
+        version = self._trial.version_of("LeaveGroup")
+        if version <= 2:
+            request = LeaveGroupRequest(self.group, self.id)
+        else:
+            request = LeaveGroupRequest(self.group, members=[MemberIdentity(self.id, self.instance_id)])
+        answer: LeaveGroupResponse = self.request(request)
+        return answer
+
+    def commit(self, topic: str, offsets: Mapping[int, int], *, metadata: str = "", **changes: Any) -> dict[int, int]:
+        """OffsetCommit of partitions to offsets; the error code of each partition."""
+        version = self._trial.version_of("OffsetCommit")
+        request = OffsetCommitRequest(
+            self.group,
+            self.generation,
+            self.id,
+            self.instance_id if version >= 7 else None,
+            topics=[
+                OffsetCommitRequestTopic(
+                    topic,
+                    self._trial.topic_id(topic) if version >= 10 else bytes(16),
+                    [
+                        OffsetCommitRequestPartition(partition, offset, committed_metadata=metadata)
+                        for partition, offset in offsets.items()
+                    ],
+                )
+            ],
+        )
+        for name, value in changes.items():
+            setattr(request, name, value)
+        answer = self.request(request)
+        return {each.partition_index: each.error_code for topic in answer.topics for each in topic.partitions}

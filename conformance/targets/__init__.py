@@ -1,0 +1,26 @@
+"""The targets a suite can run against, by the name a user gives them."""
+
+from __future__ import annotations
+
+from conformance.targets.base import Instance, Limits, Target, TargetError
+from conformance.targets.foreign import ForeignTarget
+from conformance.targets.kafka import KafkaTarget
+from conformance.targets.kfake import KfakeTarget
+from conformance.targets.rdkafka_mock import RdkafkaMockTarget
+from conformance.targets.shim import ShimTarget
+
+__all__ = ["Instance", "Limits", "Target", "TargetError", "open_target"]
+
+
+def open_target(spec: str) -> Target:
+    """The target of `shim[:STORE]`, `kafka[:VERSION]`, `kfake[:VERSION]`, `rdkafka-mock` or `HOST:PORT`; not started."""
+    kind, _, rest = spec.partition(":")
+    if kind == "shim":
+        return ShimTarget(rest) if rest else ShimTarget()
+    if kind == "kafka":
+        return KafkaTarget(rest) if rest else KafkaTarget()
+    if kind == "kfake":
+        return KfakeTarget(rest) if rest else KfakeTarget()
+    if kind == "rdkafka-mock":
+        return RdkafkaMockTarget()
+    return ForeignTarget(spec)

@@ -1,0 +1,174 @@
+"""A target: something that listens on a port and claims to coordinate groups.
+
+Decides which settings a target is started with (`PROFILES`) and what the suite may rely on (`Limits`). It does not know
+how any target is started: each kind is a module beside this one.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
+    # Fast: a lone member's round ends at once, and sessions may be short enough to wait for.
+    "default": {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "100",
+        "group.consumer.min.session.timeout.ms": "100",
+        "group.consumer.min.heartbeat.interval.ms": "50",
+    },
+    # Limits low enough to hit.
+    "limits": {
+        "group.initial.rebalance.delay.ms": "600",
+        "group.min.session.timeout.ms": "100",
+        "group.max.session.timeout.ms": "60000",
+        "group.max.size": "2",
+        "group.consumer.max.size": "2",
+        "offset.metadata.max.bytes": "10",
+        "socket.request.max.bytes": "200000",
+    },
+    # The clean-up of offsets runs often enough to wait for.
+    "retention": {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "100",
+        "offsets.retention.check.interval.ms": "300",
+    },
+}
+
+
+class TargetError(Exception):
+    """The target could not be had: the harness is at fault or something it needs is missing, not the target."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the waits of a case are derived from; all in milliseconds but where named otherwise."""
+
+    min_session_timeout: int = 6_000
+    max_session_timeout: int = 1_800_000
+    initial_rebalance_delay: int = 3_000
+    max_group_size: int = 2_147_483_647
+    offset_metadata_max_bytes: int = 4_096
+    request_max_bytes: int = 104_857_600
+    retention_check_interval: int = 600_000
+
+    @property
+    def session(self) -> int:
+        """The shortest session timeout a case that waits for its expiry asks for."""
+        return max(self.min_session_timeout, 300)
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which an answer that is due counts as missing."""
+        return 8.0 + self.initial_rebalance_delay * 3 / 1000
+
+    def configured(self, config: Mapping[str, str]) -> Limits:
+        """These limits with what `config`, by Kafka's names, says otherwise."""
+        values = {ours: int(config[theirs]) for theirs, ours in LIMIT_NAMES.items() if config.get(theirs)}
+        return replace(self, **values)
+
+
+LIMIT_NAMES: Final[Mapping[str, str]] = {
+    "group.min.session.timeout.ms": "min_session_timeout",
+    "group.max.session.timeout.ms": "max_session_timeout",
+    "group.initial.rebalance.delay.ms": "initial_rebalance_delay",
+    "group.max.size": "max_group_size",
+    "offset.metadata.max.bytes": "offset_metadata_max_bytes",
+    "socket.request.max.bytes": "request_max_bytes",
+    "offsets.retention.check.interval.ms": "retention_check_interval",
+}
+
+
+@dataclass
+class Instance:
+    """One running target: where it listens, how it is limited, which pieces of the protocol it is known to lack."""
+
+    host: str
+    port: int
+    profile: str
+    limits: Limits
+    capabilities: frozenset[str] = frozenset()
+    description: str = ""
+    topics: dict[str, int] = field(default_factory=dict)
+
+
+class Target(Protocol):
+    """A kind of target. `start` may be called once per profile; `stop` ends all that was started."""
+
+    name: str
+    profiles: frozenset[str]
+
+    def start(self, profile: str) -> Instance: ...
+
+    def stop(self) -> None: ...
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until_listening(port: int, process: subprocess.Popen[str] | subprocess.Popen[bytes], seconds: float) -> None:
+    """Return once `port` accepts; `TargetError` if the process ends or the time is up."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if process.poll() is not None:
+            raise TargetError(f"the target ended with exit code {process.returncode} before it listened")
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+        except OSError:
+            time.sleep(0.02)
+    raise TargetError(f"the target did not listen on port {port} within {seconds:.0f} s")
+
+
+def end(process: subprocess.Popen[str] | subprocess.Popen[bytes], grace: float = 10.0) -> None:
+    """Ask a process to end, then insist."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(grace)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class LineReader:
+    """Collects the lines a process prints, so that its pipe never fills, and waits for one that matches."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.lines: list[str] = []
+        self._changed = threading.Condition()
+        self._ended = False
+        self._stream = process.stdout
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._stream is not None
+        for line in self._stream:
+            with self._changed:
+                self.lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def wait_for(self, prefix: str, seconds: float) -> str:
+        """The first line that starts with `prefix`; `TargetError` if it does not come."""
+        limit = time.monotonic() + seconds
+        with self._changed:
+            while True:
+                for line in self.lines:
+                    if line.startswith(prefix):
+                        return line
+                if self._ended or not self._changed.wait(limit - time.monotonic()):
+                    raise TargetError(f"no line {prefix!r} from the target; it printed {self.lines[-5:]}")

@@ -1,0 +1,23 @@
+"""A target somebody else started: `HOST:PORT`. Nothing about it can be configured; its limits are asked of it."""
+
+from __future__ import annotations
+
+from conformance.targets.base import Instance, Limits, TargetError
+
+
+class ForeignTarget:
+    """`HOST:PORT` of a running coordinator."""
+
+    def __init__(self, address: str) -> None:
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdigit():
+            raise TargetError(f"not HOST:PORT: {address}")
+        self.name = address
+        self.profiles = frozenset({"default"})
+        self._host, self._port = host.strip("[]"), int(port)
+
+    def start(self, profile: str) -> Instance:
+        return Instance(self._host, self._port, profile, Limits(), description=self.name)
+
+    def stop(self) -> None:
+        """Nothing: it is not ours to stop."""

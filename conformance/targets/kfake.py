@@ -1,0 +1,92 @@
+"""franz-go's in-memory Kafka, built from the Go module proxy with a main program of ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from typing import Final
+
+from conformance.targets.base import Instance, Limits, LineReader, TargetError, end
+from conformance.targets.kafka import cache_folder
+
+CLIENT: Final = "github.com/twmb/franz-go"
+MODULE: Final = f"{CLIENT}/pkg/kfake"
+
+_MAIN: Final = """\
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+func main() {
+	cluster, err := kfake.NewCluster(
+		kfake.Ports(0),
+		kfake.BrokerConfigs(map[string]string{
+			"group.min.session.timeout.ms":          "100",
+			"group.consumer.min.session.timeout.ms": "100",
+		}),
+	)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	defer cluster.Close()
+	fmt.Println("ready", cluster.ListenAddrs()[0])
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	<-stop
+}
+"""
+
+
+class KfakeTarget:
+    """`kfake` or `kfake:VERSION`, a version or query the Go module proxy knows; the newest by default."""
+
+    def __init__(self, version: str = "latest") -> None:
+        self.name = "kfake" if version == "latest" else f"kfake:{version}"
+        self.profiles = frozenset({"default"})
+        self._version = version
+        self._running: list[subprocess.Popen[str]] = []
+        self._lock = threading.Lock()
+
+    def _program(self) -> str:
+        folder = cache_folder() / f"kfake-{self._version}"
+        program = folder / "kfake"
+        if program.exists() and (folder / "main.go").read_text() == _MAIN:
+            return str(program)
+        go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+        if go is None:
+            raise TargetError("kfake is built with Go, and there is no go here")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "main.go").write_text(_MAIN)
+        (folder / "go.mod").write_text("module conformance/kfake\n\ngo 1.24\n")
+        modules = [f"{CLIENT}@latest", f"{CLIENT}/pkg/kmsg@latest", f"{MODULE}@{self._version}"]
+        environment = os.environ | {"CGO_ENABLED": "0"}
+        for step in (["get", *modules], ["build", "-o", "kfake", "."]):
+            done = subprocess.run([go, *step], cwd=folder, capture_output=True, text=True, env=environment)
+            if done.returncode != 0:
+                raise TargetError(f"go {step[0]} failed: {done.stderr[-800:]}")
+        return str(program)
+
+    def start(self, profile: str) -> Instance:
+        process = subprocess.Popen([self._program()], stdout=subprocess.PIPE, text=True)
+        with self._lock:
+            self._running.append(process)
+        ready = LineReader(process).wait_for("ready ", 30)
+        host, _, port = ready.split()[1].rpartition(":")
+        limits = Limits(min_session_timeout=100, initial_rebalance_delay=0)
+        return Instance(host, int(port), profile, limits, frozenset({"short-sessions"}), description=self.name)
+
+    def stop(self) -> None:
+        with self._lock:
+            running, self._running = self._running, []
+        for process in running:
+            end(process)

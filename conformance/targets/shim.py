@@ -1,0 +1,51 @@
+"""Ours, as a user starts it: `kafka-shim serve` in a process of its own. The suite sees nothing of its inside."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+from conformance.targets.base import PROFILES, Instance, Limits, LineReader, TargetError, end
+
+
+class ShimTarget:
+    """`shim` or `shim:STORE`, such as `shim:sqlite:/path/to/file`; the memory store by default."""
+
+    def __init__(self, store: str = "memory:") -> None:
+        self.name = "shim" if store == "memory:" else f"shim:{store}"
+        self.profiles = frozenset(PROFILES)
+        self._store = store
+        self._running: list[subprocess.Popen[str]] = []
+        self._lock = threading.Lock()
+
+    def start(self, profile: str) -> Instance:
+        settings = dict(PROFILES[profile])
+        command = [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
+        command += ["--store", self._store]
+        for name, value in settings.items():
+            command += ["--config", f"{name}={value}"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        with self._lock:
+            self._running.append(process)
+        ready = LineReader(process).wait_for("ready ", 30)
+        fields = dict(part.split("=", 1) for part in ready.split()[1:] if "=" in part)
+        if "kafka" not in fields:
+            raise TargetError(f"the ready line names no address: {ready!r}")
+        host, _, port = fields["kafka"].split(",")[0].rpartition(":")
+        return Instance(
+            host.strip("[]"),
+            int(port),
+            profile,
+            Limits().configured(settings),
+            frozenset({"short-sessions", "configurable"}),
+            description=f"kafka-shim, store {self._store}",
+        )
+
+    def stop(self) -> None:
+        with self._lock:
+            running, self._running = self._running, []
+        for process in running:
+            process.terminate()
+        for process in running:
+            end(process)
