@@ -14,7 +14,10 @@ v10 topic ids in place of names, in both directions
 """
 
 from apis.api import Api, unshaped
+from apis.call import Broker, Call
+from apis.merge import merge
 from apis.wire import Message, Struct, array, field, int16, int32, int64, string, uuid
+from apis.wire.errors import ErrorCode
 
 
 class OffsetCommitRequestPartition(Struct):
@@ -69,4 +72,58 @@ def error(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
     )
 
 
-API = Api(8, "OffsetCommit", OffsetCommitRequest, OffsetCommitResponse, None, unshaped, error)
+def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
+    """Refuse what does not exist, UNKNOWN_TOPIC_OR_PARTITION (3) or UNKNOWN_TOPIC_ID (100); the rest is the group's.
+
+    If nothing is left the group is not asked at all (semantics 3.1).
+    """
+    refused = _take_unknown_ids(request, call.broker) if call.version >= 10 else []
+    refused += _take_unknown_partitions(request, call.broker)
+    if refused and not request.topics:
+        return OffsetCommitResponse(topics=merge(refused, _name_and_id))
+    response = call.groups.commit(request, call.now, unknown_group_is_69=call.version >= 9)
+    if refused:
+        response.topics = merge(refused + response.topics, _name_and_id)
+    return response
+
+
+def _take_unknown_ids(request: OffsetCommitRequest, broker: Broker) -> list[OffsetCommitResponseTopic]:
+    """Give every topic its name; those without one are taken out of the request and refused."""
+    known, refused = [], []
+    for topic in request.topics:
+        topic.name = broker.topic_name(topic.topic_id) or ""
+        if topic.name:
+            known.append(topic)
+        else:
+            refused.append(_refuse(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID))
+    request.topics = known
+    return refused
+
+
+def _take_unknown_partitions(request: OffsetCommitRequest, broker: Broker) -> list[OffsetCommitResponseTopic]:
+    """Take partitions that do not exist out of the request and refuse them."""
+    has = broker.has
+    refused = []
+    for topic in request.topics:
+        name = topic.name
+        unknown = [each for each in topic.partitions if not has(name, each.partition_index)]
+        if unknown:
+            topic.partitions = [each for each in topic.partitions if has(name, each.partition_index)]
+            refused.append(_refuse(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    if refused:
+        request.topics = [topic for topic in request.topics if topic.partitions]
+    return refused
+
+
+def _refuse(
+    topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], code: int
+) -> OffsetCommitResponseTopic:
+    answers = [OffsetCommitResponsePartition(each.partition_index, int(code)) for each in partitions]
+    return OffsetCommitResponseTopic(topic.name, topic.topic_id, answers)
+
+
+def _name_and_id(topic: OffsetCommitResponseTopic) -> tuple[str, bytes]:
+    return topic.name, topic.topic_id
+
+
+API = Api(8, "OffsetCommit", OffsetCommitRequest, OffsetCommitResponse, handle, unshaped, error)

@@ -4,7 +4,10 @@ v0  the first, and the only one; not flexible
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call
+from apis.merge import merge
 from apis.wire import Message, Struct, array, field, int16, int32, string
+from apis.wire.errors import ErrorCode
 
 
 class OffsetDeleteRequestPartition(Struct):
@@ -41,4 +44,26 @@ def error(request: OffsetDeleteRequest, code: int) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error_code=code)
 
 
-API = Api(47, "OffsetDelete", OffsetDeleteRequest, OffsetDeleteResponse, None, unshaped, error)
+def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
+    """Refuse what does not exist, UNKNOWN_TOPIC_OR_PARTITION (3); the rest is the group's.
+
+    The group is asked even if nothing is left; an error of the group is the whole answer (semantics 3.5).
+    """
+    has = call.broker.has
+    refused = []
+    for topic in request.topics:
+        unknown = [each.partition_index for each in topic.partitions if not has(topic.name, each.partition_index)]
+        if unknown:
+            topic.partitions = [each for each in topic.partitions if has(topic.name, each.partition_index)]
+            code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            answers = [OffsetDeleteResponsePartition(index, code) for index in unknown]
+            refused.append(OffsetDeleteResponseTopic(topic.name, answers))
+    if refused:
+        request.topics = [topic for topic in request.topics if topic.partitions]
+    response = call.groups.delete_offsets(request, call.now)
+    if refused and response.error_code == 0:
+        response.topics = merge(refused + response.topics, lambda topic: topic.name)
+    return response
+
+
+API = Api(47, "OffsetDelete", OffsetDeleteRequest, OffsetDeleteResponse, handle, unshaped, error)

@@ -13,8 +13,14 @@ v9  member id and epoch per group, for members of KIP-848 groups
 v10 topic ids in place of names, in both directions
 """
 
+from typing import Final
+
 from apis.api import Api
+from apis.call import Broker, Call
 from apis.wire import Message, Struct, array, boolean, field, int16, int32, int64, string, uuid
+from apis.wire.errors import ErrorCode
+
+NO_TOPIC_ID: Final = bytes(16)
 
 
 class OffsetFetchRequestTopic(Struct):
@@ -150,4 +156,43 @@ def error(request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
     return OffsetFetchResponse(groups=[group_error(group, code) for group in groups])
 
 
-API = Api(9, "OffsetFetch", OffsetFetchRequest, OffsetFetchResponse, None, shape, error)
+def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    """Ask for one group after the other. Whether a topic or partition exists does not matter (semantics 3.3).
+
+    In version 10 a topic id without a topic gets UNKNOWN_TOPIC_ID (100) on each partition, behind the topics that have
+    one; in an answer for all topics, those without an id any more are left out.
+    """
+    by_id = call.version >= 10
+    answers = []
+    for group in normalise(request, call.version).groups:
+        refused = _take_unknown_ids(group, call.broker) if by_id else []
+        answer = call.groups.fetch(group, require_stable=request.require_stable, now=call.now)
+        if by_id and group.topics is None:
+            for topic in answer.topics:
+                topic.topic_id = call.broker.topic_id(topic.name) or NO_TOPIC_ID
+            answer.topics = [topic for topic in answer.topics if topic.topic_id != NO_TOPIC_ID]
+        answer.topics += refused
+        answers.append(answer)
+    return OffsetFetchResponse(groups=answers)
+
+
+def _take_unknown_ids(group: OffsetFetchRequestGroup, broker: Broker) -> list[OffsetFetchResponseTopics]:
+    """Give every topic its name; those without one are taken out of the request and refused."""
+    known, refused = [], []
+    for topic in group.topics or ():
+        topic.name = broker.topic_name(topic.topic_id) or ""
+        if topic.name:
+            known.append(topic)
+        else:
+            code = int(ErrorCode.UNKNOWN_TOPIC_ID)
+            partitions = [
+                OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=code)
+                for index in topic.partition_indexes
+            ]
+            refused.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions))
+    if refused:
+        group.topics = known
+    return refused
+
+
+API = Api(9, "OffsetFetch", OffsetFetchRequest, OffsetFetchResponse, handle, shape, error)

@@ -1,0 +1,324 @@
+"""Committed offsets of one shard: commit, fetch, delete, and when they go away by themselves.
+
+Decides who may commit, what a fetch shows, and which offsets have expired. It does not know versions of requests, which
+topics exist, or who coordinates the group: `handle` functions and `service.py` have asked that before. A committed
+offset changes in `Offsets.replay` alone, whether its record was just written or is read back.
+
+Source: semantics 3.1, 3.3, 3.4, 3.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from apis.offset_commit import error as refuse
+from apis.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from apis.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from apis.wire.errors import ErrorCode
+from persistence.records import NO_TOPIC_ID, GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from shim.groups.classic.group import CONSUMER, ClassicGroup
+from shim.groups.classic.states import State
+
+if TYPE_CHECKING:
+    from shim.groups.shard import Shard
+
+ByPartition: TypeAlias = dict[int, OffsetCommitValue]
+ByTopic: TypeAlias = dict[str, ByPartition]
+
+_NONE = int(ErrorCode.NONE)
+_OFFSET_METADATA_TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+_GROUP_SUBSCRIBED_TO_TOPIC = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+_NO_TOPICS: ByTopic = {}
+_NO_PARTITIONS: ByPartition = {}
+
+
+class Offsets:
+    """The committed offsets of one shard: hard state, changed by records alone."""
+
+    __slots__ = ("_groups", "count")
+
+    def __init__(self) -> None:
+        self._groups: dict[str, ByTopic] = {}
+        self.count = 0
+        """How many there are, over all groups."""
+
+    def of(self, group_id: str) -> ByTopic:
+        """The offsets of a group by topic and partition; not to be changed."""
+        return self._groups.get(group_id, _NO_TOPICS)
+
+    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        """Let the record of one offset take effect; None as a value is a tombstone."""
+        group_id, topic, partition, _ = key
+        if value is None:
+            self._remove(group_id, topic, partition)
+            return
+        by_topic = self._groups.get(group_id)
+        if by_topic is None:
+            by_topic = self._groups[group_id] = {}
+        by_partition = by_topic.get(topic)
+        if by_partition is None:
+            by_partition = by_topic[topic] = {}
+        if partition not in by_partition:
+            self.count += 1
+        by_partition[partition] = value
+
+    def _remove(self, group_id: str, topic: str, partition: int) -> None:
+        by_topic = self.of(group_id)
+        by_partition = by_topic.get(topic, _NO_PARTITIONS)
+        if partition not in by_partition:
+            return
+        self.count -= 1
+        del by_partition[partition]
+        if not by_partition:
+            del by_topic[topic]
+            if not by_topic:
+                del self._groups[group_id]
+
+    def keys_of(self, group_id: str) -> Iterator[OffsetCommitKey]:
+        """A key for each offset of a group; what is yielded may be deleted on the way."""
+        for topic, by_partition in list(self.of(group_id).items()):
+            for partition in list(by_partition):
+                yield OffsetCommitKey(group_id, topic, partition)
+
+    def keys_of_topic(self, topic: str) -> Iterator[OffsetCommitKey]:
+        """A key for each offset any group has in a topic; what is yielded may be deleted on the way."""
+        for group_id, by_topic in list(self._groups.items()):
+            for partition in list(by_topic.get(topic, _NO_PARTITIONS)):
+                yield OffsetCommitKey(group_id, topic, partition)
+
+
+# Commit
+
+
+def commit(
+    shard: Shard, request: OffsetCommitRequest, now: float, *, unknown_group_is_69: bool
+) -> OffsetCommitResponse:
+    """Accept or refuse a plain OffsetCommit. A group-level error is that of every partition (semantics 3.1).
+
+    Errors: COORDINATOR_NOT_AVAILABLE (15), ILLEGAL_GENERATION (22), UNKNOWN_MEMBER_ID (25), REBALANCE_IN_PROGRESS (27),
+    GROUP_ID_NOT_FOUND (69), FENCED_INSTANCE_ID (82) for all; OFFSET_METADATA_TOO_LARGE (12) for single partitions.
+    """
+    group_id = request.group_id
+    group = shard.groups.get(group_id)
+    if group is None:
+        if request.generation_id_or_member_epoch >= 0:
+            error = ErrorCode.GROUP_ID_NOT_FOUND if unknown_group_is_69 else ErrorCode.ILLEGAL_GENERATION
+        else:
+            group = shard.obtain(group_id)
+            error = ErrorCode.NONE
+    else:
+        error = group.check_commit(request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
+    if error or group is None:
+        if shard.outbox.listening:
+            _trace_commit(shard, request, error, [])
+        return refuse(request, int(error))
+    if group.state is State.STABLE or group.state is State.PREPARING_REBALANCE:
+        shard.renew(group.members[request.member_id], now)
+    return _accept(shard, request, shard.wall_ms(now))
+
+
+def _accept(shard: Shard, request: OffsetCommitRequest, timestamp: int) -> OffsetCommitResponse:
+    group_id = request.group_id
+    limit = shard.config.offset_metadata_max_bytes
+    expire = -1 if request.retention_time_ms == -1 else timestamp + request.retention_time_ms
+    listening = shard.outbox.listening
+    accepted: list[dict[str, Any]] = []
+    write = shard.write
+    answered = []
+    count = 0
+    for topic in request.topics:
+        name = topic.name
+        topic_id = topic.topic_id
+        partitions = []
+        for asked in topic.partitions:
+            index = asked.partition_index
+            metadata = asked.committed_metadata or ""
+            if len(metadata) * 2 > limit and _utf16_length(metadata) > limit:
+                partitions.append(OffsetCommitResponsePartition(index, _OFFSET_METADATA_TOO_LARGE))
+                continue
+            committed = timestamp if asked.commit_timestamp == -1 else asked.commit_timestamp
+            value = OffsetCommitValue(
+                asked.committed_offset, asked.committed_leader_epoch, metadata, committed, expire, topic_id
+            )
+            write(OffsetCommitKey(group_id, name, index), value)
+            count += 1
+            partitions.append(OffsetCommitResponsePartition(index, _NONE))
+            if listening:
+                accepted.append({"topic": name, "partition": index, "offset": asked.committed_offset})
+        answered.append(OffsetCommitResponseTopic(name, topic_id, partitions))
+    shard.counters.offset_commits += count
+    if listening:
+        _trace_commit(shard, request, ErrorCode.NONE, accepted)
+    return OffsetCommitResponse(0, answered)
+
+
+def _utf16_length(text: str) -> int:
+    """Characters as Java counts them."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _trace_commit(shard: Shard, request: OffsetCommitRequest, error: int, accepted: list[dict[str, Any]]) -> None:
+    shard.outbox.event(
+        "commit",
+        group=request.group_id,
+        partition=shard.partition,
+        member=request.member_id,
+        generation=request.generation_id_or_member_epoch,
+        error=int(error),
+        offsets=accepted,
+    )
+
+
+# Fetch
+
+
+def fetch(shard: Shard, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    """The committed offsets of a group; -1, without an error, where there is none (semantics 3.3).
+
+    A group that does not exist has none. `topics` None asks for all. An offset that was committed for another topic of
+    the same name, by topic id, is not shown.
+    """
+    shard.outbox.touch(shard)
+    committed = shard.offsets.of(asked.group_id)
+    if asked.topics is None:
+        return OffsetFetchResponseGroup(
+            asked.group_id,
+            [
+                OffsetFetchResponseTopics(
+                    name, NO_TOPIC_ID, [_shown(partition, value) for partition, value in by_partition.items()]
+                )
+                for name, by_partition in committed.items()
+            ],
+            _NONE,
+        )
+    topics = []
+    for topic in asked.topics:
+        topic_id = topic.topic_id
+        by_partition = committed.get(topic.name, _NO_PARTITIONS)
+        partitions = []
+        for index in topic.partition_indexes:
+            value = by_partition.get(index)
+            if value is None or _of_another_topic(value.topic_id, topic_id):
+                partitions.append(OffsetFetchResponsePartitions(index, -1, -1, "", _NONE))
+            else:
+                partitions.append(_shown(index, value))
+        topics.append(OffsetFetchResponseTopics(topic.name, topic_id, partitions))
+    return OffsetFetchResponseGroup(asked.group_id, topics, _NONE)
+
+
+def _shown(partition: int, value: OffsetCommitValue) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata, _NONE)
+
+
+def _of_another_topic(stored: bytes, asked: bytes) -> bool:
+    return stored != asked and stored != NO_TOPIC_ID and asked != NO_TOPIC_ID
+
+
+# Delete
+
+
+def delete(shard: Shard, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Delete single offsets; an offset that is not there is deleted all the same (semantics 3.5, KIP-496).
+
+    Errors: GROUP_ID_NOT_FOUND (69), NON_EMPTY_GROUP (68) for the whole; GROUP_SUBSCRIBED_TO_TOPIC (86) per partition.
+    """
+    shard.outbox.touch(shard)
+    group = shard.groups.get(request.group_id)
+    if group is None or group.state is State.DEAD:
+        return OffsetDeleteResponse(int(ErrorCode.GROUP_ID_NOT_FOUND), 0, [])
+    if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
+        return OffsetDeleteResponse(int(ErrorCode.NON_EMPTY_GROUP), 0, [])
+    committed = shard.offsets.of(request.group_id)
+    topics = []
+    for topic in request.topics:
+        indexes = [asked.partition_index for asked in topic.partitions]
+        error = _GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else _NONE
+        if not error:
+            there = committed.get(topic.name, _NO_PARTITIONS)
+            for index in indexes:
+                if index in there:
+                    shard.write(OffsetCommitKey(request.group_id, topic.name, index), None)
+                    shard.counters.offset_deletions += 1
+        partitions = [OffsetDeleteResponsePartition(index, error) for index in indexes]
+        topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
+    return OffsetDeleteResponse(_NONE, 0, topics)
+
+
+def delete_all(shard: Shard, group_id: str) -> int:
+    """Write a tombstone for every offset of a group that is being deleted; returns how many there were."""
+    return _delete_each(shard, shard.offsets.keys_of(group_id))
+
+
+def delete_topic(shard: Shard, topic: str) -> int:
+    """Write a tombstone for every offset in a topic that was deleted; returns how many there were."""
+    return _delete_each(shard, shard.offsets.keys_of_topic(topic))
+
+
+def _delete_each(shard: Shard, keys: Iterator[OffsetCommitKey]) -> int:
+    count = 0
+    for key in keys:
+        shard.write(key, None)
+        count += 1
+    shard.counters.offset_deletions += count
+    return count
+
+
+# Expiry
+
+
+def expire(shard: Shard, now: float) -> int:
+    """Delete the offsets that have expired, then the groups that are left with nothing; returns how many offsets.
+
+    One pass of semantics 3.4. A group that is Empty and has no offsets goes at the next pass, however young it is.
+    """
+    wall_ms = shard.wall_ms(now)
+    retention_ms = shard.config.offsets_retention_minutes * 60_000
+    total = 0
+    for group in list(shard.groups.values()):
+        group_id = group.group_id
+        expired = list(_expired(group, shard.offsets.of(group_id), wall_ms, retention_ms))
+        for key in expired:
+            shard.write(key, None)
+        if expired and shard.outbox.listening:
+            shard.outbox.event(
+                "offsets_expired",
+                group=group_id,
+                partition=shard.partition,
+                offsets=[{"topic": key.topic, "partition": key.partition} for key in expired],
+            )
+        total += len(expired)
+        if group.state is State.EMPTY and not shard.offsets.of(group_id):
+            shard.write(GroupMetadataKey(group_id), None)
+            if shard.outbox.listening:
+                shard.outbox.event("group", group=group_id, partition=shard.partition, change="expired")
+    shard.counters.offset_expirations += total
+    return total
+
+
+def _expired(group: ClassicGroup, committed: ByTopic, wall_ms: int, retention_ms: int) -> Iterator[OffsetCommitKey]:
+    for topic, by_partition in committed.items():
+        if group.is_subscribed(topic):
+            continue
+        for partition, value in by_partition.items():
+            since = group.offsets_expire_since(value.commit_timestamp)
+            if since is None:
+                return
+            if wall_ms >= value.expire_timestamp if value.expire_timestamp != -1 else wall_ms - since >= retention_ms:
+                yield OffsetCommitKey(group.group_id, topic, partition)
