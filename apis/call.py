@@ -84,8 +84,6 @@ class Groups(Protocol):
 
     def describe(self, group_ids: Sequence[str], now: float) -> list[DescribedGroup]: ...
 
-    def list(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse: ...
-
     def delete(self, group_ids: Sequence[str], now: float) -> list[DeletableGroupResult]: ...
 
     def commit(self, request: OffsetCommitRequest, now: float, *, unknown_group_is_69: bool) -> OffsetCommitResponse:
@@ -97,6 +95,9 @@ class Groups(Protocol):
 
     def coordinator_of(self, key: str, key_type: Literal[0, 1]) -> tuple[int, int, str, int]:
         """`(error, node_id, host, port)` of the coordinator of a group (0) or a transactional id (1)."""
+
+    # Last, because below it `list` is no longer the type in annotations of this class.
+    def list(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse: ...
 
 
 class Broker(Protocol):

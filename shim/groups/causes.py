@@ -1,7 +1,7 @@
 """Why a group rebalances: one closed set of causes.
 
-Entering PreparingRebalance, and later bumping a group epoch, takes one of these as an argument; there is no default. The
-names are those of the trace (`docs/trace.md`), of the metrics and of the pipeline's tables.
+Entering PreparingRebalance, and later bumping a group epoch, takes one of these as an argument; there is no default.
+The names are those of the trace (`docs/trace.md`), of the metrics and of the pipeline's tables.
 """
 
 from __future__ import annotations

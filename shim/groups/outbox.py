@@ -18,9 +18,9 @@ class Sharded(Protocol):
 class Outbox:
     """Replies, records and events of the current tick.
 
-    `gate` is the highest batch number whose records the answer of the current request may show: the server resets it to
-    0 before a request and holds the answer until that batch is durable. `batch` is the number of the batch being filled.
-    `listening` says whether anybody wants trace events; rules build none when it is False.
+    `gate` is the highest batch number whose records the answer of the current request may show: the server resets it
+    to 0 before a request and holds the answer until that batch is durable. `batch` is the number of the batch being
+    filled. `listening` says whether anybody wants trace events; rules build none when it is False.
     """
 
     __slots__ = ("replies", "records", "events", "gate", "batch", "listening")
@@ -47,6 +47,6 @@ class Outbox:
         if shard.batch > self.gate:
             self.gate = shard.batch
 
-    def event(self, kind: str, **fields: Any) -> None:
+    def event(self, kind: str, /, **fields: Any) -> None:
         """Add a trace event of the schema in `shim/groups/trace.py`; call it only when `listening`."""
         self.events.append({"event": kind, **fields})

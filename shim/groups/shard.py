@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from persistence.records import GroupMetadataKey, GroupMetadataValue
+from persistence.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from shim.groups import trace
 from shim.groups.classic.group import ClassicGroup, Member
-from shim.groups.classic.states import State
 from shim.groups.config import GroupConfig
+from shim.groups.counters import Counters
+from shim.groups.offsets import Offsets
 from shim.groups.outbox import Outbox
-from shim.groups.timers import Timer, TimerKind, Timers
+from shim.groups.timers import NEVER, Timer, TimerKind, Timers
 
 NEW_MEMBER_TIMEOUT: Final = 300.0
 """Seconds a new member may be parked before it counts as gone (semantics 2.7)."""
@@ -36,6 +38,7 @@ class Shard:
         config: GroupConfig,
         outbox: Outbox,
         timers: Timers,
+        counters: Counters,
         index: dict[str, ClassicGroup],
         new_id: Callable[[], str],
         wall_offset: float,
@@ -45,8 +48,10 @@ class Shard:
         self.config = config
         self.outbox = outbox
         self.timers = timers
+        self.counters = counters
         self.new_id = new_id
         self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = Offsets()
         self.expiry_timer = Timer(TimerKind.OFFSET_EXPIRY, partition)
         self.unknown_records = 0
         self._index = index
@@ -65,7 +70,12 @@ class Shard:
 
     def replay(self, key: Any, value: Any) -> None:
         """Let a record take effect; `value` None is a tombstone. Records of unknown types are counted and skipped."""
-        if type(key) is GroupMetadataKey:
+        kind = type(key)
+        if kind is OffsetCommitKey:
+            self.offsets.replay(key, value)
+            if value is not None and key.group not in self.groups:
+                self.obtain(key.group)
+        elif kind is GroupMetadataKey:
             self._replay_group(key.group, value)
         else:
             self.unknown_records += 1
@@ -95,7 +105,7 @@ class Shard:
         self.write(GroupMetadataKey(group_id), value)
         group = self.groups[group_id]
         if self.outbox.listening:
-            self.outbox.event("group", group=group_id, partition=self.partition, change="created")
+            trace.group(self.outbox, group, "created")
         return group
 
     def obtain(self, group_id: str) -> ClassicGroup:
@@ -112,21 +122,35 @@ class Shard:
             return
         del self._index[group_id]
         for member in group.members.values():
-            self.timers.cancel(member.session)
+            self.cancel(member.session)
         for timer in group.pending.values():
-            self.timers.cancel(timer)
-        self.timers.cancel(group.join_timer)
-        self.timers.cancel(group.sync_timer)
+            self.cancel(timer)
+        self.cancel(group.join_timer)
+        self.cancel(group.sync_timer)
 
-    # Sessions
+    # Timers
+
+    def arm(self, timer: Timer, deadline: float) -> None:
+        """Let a timer fire at `deadline`, in monotonic seconds."""
+        self.timers.arm(timer, deadline)
+        if self.outbox.listening:
+            trace.timer(self.outbox, timer, "armed", deadline)
+
+    def cancel(self, timer: Timer) -> None:
+        """Let a timer not fire; nothing happens if it is not armed."""
+        if timer.deadline != NEVER:
+            if self.outbox.listening:
+                trace.timer(self.outbox, timer, "cancelled", timer.deadline)
+            self.timers.cancel(timer)
+
+    def wake(self, member: Member, now: float) -> None:
+        """Start the member's session, which was asleep or was that of a new member."""
+        self.arm(member.session, now + member.session_timeout)
 
     def renew(self, member: Member, now: float) -> None:
         """A sign of life: the member's session runs from now."""
-        self.timers.arm(member.session, now + member.session_timeout)
-
-    def close(self) -> None:
-        """Forget every group and cancel every timer."""
-        for group in list(self.groups.values()):
-            group.enter(State.DEAD)
-            self.drop(group.group_id)
-        self.timers.cancel(self.expiry_timer)
+        deadline = now + member.session_timeout
+        if member.session.queued <= deadline:
+            member.session.deadline = deadline
+        else:
+            self.wake(member, now)

@@ -4,9 +4,9 @@ Decides only what is due and in which order. It does not know what a timer means
 `kind`. Time is monotonic seconds, handed in.
 
 A `Timer` is made once by whom it belongs to and is armed, moved and cancelled any number of times, so there is never
-more than one per (kind, group, member). The heap is lazy. An entry says only "look at this timer then": moving a deadline
-later, as every heartbeat does, changes one attribute; the old entry, when its time comes, puts the timer back at the new
-deadline. `queued` is the time of the one entry that counts, so entries left behind by an earlier arming are recognised.
+more than one per (kind, group, member). The heap is lazy. An entry says only "look at this timer then": moving a
+deadline later, as every heartbeat does, changes one attribute; the old entry, when its time comes, puts the timer back
+at the new deadline. `queued` is the time of the one entry that counts, by which older entries are told apart.
 """
 
 from __future__ import annotations

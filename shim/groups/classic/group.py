@@ -105,7 +105,7 @@ class Member:
 class Round:
     """One join round: from a rebalance's start to the answer of the leader's SyncGroup.
 
-    `initial_delay` and `initial_remaining`, in seconds, are those of semantics 2.4 and count for the initial round only.
+    `initial_delay` and `initial_remaining`, in seconds, are those of semantics 2.4 and count in the initial round only.
     """
 
     __slots__ = ("cause", "dropped", "initial_delay", "initial_remaining", "joined", "rule", "started", "trigger")
@@ -237,9 +237,31 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
         return member
 
-    def update(
-        self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
-    ) -> None:
+    def replace(self, old: Member, member_id: str, session: Timer) -> Member:
+        """Give a static member's place, assignment and leadership to a new member id."""
+        leads = self.leader == old.member_id
+        # Kafka would go on waiting for the old id's SyncGroup, which can only come from the new one.
+        owes_sync = old.member_id in self.pending_sync
+        self.remove(old.member_id)
+        new = Member(
+            member_id,
+            old.group_instance_id,
+            old.client_id,
+            old.client_host,
+            old.rebalance_timeout_ms,
+            old.session_timeout_ms,
+            old.protocols,
+            session,
+        )
+        new.assignment = old.assignment
+        self.add(new, self.protocol_type or "")
+        if leads:
+            self.leader = member_id
+        if owes_sync:
+            self.pending_sync.add(member_id)
+        return new
+
+    def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
         """Take over what a member's newest JoinGroup says."""
         if protocols != member.protocols:
             self._count(member, -1)

@@ -110,7 +110,7 @@ class Rule(StrEnum):
 
 MEANING: Final[dict[Rule, str]] = {
     Rule.ADD: "Add the member, park its request, start a rebalance.",
-    Rule.ADD_IN_ROUND: "Add the member, park its request; the round ends if all have joined and it is not the initial one.",
+    Rule.ADD_IN_ROUND: "Add the member, park its request; the round ends if all joined and it is not the initial one.",
     Rule.HAND_OUT_ID: "Answer MEMBER_ID_REQUIRED (79) with a new id and wait for it for the session timeout.",
     Rule.TAKE_OVER: "Give the static member a new id, fence the old one (82), park the request, start a rebalance.",
     Rule.TAKE_OVER_IN_ROUND: "Give the static member a new id, fence the old one (82), park the request.",
@@ -127,11 +127,11 @@ MEANING: Final[dict[Rule, str]] = {
     Rule.RENEW: "Renew the session, accept.",
     Rule.RENEW_AND_CALL: "Renew the session, answer REBALANCE_IN_PROGRESS (27).",
     Rule.LEAVE: "Remove the leavers, start a rebalance.",
-    Rule.LEAVE_IN_ROUND: "Remove the leavers; the round ends if all others have joined and it is not the initial one.",
+    Rule.LEAVE_IN_ROUND: "Remove the leavers; the round ends if all others joined and it is not the initial one.",
     Rule.FORGET_PENDING: "Forget the pending id.",
     Rule.FORGET_PENDING_IN_ROUND: "Forget the pending id; the round ends if all members have joined.",
     Rule.EXPIRE: "Remove the member, start a rebalance.",
-    Rule.EXPIRE_IN_ROUND: "Remove the member, answering its parked join with 25; the round ends if all others have joined.",
+    Rule.EXPIRE_IN_ROUND: "Remove the member, answering its parked join with 25; the round ends if all others joined.",
     Rule.END_ROUND: "Drop dynamic members that did not rejoin and start the next generation.",
     Rule.EXPEL_UNSYNCED: "Remove the members that have not synced, start a rebalance.",
     Rule.SHRINK: "Start a rebalance, in which those who come last are refused.",
@@ -181,9 +181,7 @@ RULES: Final[dict[Request, dict[State, Rule]]] = {
     Request.LEAVE: _row(_R.FORGET_PENDING, _R.LEAVE_IN_ROUND, _R.LEAVE, _R.LEAVE, _R.REFUSE_NOT_AVAILABLE),
     Request.COMMIT: _row(_R.REFUSE_UNKNOWN, _R.RENEW, _R.REFUSE_REBALANCING, _R.RENEW, _R.REFUSE_NOT_AVAILABLE),
     Request.DESCRIBE: _row(_R.SHOW, _R.SHOW, _R.SHOW, _R.SHOW_STABLE, _R.SHOW_DEAD),
-    Request.DELETE: _row(
-        _R.DELETE, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_FOUND
-    ),
+    Request.DELETE: _row(_R.DELETE, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_FOUND),
     Request.SESSION_TIMEOUT: _row(_R.IGNORE, _R.EXPIRE_IN_ROUND, _R.EXPIRE, _R.EXPIRE, _R.IGNORE),
     Request.PENDING_TIMEOUT: _row(
         _R.FORGET_PENDING, _R.FORGET_PENDING_IN_ROUND, _R.FORGET_PENDING, _R.FORGET_PENDING, _R.IGNORE

@@ -1,0 +1,184 @@
+"""JoinGroup: who may join a classic group, and what that does to it.
+
+Decides which kind of join a request is and carries out the rule `states.py` names for it. It does not know when the
+round that a parked join waits in ends (`rebalance.py`), nor how static members are replaced (`static.py`).
+
+The order of the checks is Kafka's: size, protocols, who it is, and only then the state.
+Source: semantics 2.2, 2.3, 2.9; KIP-394 for ids handed out with error 79.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from apis.call import PARKED, Client, Parked
+from apis.join_group import JoinGroupRequest, JoinGroupResponse
+from apis.wire.errors import ErrorCode
+from shim.groups import trace
+from shim.groups.causes import Cause
+from shim.groups.classic import rebalance
+from shim.groups.classic.answers import join_refused, joined
+from shim.groups.classic.group import ClassicGroup, Member
+from shim.groups.classic.joining import Joining, new_member_id, park
+from shim.groups.classic.reasons import why_rejoined
+from shim.groups.classic.states import RULES, Request, Rule, State
+from shim.groups.classic.static import take_over
+from shim.groups.shard import NEW_MEMBER_TIMEOUT, Shard
+from shim.groups.timers import Timer, TimerKind
+
+
+def join(
+    shard: Shard,
+    request: JoinGroupRequest,
+    client: Client,
+    token: object,
+    now: float,
+    *,
+    member_id_required: bool,
+    skip_assignment_supported: bool,
+) -> JoinGroupResponse | Parked:
+    """Answer or park a JoinGroup. `member_id_required`: v4+ (KIP-394); `skip_assignment_supported`: v9+ (KIP-814)."""
+    member_id = request.member_id
+    protocols = tuple([(protocol.name, protocol.metadata) for protocol in request.protocols])
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        if member_id:
+            return join_refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+        if not (request.protocol_type and protocols):
+            return join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+        group = shard.create(request.group_id, now)
+    elif not _has_room(group, member_id, shard.config.group_max_size):
+        return _turn_away(shard, group, member_id)
+    if group.state is not State.DEAD and not group.supports(request.protocol_type, [name for name, _ in protocols]):
+        return join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+
+    instance_id = request.group_instance_id
+    if not member_id:
+        if instance_id is None:
+            kind = Request.JOIN_NEW_ID_REQUIRED if member_id_required else Request.JOIN_NEW
+        else:
+            kind = Request.JOIN_TAKE_OVER if instance_id in group.static else Request.JOIN_NEW_STATIC
+    elif member_id in group.pending:
+        if instance_id is not None:
+            return join_refused(ErrorCode.UNKNOWN_SERVER_ERROR, member_id)
+        kind = Request.JOIN_PENDING
+    else:
+        error = group.check_member(member_id, instance_id)
+        if error:
+            return join_refused(error, member_id)
+        if group.members[member_id].protocols != protocols:
+            kind = Request.JOIN_CHANGED
+        else:
+            kind = Request.JOIN_LEADER if group.leader == member_id else Request.JOIN_SAME
+    rule = RULES[kind][group.state]
+    return _CARRY_OUT[rule](
+        shard, group, Joining(request, protocols, client, token, now, skip_assignment_supported, rule)
+    )
+
+
+def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
+    match group.state:
+        case State.PREPARING_REBALANCE:
+            # Parked joins are counted, not members: a group above a lowered limit keeps those who come back first.
+            member = group.members.get(member_id)
+            return group.parked_joins < max_size or (member is not None and member.join_token is not None)
+        case State.COMPLETING_REBALANCE | State.STABLE:
+            return len(group.members) < max_size or member_id in group.members
+        case _:
+            return True
+
+
+def _turn_away(shard: Shard, group: ClassicGroup, member_id: str) -> JoinGroupResponse:
+    member = group.members.get(member_id)
+    if member is not None:
+        rebalance.remove_member(shard, group, member, "removed", Rule.REJOIN_IN_ROUND)
+    return join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+
+
+def _add(shard: Shard, group: ClassicGroup, joining: Joining) -> Parked:
+    request, now = joining.request, joining.now
+    instance_id = request.group_instance_id
+    member_id = request.member_id or new_member_id(shard, instance_id or joining.client.client_id)
+    pending = group.pending.pop(member_id, None)
+    if pending is not None:
+        shard.cancel(pending)
+    member = Member(
+        member_id,
+        instance_id,
+        joining.client.client_id,
+        joining.client.client_host,
+        request.rebalance_timeout_ms,
+        request.session_timeout_ms,
+        joining.protocols,
+        Timer(TimerKind.SESSION, shard.partition, group.group_id, member_id),
+    )
+    member.is_new = True
+    if group.in_initial_round:
+        group.new_member_added = True
+    group.add(member, request.protocol_type)
+    group.park_join(member, joining.token, now)
+    shard.arm(member.session, now + NEW_MEMBER_TIMEOUT)
+    if shard.outbox.listening:
+        trace.member(shard, group, member, "added", joining.rule)
+    if joining.rule is Rule.ADD:
+        rebalance.start(shard, group, Cause.NEW_MEMBER, member_id, joining.rule, now)
+    else:
+        rebalance.end_if_all_joined(shard, group, joining.rule, now)
+    return PARKED
+
+
+def _hand_out_id(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse:
+    member_id = new_member_id(shard, joining.client.client_id)
+    timer = Timer(TimerKind.PENDING_MEMBER, shard.partition, group.group_id, member_id)
+    group.pending[member_id] = timer
+    shard.arm(timer, joining.now + joining.request.session_timeout_ms / 1000)
+    if shard.outbox.listening:
+        trace.pending(shard, group, member_id, joining.client, "pending", joining.rule)
+    return join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+
+
+def _rejoin(shard: Shard, group: ClassicGroup, joining: Joining) -> Parked:
+    request, now = joining.request, joining.now
+    member = group.members[request.member_id]
+    before = member.protocols
+    group.update(member, joining.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
+    park(shard, group, member, joining)
+    if joining.rule is Rule.REJOIN:
+        cause = why_rejoined(group, member, before)
+        rebalance.start(shard, group, cause, member.member_id, joining.rule, now)
+    else:
+        rebalance.end_if_all_joined(shard, group, joining.rule, now)
+    return PARKED
+
+
+def _current_generation(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse:
+    member_id = joining.request.member_id
+    shard.outbox.touch(shard)
+    return joined(group, member_id, group.joined_members() if group.leader == member_id else ())
+
+
+_Carrier: TypeAlias = Callable[[Shard, ClassicGroup, Joining], JoinGroupResponse | Parked]
+
+
+def _refuse(error: ErrorCode) -> _Carrier:
+    def refuse(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse:
+        return join_refused(error, joining.request.member_id)
+
+    return refuse
+
+
+_CARRY_OUT: Final[dict[Rule, _Carrier]] = {
+    Rule.ADD: _add,
+    Rule.ADD_IN_ROUND: _add,
+    Rule.HAND_OUT_ID: _hand_out_id,
+    Rule.TAKE_OVER: take_over,
+    Rule.TAKE_OVER_IN_ROUND: take_over,
+    Rule.TAKE_OVER_STABLE: take_over,
+    Rule.REJOIN: _rejoin,
+    Rule.REJOIN_IN_ROUND: _rejoin,
+    Rule.CURRENT_GENERATION: _current_generation,
+    Rule.REFUSE_UNKNOWN: _refuse(ErrorCode.UNKNOWN_MEMBER_ID),
+    Rule.REFUSE_NOT_AVAILABLE: _refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    Rule.REFUSE_IMPOSSIBLE: _refuse(ErrorCode.UNKNOWN_SERVER_ERROR),
+}

@@ -1,0 +1,46 @@
+"""A JoinGroup on its way through the rules, and how it is parked.
+
+Decides only what becomes of an earlier JoinGroup of the same member; which rule parks one is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from apis.call import Client
+from apis.join_group import JoinGroupRequest
+from apis.wire.errors import ErrorCode
+from shim.groups.classic.answers import join_refused
+from shim.groups.classic.group import ClassicGroup, Member, Protocols
+from shim.groups.classic.states import Rule
+from shim.groups.shard import Shard
+
+
+class Joining(NamedTuple):
+    """One JoinGroup: what it says, who sent it, and the rule that the state table names for it."""
+
+    request: JoinGroupRequest
+    protocols: Protocols
+    client: Client
+    token: object
+    now: float
+    skip_assignment_supported: bool
+    rule: Rule
+
+
+def park(shard: Shard, group: ClassicGroup, member: Member, joining: Joining) -> None:
+    """Park a member's JoinGroup and let its session sleep: it cannot send heartbeats on that connection.
+
+    One it parked before is answered 27, where Kafka never answers it: the client that sent it is no longer listening,
+    or is told to join again. A new member keeps the timer that removes it should it never come back (semantics 2.7).
+    """
+    superseded = group.park_join(member, joining.token, joining.now)
+    if superseded is not None:
+        shard.outbox.reply(superseded, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id), shard)
+    if not member.is_new:
+        shard.cancel(member.session)
+
+
+def new_member_id(shard: Shard, name: str) -> str:
+    """An id no member ever had; clients must not read anything into it (semantics 2.2)."""
+    return f"{name}-{shard.new_id()}"

@@ -1,0 +1,69 @@
+"""Static membership: a restarted process takes over the place of the member with its group instance id.
+
+Decides what the newcomer inherits, that the old member id is fenced, and whether the group must rebalance. Whether a
+request speaks for a static member at all is decided in `ClassicGroup.check_member`.
+
+Source: semantics 2.8; KIP-345, KIP-814.
+"""
+
+from __future__ import annotations
+
+from apis.call import PARKED, Parked
+from apis.join_group import JoinGroupResponse
+from apis.wire.errors import ErrorCode
+from shim.groups import trace
+from shim.groups.causes import Cause
+from shim.groups.classic import rebalance
+from shim.groups.classic.answers import join_refused, joined, sync_refused
+from shim.groups.classic.group import ClassicGroup, Member
+from shim.groups.classic.joining import Joining, new_member_id, park
+from shim.groups.classic.states import Rule
+from shim.groups.shard import Shard
+from shim.groups.timers import Timer, TimerKind
+
+
+def take_over(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse | Parked:
+    """Give the static member a new id and apply what its JoinGroup says."""
+    request, now, rule = joining.request, joining.now, joining.rule
+    old_leader = group.leader
+    member = _replace(shard, group, joining)
+    group.update(member, joining.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
+    if rule is Rule.TAKE_OVER_STABLE and group.select_protocol() == group.protocol:
+        shard.wake(member, now)
+        shard.write_group(group, {m.member_id: m.assignment for m in group.members.values()}, now)
+        return _keep_generation(group, member, old_leader, joining.skip_assignment_supported)
+    park(shard, group, member, joining)
+    if rule is Rule.TAKE_OVER_IN_ROUND:
+        rebalance.end_if_all_joined(shard, group, rule, now)
+    else:
+        rebalance.start(shard, group, Cause.STATIC_REPLACED, member.member_id, rule, now)
+    return PARKED
+
+
+def _keep_generation(
+    group: ClassicGroup, member: Member, old_leader: str | None, skip_assignment_supported: bool
+) -> JoinGroupResponse:
+    if not skip_assignment_supported:
+        # A leader that came back must not assign anew, and before v9 only another leader's name keeps it from that.
+        return joined(group, member.member_id, leader=old_leader)
+    leads = group.leader == member.member_id
+    members = group.joined_members() if leads else ()
+    return joined(group, member.member_id, members, skip_assignment=leads)
+
+
+def _replace(shard: Shard, group: ClassicGroup, joining: Joining) -> Member:
+    instance_id = joining.request.group_instance_id
+    assert instance_id is not None
+    old = group.members[group.static[instance_id]]
+    member_id = new_member_id(shard, instance_id)
+    shard.cancel(old.session)
+    if old.join_token is not None:
+        shard.outbox.reply(old.join_token, join_refused(ErrorCode.FENCED_INSTANCE_ID, old.member_id), shard)
+    if old.sync_token is not None:
+        shard.outbox.reply(old.sync_token, sync_refused(ErrorCode.FENCED_INSTANCE_ID), shard)
+        old.sync_token = None
+    new = group.replace(old, member_id, Timer(TimerKind.SESSION, shard.partition, group.group_id, member_id))
+    if shard.outbox.listening:
+        trace.member(shard, group, old, "fenced", joining.rule)
+        trace.member(shard, group, new, "replaced", joining.rule)
+    return new

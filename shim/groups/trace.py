@@ -1,0 +1,327 @@
+"""Trace events: the schema of every one of them, and how those of the group rules are built.
+
+Decides what an event says. Whether anybody listens is asked before these functions are called, so that nothing is built
+in vain; sequence number and times are put on by the sink. `docs/trace.md` is generated from `EVENTS`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from apis.consumer_protocol import assignment_from_bytes
+
+if TYPE_CHECKING:
+    from apis.call import Client
+    from shim.groups.classic.group import ClassicGroup, Member
+    from shim.groups.classic.states import Rule, State
+    from shim.groups.outbox import Outbox
+    from shim.groups.shard import Shard
+    from shim.groups.timers import Timer
+
+SCHEMA_VERSION: Final = 1
+
+
+class EventField(NamedTuple):
+    """A field of an event: its JSON type, `|null` where it may be null, and what it says."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+class Event(NamedTuple):
+    """A kind of event: when it is emitted, and its fields."""
+
+    when: str
+    fields: tuple[EventField, ...]
+
+
+_F = EventField
+_GROUP = _F("group", "string", "group id")
+_PARTITION = _F("partition", "integer", "partition of `__consumer_offsets`")
+_RULE = _F("rule", "string", "the rule that decided, as named in `docs/states.md`")
+_GENERATION = _F("generation", "integer", "generation after the event")
+_CAUSE = _F("cause", "string", "why the group rebalanced, one of the causes below")
+_TRIGGER = _F("trigger", "string", "id of the member that brought the rebalance about; empty if nobody did")
+
+EVERY_EVENT: Final = (
+    _F("event", "string", "kind of the event"),
+    _F("seq", "integer", "sequence number in this trace, without gaps"),
+    _F("mono", "number", "seconds on the coordinator's monotonic clock"),
+    _F("wall", "number", "seconds of Unix time"),
+)
+
+EVENTS: Final[dict[str, Event]] = {
+    "exchange": Event(
+        "A request was answered. `arrived` to `mono` is how long it took, time parked included.",
+        (
+            _F("conn", "integer", "number of the connection"),
+            _F("node", "integer", "node id of the broker"),
+            _F("api", "string", "name of the API"),
+            _F("version", "integer", "version of the request"),
+            _F("correlation_id", "integer", "correlation id of the request"),
+            _F("client_id", "string", "client id of the request's header"),
+            _F("group", "string|null", "group id, if the request has one"),
+            _F("member", "string|null", "member id the request speaks for; that of the answer if it gave one out"),
+            _F("arrived", "number", "when the request arrived, seconds on the monotonic clock"),
+            _F("request", "object", "the request's fields; bytes as their length"),
+            _F("answer", "object", "the answer's fields; bytes as their length"),
+            _F("error", "integer", "error code of the answer, 0 for none"),
+        ),
+    ),
+    "parked": Event(
+        "A request was parked: its answer comes later, in an `exchange` of the same connection and correlation id.",
+        (
+            _F("conn", "integer", "number of the connection"),
+            _F("node", "integer", "node id of the broker"),
+            _F("api", "string", "name of the API"),
+            _F("correlation_id", "integer", "correlation id of the request"),
+            _F("group", "string", "group id"),
+            _F("member", "string", "member id of the request"),
+        ),
+    ),
+    "partition": Event(
+        "A partition of `__consumer_offsets` changed hands.",
+        (
+            _PARTITION,
+            _F("node", "integer", "node id of the broker"),
+            _F("change", "string", "loading, active, failed or unloaded"),
+            _F("groups", "integer", "how many groups it has here"),
+            _F("unknown_records", "integer", "records of unknown types that were skipped when loading"),
+        ),
+    ),
+    "group": Event(
+        "A group came or went.",
+        (
+            _GROUP,
+            _PARTITION,
+            _F("change", "string", "created, deleted, loaded or unloaded"),
+            _F("state", "string", "its state"),
+            _GENERATION,
+            _F("members", "integer", "how many members it has"),
+        ),
+    ),
+    "state": Event(
+        "A group changed state. `cause` and `trigger` are those of the rebalance it is in.",
+        (
+            _GROUP,
+            _F("from", "string", "state before"),
+            _F("to", "string", "state after"),
+            _GENERATION,
+            _F("cause", "string|null", "why the group rebalances; null if it never did here"),
+            _TRIGGER,
+            _RULE,
+        ),
+    ),
+    "member": Event(
+        "A member came, went or changed its id.",
+        (
+            _GROUP,
+            _F("member_id", "string", "member id"),
+            _F("instance_id", "string|null", "group instance id of a static member"),
+            _F("client_id", "string", "client id, empty where unknown"),
+            _F("client_host", "string", "address of the client, empty where unknown"),
+            _F(
+                "change",
+                "string",
+                "pending (id handed out), added, replaced (took over a static member's place), fenced (lost it),"
+                " left, expired, or removed (did not rejoin, had no room, or an admin client removed it)",
+            ),
+            _RULE,
+        ),
+    ),
+    "round": Event(
+        "A join round ended and the next generation began.",
+        (
+            _GROUP,
+            _GENERATION,
+            _CAUSE,
+            _TRIGGER,
+            _F("started", "number", "when the rebalance started, seconds on the monotonic clock"),
+            _F("ended", "number", "when the round ended, seconds on the monotonic clock"),
+            _F("waited_for", "array", "objects of `member_id` and `ms` from the start until it joined, longest first"),
+            _F("dropped", "array", "ids of members that went during the round or did not rejoin"),
+            _F("leader", "string", "member id of the leader"),
+            _F("protocol", "string", "the protocol selected"),
+            _F("members", "array", "ids of the generation's members"),
+        ),
+    ),
+    "assignment": Event(
+        "The leader handed in the assignments; the group is Stable.",
+        (
+            _GROUP,
+            _GENERATION,
+            _CAUSE,
+            _TRIGGER,
+            _F("leader", "string", "member id of the leader"),
+            _F("leader_ms", "number", "milliseconds from the end of the round to the leader's SyncGroup"),
+            _F(
+                "assignments",
+                "object",
+                "by member id: partitions by topic if the protocol type is consumer, else the number of bytes",
+            ),
+        ),
+    ),
+    "timer": Event(
+        "A timer was armed, fired or was cancelled. A heartbeat, which only moves a deadline, does not show here.",
+        (
+            _F("change", "string", "armed, fired or cancelled"),
+            _F("kind", "string", "session, pending-member, join, sync or offset-expiry"),
+            _PARTITION,
+            _F("group", "string", "group id, empty for a partition's own timer"),
+            _F("member_id", "string", "member id, empty for a group's own timer"),
+            _F("deadline", "number|null", "when it fires, seconds on the monotonic clock; null once fired"),
+        ),
+    ),
+}
+"""Every kind of event by name."""
+
+
+def state(shard: Shard, group: ClassicGroup, before: State, rule: Rule) -> None:
+    """The group has just left the state `before`."""
+    round_ = group.round
+    shard.outbox.event(
+        "state",
+        group=group.group_id,
+        **{"from": before.value},
+        to=group.state.value,
+        generation=group.generation,
+        cause=None if round_ is None else round_.cause.value,
+        trigger="" if round_ is None else round_.trigger,
+        rule=rule.value,
+    )
+
+
+def member(shard: Shard, group: ClassicGroup, member: Member, change: str, rule: Rule) -> None:
+    """Something happened to a member."""
+    shard.outbox.event(
+        "member",
+        group=group.group_id,
+        member_id=member.member_id,
+        instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        change=change,
+        rule=rule.value,
+    )
+
+
+def pending(shard: Shard, group: ClassicGroup, member_id: str, client: Client | None, change: str, rule: Rule) -> None:
+    """Something happened to an id handed out with error 79, of `client` where it is known."""
+    shard.outbox.event(
+        "member",
+        group=group.group_id,
+        member_id=member_id,
+        instance_id=None,
+        client_id="" if client is None else client.client_id,
+        client_host="" if client is None else client.client_host,
+        change=change,
+        rule=rule.value,
+    )
+
+
+def round_ended(shard: Shard, group: ClassicGroup, now: float) -> None:
+    """The join round ended; its parked joins are not answered yet."""
+    round_ = group.round
+    assert round_ is not None
+    waited = sorted(
+        (
+            (round(max(member.joined_at - round_.started, 0.0) * 1000, 3), member.member_id)
+            for member in group.members.values()
+            if member.join_token is not None
+        ),
+        reverse=True,
+    )
+    shard.outbox.event(
+        "round",
+        group=group.group_id,
+        generation=group.generation,
+        cause=round_.cause.value,
+        trigger=round_.trigger,
+        started=round_.started,
+        ended=now,
+        waited_for=[{"member_id": member_id, "ms": ms} for ms, member_id in waited],
+        dropped=list(round_.dropped),
+        leader=group.leader,
+        protocol=group.protocol,
+        members=list(group.members),
+    )
+
+
+def assignment(shard: Shard, group: ClassicGroup, now: float) -> None:
+    """The leader's assignments have just taken effect."""
+    round_ = group.round
+    assert round_ is not None
+    shard.outbox.event(
+        "assignment",
+        group=group.group_id,
+        generation=group.generation,
+        cause=round_.cause.value,
+        trigger=round_.trigger,
+        leader=group.leader,
+        leader_ms=round((now - round_.joined) * 1000, 3),
+        assignments={
+            member.member_id: readable_assignment(group.protocol_type, member.assignment)
+            for member in group.members.values()
+        },
+    )
+
+
+def readable_assignment(protocol_type: str | None, data: bytes) -> dict[str, list[int]] | int:
+    """Topics and partitions of a consumer's assignment; the number of bytes of what cannot be read."""
+    if protocol_type == "consumer":
+        decoded = assignment_from_bytes(data)
+        if decoded is not None:
+            return {assigned.topic: list(assigned.partitions) for assigned in decoded.assigned_partitions}
+    return len(data)
+
+
+def timer(outbox: Outbox, timer: Timer, change: str, deadline: float | None = None) -> None:
+    """A timer was armed, fired or is about to be cancelled."""
+    outbox.event(
+        "timer",
+        change=change,
+        kind=timer.kind.value,
+        partition=timer.partition,
+        group=timer.group_id,
+        member_id=timer.member_id,
+        deadline=deadline,
+    )
+
+
+def group(outbox: Outbox, group: ClassicGroup, change: str) -> None:
+    """A group came or went."""
+    outbox.event(
+        "group",
+        group=group.group_id,
+        partition=group.partition,
+        change=change,
+        state=group.state.value,
+        generation=group.generation,
+        members=len(group.members),
+    )
+
+
+def problems(event: dict[str, Any]) -> list[str]:
+    """What is wrong with an event's fields by the schema; `seq`, `mono` and `wall` may be missing."""
+    kind = EVENTS.get(event["event"])
+    if kind is None:
+        return [f"unknown event {event['event']!r}"]
+    found = []
+    for name, type_, _ in kind.fields:
+        if name not in event:
+            found.append(f"{event['event']} lacks {name}")
+        elif not any(_IS[part](event[name]) for part in type_.split("|")):
+            found.append(f"{event['event']}.{name} is no {type_}: {event[name]!r}")
+    known = {field.name for field in (*EVERY_EVENT, *kind.fields)}
+    return found + [f"{event['event']} has {name} too" for name in event if name not in known]
+
+
+_IS: Final = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "null": lambda value: value is None,
+}
