@@ -1,0 +1,79 @@
+"""The clients' own administration of groups and offsets."""
+
+import pytest
+
+from .harness import Client, Crew, all_of
+
+
+def settled_group(client: Client, crew: Crew, topic: str, count: int):
+    """Two members in the group, a share of the topic each, 5 committed everywhere."""
+    members = [crew.start(client, topics=[topic]) for _ in range(2)]
+    crew.shared(members, all_of({topic: count}), [count // 2] * 2)
+    for member in members:
+        member.do("commit", offsets=[[*tp, 5] for tp in sorted(member.owns)])
+    return members
+
+
+def test_a_group_is_listed_and_described_as_it_is(client: Client, crew: Crew, make_topic) -> None:
+    topic = make_topic(4)
+    members = settled_group(client, crew, topic, 4)
+    admin = crew.start(client)
+    assert crew.group in admin.do("list_groups")
+    described = admin.do("describe_group", group=crew.group)
+    assert described["state"] == "Stable"
+    assert described["protocol"] in ("range", "roundrobin")
+    assert sorted(described["members"]) == sorted(
+        [member.member_id, member.name, [list(tp) for tp in sorted(member.owns)]] for member in members
+    )
+    assert admin.do("group_offsets", group=crew.group) == [[topic, partition, 5] for partition in range(4)]
+
+    for member in members:
+        member.close()
+    described = admin.do("describe_group", group=crew.group)
+    assert (described["state"], described["members"]) == ("Empty", [])
+
+
+@pytest.mark.needs("deletes_groups")
+def test_a_group_is_deleted_once_it_is_empty(client: Client, crew: Crew, make_topic) -> None:
+    topic = make_topic(2)
+    members = settled_group(client, crew, topic, 2)
+    admin = crew.start(client)
+    assert admin.do("delete_group", group=crew.group) in ("NonEmptyGroupError", "NON_EMPTY_GROUP")
+    for member in members:
+        member.close()
+    assert admin.do("delete_group", group=crew.group) == "OK"
+    assert crew.group not in admin.do("list_groups")
+    assert admin.do("group_offsets", group=crew.group) == []
+    assert admin.do("delete_group", group=crew.group) in ("GroupIdNotFoundError", "GROUP_ID_NOT_FOUND")
+
+
+@pytest.mark.needs("alters_offsets")
+def test_offsets_are_altered_while_nobody_is_in_the_group(client: Client, crew: Crew, make_topic) -> None:
+    topic = make_topic(2)
+    members = settled_group(client, crew, topic, 2)
+    admin = crew.start(client)
+    admin.do("produce", topic=topic, records=[[0, None, f"{n}", []] for n in range(8)])
+    refused = admin.do("alter_offsets", group=crew.group, offsets=[[topic, 0, 2]])
+    assert refused in (["UnknownMemberIdError"], ["UNKNOWN_MEMBER_ID"])
+    for member in members:
+        member.close()
+    assert admin.do("alter_offsets", group=crew.group, offsets=[[topic, 0, 6]]) == ["NoError"]
+    assert admin.do("group_offsets", group=crew.group) == [[topic, 0, 6], [topic, 1, 5]]
+    again = crew.start(client, topics=[topic])
+    crew.consumed([again], topic, 2)
+    assert [record[:2] for record in again.records(topic)] == [(0, 6), (0, 7)]
+
+
+@pytest.mark.needs("deletes_offsets")
+def test_offsets_are_deleted_unless_somebody_subscribes_to_the_topic(client: Client, crew: Crew, make_topic) -> None:
+    topic, other = make_topic(2), make_topic(1, "-other")
+    members = settled_group(client, crew, topic, 2)
+    members[0].do("commit", offsets=[[other, 0, 1]])
+    admin = crew.start(client)
+    assert admin.do("delete_offsets", group=crew.group, partitions=[[topic, 0]]) == ["GroupSubscribedToTopicError"]
+    assert admin.do("delete_offsets", group=crew.group, partitions=[[other, 0]]) == ["NoError"]
+    assert admin.do("group_offsets", group=crew.group) == [[topic, 0, 5], [topic, 1, 5]]
+    for member in members:
+        member.close()
+    assert admin.do("delete_offsets", group=crew.group, partitions=[[topic, 0]]) == ["NoError"]
+    assert admin.do("group_offsets", group=crew.group) == [[topic, 1, 5]]

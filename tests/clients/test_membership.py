@@ -1,0 +1,65 @@
+"""Members come, leave, die and freeze; the partitions are always somebody's, and never two's."""
+
+from .harness import SHORT_SESSION_MS, Client, Crew, all_of
+
+
+def test_partitions_are_shared_anew_as_members_join_and_leave(client: Client, crew: Crew, make_topic) -> None:
+    partitions = all_of({make_topic(6): 6})
+    topic = partitions[0][0]
+    first = crew.start(client, topics=[topic])
+    crew.shared([first], partitions, [6])
+    second = crew.start(client, topics=[topic])
+    crew.shared([first, second], partitions, [3, 3])
+    third = crew.start(client, topics=[topic])
+    crew.shared([first, second, third], partitions, [2, 2, 2])
+    assert len({member.member_id for member in (first, second, third)}) == 3
+
+    # The session is longer than this test may take: only the request to leave can have done it.
+    before = first.generation
+    second.close()
+    crew.shared([first, third], partitions, [3, 3])
+    assert first.generation > before
+
+
+def test_a_killed_members_partitions_pass_on_when_its_session_ends(client: Client, crew: Crew, make_topic) -> None:
+    topic = make_topic(4)
+    partitions = all_of({topic: 4})
+    members = [crew.start(client, topics=[topic], session_ms=SHORT_SESSION_MS) for _ in range(2)]
+    crew.shared(members, partitions, [2, 2])
+    victim, survivor = members
+    lost = victim.owns
+    crew.start(client).do(
+        "produce", topic=topic, records=[[p, None, f"{p}-{n}", []] for p in range(4) for n in range(5)]
+    )
+    crew.consumed(members, topic, 20)
+    victim.do("commit", offsets=[[topic, partition, 3] for _, partition in lost])
+
+    victim.kill()
+    crew.shared([survivor], partitions, [4])
+    crew.consumed([survivor], topic, 10 + 4)
+    resumed = [record[:2] for record in survivor.records(topic) if (topic, record[0]) in lost]
+    assert sorted(resumed) == sorted((partition, offset) for _, partition in lost for offset in (3, 4))
+
+
+def test_a_member_that_slept_through_its_session_cannot_commit(client: Client, crew: Crew, make_topic) -> None:
+    topic = make_topic(4)
+    partitions = all_of({topic: 4})
+    members = [crew.start(client, topics=[topic], session_ms=SHORT_SESSION_MS) for _ in range(2)]
+    crew.shared(members, partitions, [2, 2])
+    sleeper, survivor = members
+    slept_on = sorted(sleeper.owns)
+    sleeper.do("commit", offsets=[[*tp, 5] for tp in slept_on])
+    sleeper.do("hold")
+
+    sleeper.stop()
+    crew.shared([survivor], partitions, [4])
+    late = sleeper.ask("commit", offsets=[[*tp, 9] for tp in slept_on])
+    sleeper.wake()
+    assert sleeper.answer(late).get("error"), "a commit of a member that is gone was accepted"
+    for topic_name, partition in slept_on:
+        assert survivor.do("committed", topic=topic_name, partition=partition) == 5
+
+    # Awake and polled again, it is a member like any other.
+    sleeper.do("go")
+    crew.shared(members, partitions, [2, 2])
+    sleeper.do("commit", offsets=[[*tp, 9] for tp in sorted(sleeper.owns)])

@@ -1,0 +1,63 @@
+"""A member with an instance id: a restart is nobody's business, a double is fenced."""
+
+import pytest
+
+from .harness import SHORT_SESSION_MS, Client, Crew, all_of
+
+pytestmark = pytest.mark.needs("static")
+
+
+def test_a_restart_within_the_session_is_not_a_rebalance(client: Client, crew: Crew, make_topic) -> None:
+    topic = make_topic(4)
+    partitions = all_of({topic: 4})
+    stays = crew.start(client, topics=[topic], instance="stays")
+    restarted = crew.start(client, topics=[topic], instance="restarted")
+    crew.shared([stays, restarted], partitions, [2, 2])
+    owned, generation, member_id, rebalances = (
+        restarted.owns,
+        restarted.generation,
+        restarted.member_id,
+        stays.rebalances,
+    )
+
+    restarted.kill()
+    again = crew.start(client, topics=[topic], instance="restarted")
+    crew.shared([stays, again], partitions, [2, 2])
+    assert (again.owns, again.generation) == (owned, generation)
+    assert again.member_id != member_id
+    assert stays.rebalances == rebalances
+    assert stays.do("describe")["generation"] == generation
+    again.do("commit", offsets=[[*tp, 1] for tp in sorted(again.owns)])
+
+
+def test_a_restart_after_the_session_is_two_rebalances(client: Client, crew: Crew, make_topic) -> None:
+    topic = make_topic(4)
+    partitions = all_of({topic: 4})
+    members = [
+        crew.start(client, topics=[topic], instance=name, session_ms=SHORT_SESSION_MS) for name in ("stays", "late")
+    ]
+    crew.shared(members, partitions, [2, 2])
+    stays, late = members
+    generation = stays.generation
+    late.kill()
+    crew.shared([stays], partitions, [4])
+    assert stays.generation > generation
+    again = crew.start(client, topics=[topic], instance="late", session_ms=SHORT_SESSION_MS)
+    crew.shared([stays, again], partitions, [2, 2])
+
+
+def test_of_two_members_with_one_instance_id_the_older_is_fenced(client: Client, crew: Crew, make_topic) -> None:
+    topic = make_topic(4)
+    partitions = all_of({topic: 4})
+    older = crew.start(client, topics=[topic], instance="twin")
+    crew.shared([older], partitions, [4])
+    newer = crew.start(client, topics=[topic], instance="twin")
+    crew.shared([newer], partitions, [4])
+    assert newer.generation == older.generation
+
+    # Which of its requests brings the news is the client's affair. aiokafka's heartbeats and commits carry no instance
+    # id, so it takes itself for a member unknown rather than fenced, until it joins again.
+    error = older.refused("commit", offsets=[[topic, 0, 7]])
+    assert "FENCED" in error.upper() or error in ("CommitFailedError", "UnknownMemberIdError", "UNKNOWN_MEMBER_ID")
+    newer.do("commit", offsets=[[topic, 0, 3]])
+    assert newer.do("committed", topic=topic, partition=0) == 3

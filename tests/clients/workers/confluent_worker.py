@@ -1,0 +1,195 @@
+"""confluent-kafka (librdkafka) behind the line protocol."""
+
+import struct
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from lines import Worker, emit, error_name, main, partitions, text
+
+
+class Confluent(Worker):
+    def __init__(self, config):
+        super().__init__(config)
+        self.rebalanced = False
+        self.awaited = []
+        self.made = {}
+        if config.get("group"):
+            self.consumer = self.subscribe()
+
+    def subscribe(self):
+        config = self.config
+        options = {"group.instance.id": config["instance"]} if config.get("instance") else {}
+        if config.get("assignors"):
+            options["partition.assignment.strategy"] = ",".join(config["assignors"])
+        consumer = Consumer(
+            {
+                "bootstrap.servers": config["bootstrap"],
+                "client.id": config["client_id"],
+                "group.id": config["group"],
+                "session.timeout.ms": config["session_ms"],
+                "heartbeat.interval.ms": config["heartbeat_ms"],
+                "topic.metadata.refresh.interval.ms": config["metadata_ms"],
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 100,
+                "on_commit": self.on_commit,
+                **options,
+            }
+        )
+        topics = ["^" + config["pattern"].lstrip("^")] if config.get("pattern") else config["topics"]
+        consumer.subscribe(topics, on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost)
+        return consumer
+
+    def on_assign(self, consumer, assigned):
+        self.rebalanced = True
+        emit(event="assigned", partitions=partitions(assigned))
+
+    def on_revoke(self, consumer, revoked):
+        emit(event="revoked", partitions=partitions(revoked))
+
+    def on_lost(self, consumer, lost):
+        emit(event="lost", partitions=partitions(lost))
+
+    def on_commit(self, error, committed):
+        if not self.awaited:
+            return
+        failed = error or next((tp.error for tp in committed if tp.error), None)
+        if failed:
+            emit(reply=self.awaited.pop(0), error=failed.name(), text=failed.str())
+        else:
+            emit(reply=self.awaited.pop(0), value=None)
+
+    def poll(self, seconds):
+        message = self.consumer.poll(seconds)
+        batch = {}
+        while message is not None:
+            if message.error():
+                # A fenced client says so for ever; the test decides what comes next.
+                self.held = message.error().fatal()
+                emit(event="error", name=message.error().name(), text=message.error().str())
+                break
+            headers = [[name, text(value)] for name, value in message.headers() or ()]
+            record = [message.offset(), text(message.key()), text(message.value()), headers]
+            batch.setdefault((message.topic(), message.partition()), []).append(record)
+            message = self.consumer.poll(0)
+        rebalanced, self.rebalanced = self.rebalanced, False
+        self.tell(rebalanced)
+        for (topic, partition), records in batch.items():
+            emit(event="records", topic=topic, partition=partition, records=records)
+
+    def owned(self):
+        return self.consumer.assignment()
+
+    def generation(self):
+        # The serialised form: a magic, then the generation as a native integer.
+        (generation,) = struct.unpack_from("=i", self.consumer.consumer_group_metadata(), len("CGMDv2:"))
+        return generation
+
+    def member_id(self):
+        return self.consumer.memberid()
+
+    @staticmethod
+    def given(offsets):
+        return {} if offsets is None else {"offsets": [TopicPartition(t, p, o) for t, p, o in offsets]}
+
+    def do_commit(self, offsets=None):
+        for committed in self.consumer.commit(asynchronous=False, **self.given(offsets)):
+            if committed.error:
+                raise KafkaException(committed.error)
+
+    def do_commit_async(self, number, offsets=None):
+        try:
+            self.awaited.append(number)
+            self.consumer.commit(asynchronous=True, **self.given(offsets))
+        except KafkaException as error:
+            self.awaited.remove(number)
+            emit(reply=number, error=error_name(error), text=str(error))
+
+    def do_committed(self, topic, partition):
+        (found,) = self.consumer.committed([TopicPartition(topic, partition)], timeout=20)
+        if found.error:
+            raise KafkaException(found.error)
+        return found.offset if found.offset >= 0 else None
+
+    def do_close(self):
+        if self.config.get("group"):
+            self.consumer.close()
+        self.closed = True
+
+    def do_produce(self, topic, records, compression=None):
+        if "producer" not in self.made:
+            self.made["producer"] = Producer(
+                {
+                    "bootstrap.servers": self.config["bootstrap"],
+                    "compression.type": compression or "none",
+                    "enable.idempotence": True,
+                    "linger.ms": 5,
+                }
+            )
+        producer, sent = self.made["producer"], {}
+
+        def delivered(number):
+            def remember(error, message):
+                sent[number] = error or [message.partition(), message.offset()]
+
+            return remember
+
+        for number, (partition, key, value, headers) in enumerate(records):
+            producer.produce(
+                topic,
+                value.encode(),
+                key=key and key.encode(),
+                partition=-1 if partition is None else partition,
+                headers=[(k, v.encode()) for k, v in headers],
+                on_delivery=delivered(number),
+            )
+        producer.flush(30)
+        return [sent[number] for number in range(len(records))]
+
+    @property
+    def admin(self):
+        if "admin" not in self.made:
+            self.made["admin"] = AdminClient({"bootstrap.servers": self.config["bootstrap"]})
+        return self.made["admin"]
+
+    def do_create_topic(self, topic, partitions):
+        self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
+
+    def do_delete_topic(self, topic):
+        self.admin.delete_topics([topic])[topic].result(20)
+
+    def do_grow_topic(self, topic, partitions):
+        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(20)
+
+    def do_list_groups(self):
+        return sorted(group.group_id for group in self.admin.list_consumer_groups().result(20).valid)
+
+    def do_describe_group(self, group):
+        found = self.admin.describe_consumer_groups([group])[group].result(20)
+        return {
+            "state": found.state.name.title().replace("_", ""),
+            "protocol": found.partition_assignor,
+            "members": [
+                [member.member_id, member.client_id, partitions(member.assignment.topic_partitions)]
+                for member in found.members
+            ],
+        }
+
+    def do_group_offsets(self, group):
+        found = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(20)
+        return sorted([tp.topic, tp.partition, tp.offset] for tp in found.topic_partitions)
+
+    def do_alter_offsets(self, group, offsets):
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(t, p, o) for t, p, o in offsets])
+        found = self.admin.alter_consumer_group_offsets([asked])[group].result(20)
+        return sorted({tp.error.name() if tp.error else "NoError" for tp in found.topic_partitions})
+
+    def do_delete_group(self, group):
+        try:
+            self.admin.delete_consumer_groups([group])[group].result(20)
+        except KafkaException as error:
+            return error_name(error)
+        return "OK"
+
+
+main(Confluent)

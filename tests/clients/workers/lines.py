@@ -1,0 +1,127 @@
+"""The line protocol between a test and a worker: JSON objects, commands in on stdin, events and replies out on stdout.
+
+A command is `{"id": 7, "do": "commit", ...}`, its answer `{"reply": 7, "value": ...}` or `{"reply": 7, "error": NAME,
+"text": ...}`. What the client tells by itself is `{"event": NAME, ...}`. This module knows no client; it runs under every
+Python that any of the clients needs.
+"""
+
+import json
+import queue
+import sys
+import threading
+import traceback
+
+
+def emit(**message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def error_name(error):
+    """How a client names an error: Kafka's own name where the client has an error object for it."""
+    inner = error.args[0] if error.args else None
+    return inner.name() if hasattr(inner, "name") and hasattr(inner, "fatal") else type(error).__name__
+
+
+def partitions(found):
+    """(topic, partition) pairs in a fixed order, from any client's TopicPartition."""
+    return sorted([tp.topic, tp.partition] for tp in found)
+
+
+def text(value):
+    return value.decode() if value is not None else None
+
+
+def commands():
+    """A queue that fills with the commands of stdin; None when the test has gone away."""
+    waiting = queue.Queue()
+
+    def read():
+        for line in sys.stdin:
+            waiting.put(json.loads(line))
+        waiting.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    return waiting
+
+
+class Worker:
+    """What is common to the clients that block. A subclass has a method `do_NAME(**fields)` for each command.
+
+    `poll(seconds)` lets the client work; `owned()` is its assignment. Between two polls commands are carried out. After
+    `hold` the client is polled no more until `go`: what its own threads do then is the client's affair.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        self.held = False
+        self.closed = False
+        self.told = None
+
+    def poll(self, seconds):
+        raise NotImplementedError
+
+    def owned(self):
+        raise NotImplementedError
+
+    def generation(self):
+        raise NotImplementedError
+
+    def member_id(self):
+        raise NotImplementedError
+
+    def do_hold(self):
+        self.held = True
+
+    def do_go(self):
+        self.held = False
+
+    def do_describe(self):
+        return {"generation": self.generation(), "member": self.member_id(), "partitions": partitions(self.owned())}
+
+    def tell(self, rebalanced):
+        """Report the assignment when it has changed or been given anew."""
+        now = partitions(self.owned())
+        if rebalanced or now != self.told:
+            self.told = now
+            emit(event="owns", partitions=now, generation=self.generation(), member=self.member_id())
+
+    def run(self):
+        waiting = commands()
+        emit(event="started")
+        while not self.closed:
+            try:
+                command = waiting.get(block=self.held or not self.config.get("group"))
+            except queue.Empty:
+                command = False
+            if command is None:
+                return
+            if command:
+                carry_out(self, command)
+            elif not self.held:
+                try:
+                    self.poll(0.1)
+                except Exception as error:
+                    emit(event="error", name=error_name(error), text=str(error))
+                    # A fenced client says so for ever; the test decides what comes next.
+                    self.held = "Fenced" in type(error).__name__
+        emit(event="closed")
+
+
+def carry_out(worker, command):
+    """One blocking command, answered. `later` in place of a value means that the worker answers by itself."""
+    number, name = command.pop("id"), command.pop("do")
+    if name in ("commit_async",):
+        command["number"] = number
+    try:
+        value = getattr(worker, "do_" + name)(**command)
+    except Exception as error:
+        traceback.print_exc()
+        emit(reply=number, error=error_name(error), text=str(error))
+    else:
+        if name not in ("commit_async",):
+            emit(reply=number, value=value)
+
+
+def main(worker_class):
+    worker_class(json.loads(sys.argv[1])).run()
