@@ -6,6 +6,7 @@ v2  flexible
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call
 from apis.wire import Message, Struct, array, field, int16, int32, string
 
 
@@ -27,4 +28,8 @@ def error(request: DeleteGroupsRequest, code: int) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(results=[DeletableGroupResult(each, code) for each in request.groups_names])
 
 
-API = Api(42, "DeleteGroups", DeleteGroupsRequest, DeleteGroupsResponse, None, unshaped, error)
+def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(results=call.groups.delete(request.groups_names, call.now))
+
+
+API = Api(42, "DeleteGroups", DeleteGroupsRequest, DeleteGroupsResponse, handle, unshaped, error)

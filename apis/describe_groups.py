@@ -10,7 +10,11 @@ v6  GROUP_ID_NOT_FOUND (69) with a message for a group that is not there (KIP-10
 """
 
 from apis.api import Api
+from apis.call import Call
 from apis.wire import ErrorCode, Message, Struct, array, boolean, bytes_, field, int16, int32, string
+
+EVERY_GROUP_OPERATION = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""Bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: without authorisation everybody may do it all."""
 
 
 class DescribeGroupsRequest(Message, key=15, versions="0-6", flexible="5+"):
@@ -58,4 +62,13 @@ def error(request: DescribeGroupsRequest, code: int) -> DescribeGroupsResponse:
     return DescribeGroupsResponse(groups=[DescribedGroup(error_code=code, group_id=each) for each in request.groups])
 
 
-API = Api(15, "DescribeGroups", DescribeGroupsRequest, DescribeGroupsResponse, None, shape, error)
+def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+    groups = call.groups.describe(request.groups, call.now)
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = EVERY_GROUP_OPERATION
+    return DescribeGroupsResponse(groups=groups)
+
+
+API = Api(15, "DescribeGroups", DescribeGroupsRequest, DescribeGroupsResponse, handle, shape, error)

@@ -8,6 +8,7 @@ v4  flexible
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call
 from apis.wire import Message, field, int16, int32, string
 
 
@@ -27,4 +28,11 @@ def error(request: HeartbeatRequest, code: int) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=code)
 
 
-API = Api(12, "Heartbeat", HeartbeatRequest, HeartbeatResponse, None, unshaped, error)
+def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+    code = call.groups.heartbeat(
+        request.group_id, request.generation_id, request.member_id, request.group_instance_id, call.now
+    )
+    return HeartbeatResponse(error_code=code)
+
+
+API = Api(12, "Heartbeat", HeartbeatRequest, HeartbeatResponse, handle, unshaped, error)

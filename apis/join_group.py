@@ -13,6 +13,7 @@ v9  the leader may be told to skip the assignment (KIP-814)
 """
 
 from apis.api import Api
+from apis.call import Call, Parked
 from apis.wire import Message, Struct, array, boolean, bytes_, field, int16, int32, string
 
 
@@ -70,4 +71,16 @@ def error(request: JoinGroupRequest, code: int) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=None)
 
 
-API = Api(11, "JoinGroup", JoinGroupRequest, JoinGroupResponse, None, shape, error)
+def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Parked:
+    normalise(request, call.version)
+    return call.groups.join(
+        request,
+        call.client,
+        call.token,
+        call.now,
+        member_id_required=call.version >= 4,
+        skip_assignment_supported=call.version >= 9,
+    )
+
+
+API = Api(11, "JoinGroup", JoinGroupRequest, JoinGroupResponse, handle, shape, error)

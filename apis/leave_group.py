@@ -9,6 +9,7 @@ v5  reason for leaving (KIP-800)
 """
 
 from apis.api import Api
+from apis.call import Call
 from apis.wire import Message, Struct, array, field, int16, int32, string
 
 
@@ -56,4 +57,8 @@ def error(request: LeaveGroupRequest, code: int) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=code)
 
 
-API = Api(13, "LeaveGroup", LeaveGroupRequest, LeaveGroupResponse, None, shape, error)
+def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
+    return call.groups.leave(normalise(request, call.version), call.now)
+
+
+API = Api(13, "LeaveGroup", LeaveGroupRequest, LeaveGroupResponse, handle, shape, error)

@@ -9,6 +9,7 @@ v5  types, and a filter by type (KIP-848)
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call
 from apis.wire import Message, Struct, array, field, int16, int32, string
 
 
@@ -34,4 +35,8 @@ def error(request: ListGroupsRequest, code: int) -> ListGroupsResponse:
     return ListGroupsResponse(error_code=code)
 
 
-API = Api(16, "ListGroups", ListGroupsRequest, ListGroupsResponse, None, unshaped, error)
+def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+    return call.groups.list(request.states_filter, request.types_filter)
+
+
+API = Api(16, "ListGroups", ListGroupsRequest, ListGroupsResponse, handle, unshaped, error)

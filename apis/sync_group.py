@@ -9,7 +9,8 @@ v5  protocol type and name in both directions, and the request must have them (K
 """
 
 from apis.api import Api, unshaped
-from apis.wire import Message, Struct, array, bytes_, field, int16, int32, string
+from apis.call import Call, Parked
+from apis.wire import ErrorCode, Message, Struct, array, bytes_, field, int16, int32, string
 
 
 class SyncGroupRequestAssignment(Struct):
@@ -39,4 +40,11 @@ def error(request: SyncGroupRequest, code: int) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=code)
 
 
-API = Api(14, "SyncGroup", SyncGroupRequest, SyncGroupResponse, None, unshaped, error)
+def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Parked:
+    """From version 5 on a request without protocol type or name is refused before anything else: 23."""
+    if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return error(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return call.groups.sync(request, call.token, call.now)
+
+
+API = Api(14, "SyncGroup", SyncGroupRequest, SyncGroupResponse, handle, unshaped, error)
