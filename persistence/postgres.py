@@ -1,0 +1,269 @@
+"""A store that several processes share: PostgreSQL, one owner per partition by a lease with a growing epoch.
+
+Decides who may write a partition. Safety is the epoch's: every write locks the lease rows of its partitions and fails
+as a whole unless this process still holds each of them at the epoch it was given, so a process that slept through the
+loss of its lease overwrites nothing. Liveness is the time's: a lease not renewed for `lease_s` seconds may be claimed.
+All times are the database's own, so the processes' clocks need not agree. It knows nothing of groups, and who *should*
+own a partition is decided in `persistence/leases.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, LiteralString, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from apis.wire.errors import ErrorCode
+from persistence.records import decode_key, decode_value, encode_key, encode_value
+from persistence.store import Entry, StoreError
+
+SCHEMA_VERSION = 1
+
+_SCHEMA: LiteralString = """
+CREATE TABLE IF NOT EXISTS kafka_shim_meta (name text PRIMARY KEY, value bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS kafka_shim_records (
+    partition int NOT NULL, key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (partition, key));
+CREATE TABLE IF NOT EXISTS kafka_shim_nodes (
+    node_id int PRIMARY KEY, incarnation text NOT NULL, host text NOT NULL, port int NOT NULL,
+    expires timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS kafka_shim_leases (
+    partition int PRIMARY KEY, epoch bigint NOT NULL DEFAULT 0, node_id int, incarnation text, expires timestamptz);
+"""
+
+# Two processes that create the tables at the same moment collide in the catalogue in spite of IF NOT EXISTS.
+_SCHEMA_LOCK = 0x6B67_7368
+
+
+class Node(NamedTuple):
+    """A live process of the cluster: its broker id and where clients reach it."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class View(NamedTuple):
+    """What the database said of the cluster at one moment."""
+
+    nodes: list[Node]
+    owners: dict[int, int]
+    """partition -> node id, of the leases that have not run out."""
+    held: dict[int, int]
+    """partition -> epoch, of this process's own leases."""
+
+
+class FencedError(StoreError):
+    """Nothing was written: other processes own `partitions` now."""
+
+    def __init__(self, partitions: Iterable[int]) -> None:
+        self.partitions = frozenset(partitions)
+        super().__init__(
+            f"Another process has taken over partitions {sorted(self.partitions)} of __consumer_offsets.",
+            ErrorCode.NOT_COORDINATOR,
+        )
+
+
+class PostgresStore:
+    """A `Store` on PostgreSQL, with the leases of its partitions and the directory of its nodes.
+
+    `write` and `load` use one connection, `renew`, `claim` and `release` another: a slow load delays no renewal. A
+    connection that broke is made anew at the next call. Every method blocks and may raise StoreError.
+    """
+
+    durable_at_once = False
+
+    def __init__(self, url: str, partitions: int, *, lease_s: float = 6.0) -> None:
+        self.lease_s = lease_s
+        self.incarnation = uuid.uuid4().hex
+        self.epochs: dict[int, int] = {}
+        """partition -> epoch, of the leases this process was given and has not been seen to lose."""
+        self._partitions = partitions
+        self._data = _Connection(url)
+        self._control = _Connection(url)
+
+    def open(self) -> None:
+        """Create what is missing and check that the store was made for as many partitions. Raises StoreError."""
+        with self._data as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
+            connection.execute(_SCHEMA)
+            connection.execute(
+                "INSERT INTO kafka_shim_meta VALUES ('schema', %s), ('partitions', %s) ON CONFLICT DO NOTHING",
+                (SCHEMA_VERSION, self._partitions),
+            )
+            connection.execute(
+                "INSERT INTO kafka_shim_leases (partition) SELECT generate_series(0, %s - 1) ON CONFLICT DO NOTHING",
+                (self._partitions,),
+            )
+            meta = dict(connection.execute("SELECT name, value FROM kafka_shim_meta").fetchall())
+        if meta["schema"] != SCHEMA_VERSION:
+            raise StoreError(
+                f"The database was written by another version of kafka-shim (schema {meta['schema']}, ours is "
+                f"{SCHEMA_VERSION}): use that version, or another database."
+            )
+        if meta["partitions"] != self._partitions:
+            raise StoreError(
+                f"The database holds {meta['partitions']} partitions of __consumer_offsets: start with "
+                f"--config offsets.topic.num.partitions={meta['partitions']}."
+            )
+
+    # --- records
+
+    def write(self, batch: Sequence[Entry]) -> None:
+        """All of `batch` or nothing, fenced by the epochs of its partitions. Raises FencedError, StoreError."""
+        newest: dict[tuple[int, bytes], bytes | None] = {}
+        for partition, key, value in batch:
+            newest[partition, encode_key(key)] = None if value is None else encode_value(key, value)
+        kept = [(partition, key, value) for (partition, key), value in newest.items() if value is not None]
+        gone = [place for place, value in newest.items() if value is None]
+        touched = sorted({partition for partition, _ in newest})
+        with self._data as connection, connection.transaction():
+            # The lock is held until the commit, so a claim waits for this write or this write sees the claim.
+            rows = connection.execute(
+                "SELECT partition, epoch FROM kafka_shim_leases WHERE partition = ANY(%s) AND incarnation = %s "
+                "ORDER BY partition FOR SHARE",
+                (touched, self.incarnation),
+            ).fetchall()
+            owned = dict(rows)
+            lost = [p for p in touched if p not in self.epochs or owned.get(p) != self.epochs[p]]
+            if lost:
+                raise FencedError(lost)
+            if kept:
+                connection.execute(
+                    "INSERT INTO kafka_shim_records SELECT * FROM unnest(%b::int[], %b::bytea[], %b::bytea[]) "
+                    "ON CONFLICT (partition, key) DO UPDATE SET value = EXCLUDED.value",
+                    tuple(list(column) for column in zip(*kept, strict=True)),
+                )
+            if gone:
+                connection.execute(
+                    "DELETE FROM kafka_shim_records r USING unnest(%b::int[], %b::bytea[]) AS d (partition, key) "
+                    "WHERE r.partition = d.partition AND r.key = d.key",
+                    tuple(list(column) for column in zip(*gone, strict=True)),
+                )
+
+    def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
+        """The live records of a partition this process has claimed."""
+        with self._data as connection:
+            cursor = connection.cursor(binary=True)
+            cursor.execute("SELECT key, value FROM kafka_shim_records WHERE partition = %s", (partition,))
+            for raw_key, raw_value in cursor:
+                key = decode_key(raw_key)
+                yield key, decode_value(key, raw_value)
+
+    # --- nodes and leases
+
+    def register(self, node_id: int, host: str, port: int) -> None:
+        """Enter this process in the directory. Raises StoreError when a live process has the id."""
+        with self._control as connection:
+            entered = connection.execute(
+                "INSERT INTO kafka_shim_nodes VALUES (%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second') "
+                "ON CONFLICT (node_id) DO UPDATE SET incarnation = EXCLUDED.incarnation, host = EXCLUDED.host, "
+                "port = EXCLUDED.port, expires = EXCLUDED.expires "
+                "WHERE kafka_shim_nodes.expires < clock_timestamp() "
+                "OR kafka_shim_nodes.incarnation = EXCLUDED.incarnation",
+                (node_id, self.incarnation, host, port, self.lease_s),
+            )
+            if entered.rowcount == 0:
+                raise StoreError(f"Another live process of this database has node id {node_id}: use another --node-id.")
+
+    def renew(self) -> View:
+        """Prolong this process's entry and leases, and say who lives and who owns what."""
+        with self._control as connection, connection.transaction():
+            mine = (self.lease_s, self.incarnation)
+            connection.execute(
+                "UPDATE kafka_shim_nodes SET expires = clock_timestamp() + %s * interval '1 second' "
+                "WHERE incarnation = %s",
+                mine,
+            )
+            held = connection.execute(
+                "UPDATE kafka_shim_leases SET expires = clock_timestamp() + %s * interval '1 second' "
+                "WHERE incarnation = %s RETURNING partition, epoch",
+                mine,
+            ).fetchall()
+            nodes = connection.execute(
+                "SELECT node_id, host, port FROM kafka_shim_nodes WHERE expires >= clock_timestamp() ORDER BY node_id"
+            ).fetchall()
+            owners = connection.execute(
+                "SELECT partition, node_id FROM kafka_shim_leases WHERE expires >= clock_timestamp()"
+            ).fetchall()
+        view = View([Node(*row) for row in nodes], dict(owners), dict(held))
+        self.epochs = {p: epoch for p, epoch in self.epochs.items() if view.held.get(p) == epoch}
+        return view
+
+    def claim(self, node_id: int, partitions: Sequence[int]) -> dict[int, int]:
+        """Take those of `partitions` that nobody holds; the epoch of each grows. Returns partition -> epoch."""
+        with self._control as connection:
+            rows = connection.execute(
+                "UPDATE kafka_shim_leases SET epoch = epoch + 1, node_id = %s, incarnation = %s, "
+                "expires = clock_timestamp() + %s * interval '1 second' "
+                "WHERE partition = ANY(%s) AND (expires IS NULL OR expires < clock_timestamp()) "
+                "RETURNING partition, epoch",
+                (node_id, self.incarnation, self.lease_s, list(partitions)),
+            ).fetchall()
+        self.epochs.update(rows)
+        return dict(rows)
+
+    def release(self, partitions: Sequence[int]) -> None:
+        """Give up `partitions`; whatever was to be written to them has been."""
+        for partition in partitions:
+            self.epochs.pop(partition, None)
+        with self._control as connection:
+            connection.execute(
+                "UPDATE kafka_shim_leases SET node_id = NULL, incarnation = NULL, expires = NULL "
+                "WHERE partition = ANY(%s) AND incarnation = %s",
+                (list(partitions), self.incarnation),
+            )
+
+    def close(self) -> None:
+        """Leave: give up every lease and the place in the directory, so that nobody waits for them to run out."""
+        if self.epochs:
+            with self._control as connection, connection.transaction():
+                connection.execute(
+                    "UPDATE kafka_shim_leases SET node_id = NULL, incarnation = NULL, expires = NULL "
+                    "WHERE incarnation = %s",
+                    (self.incarnation,),
+                )
+                connection.execute("DELETE FROM kafka_shim_nodes WHERE incarnation = %s", (self.incarnation,))
+            self.epochs = {}
+        self._data.close()
+        self._control.close()
+
+
+class _Connection:
+    """One connection to the database, made when first used and again after it broke; database errors as StoreError."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def __enter__(self) -> psycopg.Connection[Any]:
+        self._lock.acquire()
+        try:
+            if self._connection is None or self._connection.closed:
+                self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
+                self._connection.execute(sql.SQL("SET synchronous_commit = on"))
+        except psycopg.Error as error:
+            self._lock.release()
+            raise StoreError(f"The database cannot be reached: {_sentence(error)}") from error
+        return self._connection
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._lock.release()
+        if isinstance(error, psycopg.Error):
+            if isinstance(error, psycopg.OperationalError):
+                self.close()
+            raise StoreError(f"The database refused: {_sentence(error)}") from error
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+
+def _sentence(error: psycopg.Error) -> str:
+    """The first line of what the database said, as a sentence."""
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return first if first.endswith(".") else first + "."

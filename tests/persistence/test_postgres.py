@@ -1,0 +1,146 @@
+"""The shared store on a real PostgreSQL server: records, fencing, leases, and what the operator is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from apis.wire.errors import ErrorCode
+from persistence.postgres import FencedError, PostgresStore
+from persistence.records import OffsetCommitKey, OffsetCommitValue
+from persistence.store import StoreError
+from tests import postgres
+
+pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
+
+LONG_S = 600.0
+OVER_S = -1.0  # a lease that has run out when it is given
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with postgres.postgres_server() as url:
+        yield url
+
+
+@pytest.fixture
+def url(server: str) -> str:
+    postgres.empty(server)
+    return server
+
+
+def opened(url: str, lease_s: float = LONG_S) -> PostgresStore:
+    store = PostgresStore(url, 50, lease_s=lease_s)
+    store.open()
+    return store
+
+
+def offset(at: int) -> OffsetCommitValue:
+    return OffsetCommitValue(at, -1, "", 1_700_000_000_000, -1)
+
+
+KEY = OffsetCommitKey("grp", "foo", 0)
+OTHER = OffsetCommitKey("grp", "foo", 1)
+
+
+def test_a_written_record_is_read_back_and_a_tombstone_removes_it(url: str) -> None:
+    store = opened(url)
+    store.claim(1, [29])
+    store.write([(29, KEY, offset(1)), (29, OTHER, offset(7)), (29, KEY, offset(2))])
+    assert dict(store.load(29)) == {KEY: offset(2), OTHER: offset(7)}
+    store.write([(29, KEY, None)])
+    again = opened(url)
+    assert dict(again.load(29)) == {OTHER: offset(7)}
+    assert dict(again.load(28)) == {}
+
+
+def test_a_write_without_the_lease_changes_nothing(url: str) -> None:
+    store = opened(url)
+    store.claim(1, [29])
+    with pytest.raises(FencedError) as caught:
+        store.write([(29, KEY, offset(1)), (30, OTHER, offset(1))])
+    assert caught.value.partitions == {30}
+    assert caught.value.error is ErrorCode.NOT_COORDINATOR
+    assert dict(store.load(29)) == {}
+
+
+def test_a_process_that_slept_through_its_lease_is_fenced_by_the_epoch(url: str) -> None:
+    sleeper, successor = opened(url, lease_s=OVER_S), opened(url)
+    assert sleeper.claim(1, [29]) == {29: 1}
+    sleeper.write([(29, KEY, offset(1))])
+    assert successor.claim(2, [29]) == {29: 2}
+    successor.write([(29, KEY, offset(5))])
+    with pytest.raises(FencedError):
+        sleeper.write([(29, KEY, offset(2))])
+    assert dict(successor.load(29)) == {KEY: offset(5)}
+
+
+def test_a_lease_that_came_back_to_the_same_process_has_a_new_epoch(url: str) -> None:
+    first, second = opened(url, lease_s=OVER_S), opened(url, lease_s=OVER_S)
+    first.claim(1, [3])
+    second.claim(2, [3])
+    assert first.claim(1, [3]) == {3: 3}
+    with pytest.raises(FencedError):
+        second.write([(3, KEY, offset(1))])
+
+
+def test_a_held_lease_is_not_given_to_another_until_it_is_released(url: str) -> None:
+    first, second = opened(url), opened(url)
+    first.claim(1, [1, 2])
+    assert second.claim(2, [1, 2, 3]) == {3: 1}
+    first.release([1])
+    assert second.claim(2, [1, 2]) == {1: 2}
+
+
+def test_renewing_tells_who_lives_and_who_owns_what(url: str) -> None:
+    first, second = opened(url), opened(url)
+    first.register(1, "127.0.0.1", 9001)
+    second.register(2, "127.0.0.1", 9002)
+    first.claim(1, [0, 1])
+    second.claim(2, [2])
+    view = second.renew()
+    assert [(node.node_id, node.port) for node in view.nodes] == [(1, 9001), (2, 9002)]
+    assert view.owners == {0: 1, 1: 1, 2: 2}
+    assert view.held == {2: 1}
+
+
+def test_a_closed_process_frees_its_leases_and_its_place_at_once(url: str) -> None:
+    first, second = opened(url), opened(url)
+    first.register(1, "127.0.0.1", 9001)
+    first.claim(1, [0])
+    first.close()
+    second.register(1, "127.0.0.1", 9002)
+    assert second.claim(1, [0]) == {0: 2}
+
+
+def test_a_node_id_in_use_is_refused_with_what_to_do(url: str) -> None:
+    first, second = opened(url), opened(url)
+    first.register(1, "127.0.0.1", 9001)
+    with pytest.raises(StoreError, match="--node-id"):
+        second.register(1, "127.0.0.1", 9002)
+
+
+def test_a_database_of_another_partition_count_is_refused_with_what_to_do(url: str) -> None:
+    opened(url)
+    with pytest.raises(StoreError, match="partitions=50"):
+        PostgresStore(url, 10).open()
+
+
+def test_a_broken_connection_is_one_error_and_the_next_write_succeeds(url: str) -> None:
+    store = opened(url)
+    store.claim(1, [29])
+    store.write([(29, KEY, offset(1))])
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    with pytest.raises(StoreError) as caught:
+        store.write([(29, KEY, offset(2))])
+    assert caught.value.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    store.write([(29, KEY, offset(3))])
+    assert dict(store.load(29)) == {KEY: offset(3)}
+
+
+def test_a_server_that_is_not_there_is_one_sentence() -> None:
+    with pytest.raises(StoreError, match="cannot be reached"):
+        PostgresStore("postgresql://shim@127.0.0.1:1/postgres", 50).open()
