@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
+from sys import intern
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 
@@ -159,16 +160,6 @@ def encode_key(key: Key) -> bytes:
 
 def decode_key(raw: bytes) -> Key:
     """The key in `raw`; an `UnknownKey` if its type is not one of those above. Raises RecordError."""
-    if raw[:2] == b"\0\1":
-        # Nearly every record of a partition is one of these, and loading a partition is timed.
-        try:
-            topic_at = 4 + (raw[2] << 8 | raw[3])
-            partition_at = topic_at + 2 + (raw[topic_at] << 8 | raw[topic_at + 1])
-            if partition_at + 4 == len(raw):
-                group, topic = str(raw[4:topic_at], "utf-8"), str(raw[topic_at + 2 : partition_at], "utf-8")
-                return OffsetCommitKey(group, topic, _UNPACK_INT32(raw, partition_at)[0])
-        except (IndexError, UnicodeDecodeError):
-            pass
     record_type = int.from_bytes(raw[:2], "big", signed=True)
     reader = _Reader(raw)
     key: Key
@@ -184,6 +175,30 @@ def decode_key(raw: bytes) -> Key:
         return UnknownKey(raw, record_type)
     reader.end()
     return key
+
+
+class KeyDecoder:
+    """Decodes many keys that come in order, as a partition is loaded: names that repeat are decoded once and shared."""
+
+    __slots__ = ("_prefix", "_group", "_topic")
+
+    def __init__(self) -> None:
+        self._prefix = b""
+        self._group = self._topic = ""
+
+    def decode(self, raw: bytes) -> Key:
+        """As `decode_key`."""
+        # Nearly every record is an offset, and all those of one topic and group differ in their last four bytes only.
+        if raw[:-4] == self._prefix:
+            return OffsetCommitKey(self._group, self._topic, _UNPACK_INT32(raw, len(raw) - 4)[0])
+        key = decode_key(raw)
+        if key.__class__ is OffsetCommitKey:
+            self._prefix = raw[:-4]
+            group, topic, _, _ = key
+            # Groups share topics: one object for all of them.
+            self._group, self._topic = group, intern(topic)
+            return OffsetCommitKey(group, self._topic, key.partition)
+        return key
 
 
 class _Reader:

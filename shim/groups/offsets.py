@@ -33,6 +33,7 @@ from apis.offset_fetch import (
 )
 from apis.wire.errors import ErrorCode
 from persistence.records import NO_TOPIC_ID, GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from shim.groups import trace
 from shim.groups.classic.group import CONSUMER, ClassicGroup
 from shim.groups.classic.states import State
 
@@ -127,7 +128,7 @@ def commit(
         error = group.check_commit(request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
     if error or group is None:
         if shard.outbox.listening:
-            _trace_commit(shard, request, error, [])
+            trace.commit(shard, request, error, [])
         return refuse(request, int(error))
     if group.state is State.STABLE or group.state is State.PREPARING_REBALANCE:
         shard.renew(group.members[request.member_id], now)
@@ -165,25 +166,13 @@ def _accept(shard: Shard, request: OffsetCommitRequest, timestamp: int) -> Offse
         answered.append(OffsetCommitResponseTopic(name, topic_id, partitions))
     shard.counters.offset_commits += count
     if listening:
-        _trace_commit(shard, request, ErrorCode.NONE, accepted)
+        trace.commit(shard, request, ErrorCode.NONE, accepted)
     return OffsetCommitResponse(0, answered)
 
 
 def _utf16_length(text: str) -> int:
     """Characters as Java counts them."""
     return len(text) + sum(character > "\uffff" for character in text)
-
-
-def _trace_commit(shard: Shard, request: OffsetCommitRequest, error: int, accepted: list[dict[str, Any]]) -> None:
-    shard.outbox.event(
-        "commit",
-        group=request.group_id,
-        partition=shard.partition,
-        member=request.member_id,
-        generation=request.generation_id_or_member_epoch,
-        error=int(error),
-        offsets=accepted,
-    )
 
 
 # Fetch
@@ -283,6 +272,11 @@ def _delete_each(shard: Shard, keys: Iterator[OffsetCommitKey]) -> int:
 # Expiry
 
 
+def schedule_expiry(shard: Shard, now: float) -> None:
+    """The next pass is one offsets.retention.check.interval.ms from now."""
+    shard.arm(shard.expiry_timer, now + shard.config.offsets_retention_check_interval_ms / 1000)
+
+
 def expire(shard: Shard, now: float) -> int:
     """Delete the offsets that have expired, then the groups that are left with nothing; returns how many offsets.
 
@@ -297,17 +291,12 @@ def expire(shard: Shard, now: float) -> int:
         for key in expired:
             shard.write(key, None)
         if expired and shard.outbox.listening:
-            shard.outbox.event(
-                "offsets_expired",
-                group=group_id,
-                partition=shard.partition,
-                offsets=[{"topic": key.topic, "partition": key.partition} for key in expired],
-            )
+            trace.offsets_expired(shard, group_id, expired)
         total += len(expired)
         if group.state is State.EMPTY and not shard.offsets.of(group_id):
             shard.write(GroupMetadataKey(group_id), None)
             if shard.outbox.listening:
-                shard.outbox.event("group", group=group_id, partition=shard.partition, change="expired")
+                trace.group(shard.outbox, group, "expired")
     shard.counters.offset_expirations += total
     return total
 

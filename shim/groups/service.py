@@ -18,10 +18,15 @@ from apis.describe_groups import DescribedGroup
 from apis.join_group import JoinGroupRequest, JoinGroupResponse
 from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from apis.list_groups import ListedGroup, ListGroupsResponse
+from apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from apis.offset_commit import error as commit_refused
+from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from apis.offset_fetch import group_error as fetch_refused
 from apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from apis.wire.errors import ErrorCode
 from persistence.partition import partition_for
-from shim.groups import trace
+from shim.groups import offsets, trace
 from shim.groups.classic import describe, lifecycle, rebalance
 from shim.groups.classic.answers import join_refused, sync_refused
 from shim.groups.classic.group import ClassicGroup
@@ -107,6 +112,7 @@ class GroupService:
         self._trace_partition(partition, "active")
         for group in list(shard.groups.values()):
             lifecycle.activate(shard, group, now)
+        offsets.schedule_expiry(shard, now)
 
     def unload(self, partition: int, now: float) -> None:
         """The partition is this node's no more: parked requests are answered 16, timers cancelled, groups forgotten."""
@@ -263,6 +269,34 @@ class GroupService:
             groups.extend(describe.listed(shard, wanted_states, wanted_types))
         return ListGroupsResponse(groups=groups)
 
+    # Offsets
+
+    def commit(self, request: OffsetCommitRequest, now: float, *, unknown_group_is_69: bool) -> OffsetCommitResponse:
+        """See `Groups.commit`. An empty group id is a legal one here."""
+        shard = self._route(request.group_id)
+        if isinstance(shard, ErrorCode):
+            return commit_refused(request, shard)
+        return offsets.commit(shard, request, now, unknown_group_is_69=unknown_group_is_69)
+
+    def fetch(self, group: OffsetFetchRequestGroup, *, require_stable: bool, now: float) -> OffsetFetchResponseGroup:
+        """See `Groups.fetch`. An empty group id is a legal one here."""
+        shard = self._route(group.group_id)
+        if isinstance(shard, ErrorCode):
+            return fetch_refused(group, shard)
+        return offsets.fetch(shard, group)
+
+    def delete_offsets(self, request: OffsetDeleteRequest, now: float) -> OffsetDeleteResponse:
+        """See `Groups.delete_offsets`."""
+        shard = self._route_named(request.group_id)
+        if isinstance(shard, ErrorCode):
+            return OffsetDeleteResponse(error_code=shard)
+        return offsets.delete(shard, request)
+
+    def topic_deleted(self, topic: str) -> None:
+        """Every group loses what it committed in the topic (semantics 3.4)."""
+        for shard in self.shards.values():
+            offsets.delete_topic(shard, topic)
+
     def coordinator_of(self, key: str, key_type: Literal[0, 1]) -> tuple[int, int, str, int]:
         """See `Groups.coordinator_of`."""
         return self._locate(key, key_type)
@@ -298,9 +332,15 @@ def _fire_sync(shard: Shard, timer: Timer, now: float) -> None:
     sync_timeout(shard, shard.groups[timer.group_id], now)
 
 
+def _fire_offset_expiry(shard: Shard, timer: Timer, now: float) -> None:
+    offsets.expire(shard, now)
+    offsets.schedule_expiry(shard, now)
+
+
 _FIRE: Final[dict[TimerKind, Callable[[Shard, Timer, float], None]]] = {
     TimerKind.SESSION: _fire_session,
     TimerKind.PENDING_MEMBER: _fire_pending_member,
     TimerKind.JOIN: _fire_join,
     TimerKind.SYNC: _fire_sync,
+    TimerKind.OFFSET_EXPIRY: _fire_offset_expiry,
 }

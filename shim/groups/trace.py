@@ -12,6 +12,8 @@ from apis.consumer_protocol import assignment_from_bytes
 
 if TYPE_CHECKING:
     from apis.call import Client
+    from apis.offset_commit import OffsetCommitRequest
+    from persistence.records import OffsetCommitKey
     from shim.groups.classic.group import ClassicGroup, Member
     from shim.groups.classic.states import Rule, State
     from shim.groups.outbox import Outbox
@@ -95,7 +97,7 @@ EVENTS: Final[dict[str, Event]] = {
         (
             _GROUP,
             _PARTITION,
-            _F("change", "string", "created, deleted, loaded or unloaded"),
+            _F("change", "string", "created, deleted, expired (Empty and without offsets), loaded or unloaded"),
             _F("state", "string", "its state"),
             _GENERATION,
             _F("members", "integer", "how many members it has"),
@@ -171,6 +173,25 @@ EVENTS: Final[dict[str, Event]] = {
             _F("group", "string", "group id, empty for a partition's own timer"),
             _F("member_id", "string", "member id, empty for a group's own timer"),
             _F("deadline", "number|null", "when it fires, seconds on the monotonic clock; null once fired"),
+        ),
+    ),
+    "commit": Event(
+        "Offsets were committed, or the whole commit was refused.",
+        (
+            _GROUP,
+            _PARTITION,
+            _F("member_id", "string", "member id of the request, empty for a commit from outside the group"),
+            _F("generation", "integer", "generation of the request, -1 for a commit from outside the group"),
+            _F("error", "integer", "error code of the group, 0 for none"),
+            _F("offsets", "array", "what was accepted: objects of `topic`, `partition` and `offset`"),
+        ),
+    ),
+    "offsets_expired": Event(
+        "Offsets of a group went away because their retention was over.",
+        (
+            _GROUP,
+            _PARTITION,
+            _F("offsets", "array", "objects of `topic` and `partition`"),
         ),
     ),
 }
@@ -299,6 +320,29 @@ def group(outbox: Outbox, group: ClassicGroup, change: str) -> None:
         state=group.state.value,
         generation=group.generation,
         members=len(group.members),
+    )
+
+
+def commit(shard: Shard, request: OffsetCommitRequest, error: int, accepted: list[dict[str, Any]]) -> None:
+    """An OffsetCommit was judged; `accepted` is in the form the event has."""
+    shard.outbox.event(
+        "commit",
+        group=request.group_id,
+        partition=shard.partition,
+        member_id=request.member_id,
+        generation=request.generation_id_or_member_epoch,
+        error=int(error),
+        offsets=accepted,
+    )
+
+
+def offsets_expired(shard: Shard, group_id: str, expired: list[OffsetCommitKey]) -> None:
+    """These offsets of a group have just expired."""
+    shard.outbox.event(
+        "offsets_expired",
+        group=group_id,
+        partition=shard.partition,
+        offsets=[{"topic": key.topic, "partition": key.partition} for key in expired],
     )
 
 

@@ -14,6 +14,7 @@ from apis.wire.errors import ErrorCode
 from persistence.records import GroupMetadataKey
 from shim.groups import trace
 from shim.groups.classic.states import RULES, Request, Rule, State
+from shim.groups.offsets import delete_all
 from shim.groups.shard import Shard
 
 CLASSIC = "Classic"
@@ -70,6 +71,7 @@ def delete(shard: Shard, group_id: str) -> DeletableGroupResult:
     if rule is Rule.REFUSE_NOT_EMPTY:
         return DeletableGroupResult(group_id, ErrorCode.NON_EMPTY_GROUP)
     assert group is not None
+    delete_all(shard, group_id)
     shard.write(GroupMetadataKey(group_id), None)
     if shard.outbox.listening:
         trace.group(shard.outbox, group, "deleted")
