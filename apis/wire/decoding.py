@@ -2,7 +2,7 @@
 
 Decides how bytes become objects. Runs of fixed-width fields are read by one `struct` call, into which the length or
 count that follows them is fused; structs in place are part of the run. What is rare (long varints, nulls, tagged
-fields) is left to `primitives.py`.
+fields) is left to `primitives.py`, arrays whose elements all look alike to `strides.py`.
 
 Bounds: an index past the end raises IndexError and a short `struct` read raises `struct.error`; a slice that is too
 short moves `pos` past the end, where the next read or the last check finds it. An array is built only if its elements
@@ -17,28 +17,33 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from apis.wire import primitives
-from apis.wire.exceptions import DecodeError
+from apis.wire.exceptions import DecodeError, explain
 from apis.wire.source import Source
+from apis.wire.strides import read_alike
 from apis.wire.types import Array, Blob, Fixed, Nested, Type
 
 if TYPE_CHECKING:
     from apis.wire.message import Field, Message, Struct
 
+Decoder = Callable[[bytes, int], tuple[Any, int]]
 
-def compile_decoder(cls: type[Message], version: int) -> Callable[[bytes, int], tuple[Any, int]]:
+
+def compile_decoder(cls: type[Message], version: int) -> Decoder:
     """The decoder of `cls` in `version`: `(data, offset) -> (message, offset after it)`."""
-    writer = _Writer(cls, version)
+    writer = DecoderWriter(f"{cls.__name__} v{version} decoder", version, version in cls.flexible)
     source = writer.source
+    failures = source.constant("failures", (DecodeError, IndexError, struct.error, UnicodeDecodeError))
     with source.block("def decode(data, pos):"):
         with source.block("try:"):
             message = writer.struct(cls)
             writer.flush()
-        source.line(f"except {writer.failures} as error:")
-        source.line(f"    raise {source.constant('blame', _blame)}(error, pos, data, {cls.__name__!r}) from None")
-        with source.block("if pos > len(data):"):
-            source.line(f"raise {source.constant('blame', _blame)}(IndexError(), pos, data, {cls.__name__!r})")
-        source.line(f"return {message}, pos")
-    decoder: Callable[[bytes, int], tuple[Any, int]] = source.compile("decode")["decode"]
+            if not writer.flexible:
+                with source.block("if pos > len(data):"):
+                    source.line("raise IndexError")
+            source.line(f"return {message}, pos")
+        with source.block(f"except {failures} as error:"):
+            source.line(f"raise {source.helper(explain)}(error, data, pos, {cls.__name__!r}) from None")
+    decoder: Decoder = source.compile("decode")["decode"]
     return decoder
 
 
@@ -60,55 +65,45 @@ def minimum_size(type: Type[Any], version: int, flexible: bool, nullable: bool =
     return struct.calcsize(">" + type.code) if isinstance(type, Blob) else 4
 
 
-def _blame(error: Exception, position: int, data: bytes, message: str) -> DecodeError:
-    match error:
-        case DecodeError():
-            error.message = message
-            return error
-        case UnicodeDecodeError():
-            return DecodeError(f"not UTF-8: {error.reason}", position - len(error.object) + error.start, message)
-        case _:
-            return DecodeError(f"the data ends, at {len(data)}, within a value", min(position, len(data)), message)
-
-
-class _Writer:
+class DecoderWriter:
     """Writes the body of one decoder. `_run` holds the fixed-width reads that are not yet written out."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
-        self.source = Source(f"{cls.__name__} v{version} decoder")
+    def __init__(self, title: str, version: int, flexible: bool) -> None:
+        self.source = Source(title)
         self.version = version
-        self.flexible = version in cls.flexible
-        failures = (DecodeError, IndexError, struct.error, UnicodeDecodeError)
-        self.failures = self.source.constant("failures", failures)
+        self.flexible = flexible
         self._run: list[tuple[str, str]] = []
+        for taken in ("data", "pos", "error"):
+            self.source.name(taken)
 
-    def helper(self, function: Callable[..., Any]) -> str:
-        return self.source.constant(function.__name__, function)
-
-    def flush(self, then: str = "") -> tuple[str, int]:
-        """Write the pending reads out, with one more of format `then` at their end.
-
-        Returns the variable of that last read and the size of all. Without `then`, `pos` moves past the run; with it
-        the caller's code has to.
-        """
-        run, self._run = self._run, []
-        last = ""
-        if then:
-            last = self.source.name("n")
-            run.append((then, last))
-        if not run:
-            return "", 0
-        format = ">" + "".join(code for code, _ in run)
-        size = struct.calcsize(format)
-        targets = ", ".join(target for _, target in run if target)
-        if format == ">B":
-            self.source.line(f"{targets} = data[pos]")
-        else:
-            unpack = self.source.constant("unpack", struct.Struct(format).unpack_from)
-            self.source.line(f"{targets}{',' if sum(1 for _, t in run if t) == 1 else ''} = {unpack}(data, pos)")
-        if not then:
+    def flush(self) -> None:
+        """Write the pending reads out and move `pos` past them."""
+        if self._run:
+            size = self._unpack()
             self.source.line(f"pos += {size}")
-        return last, size
+
+    def flush_with(self, code: str, stem: str = "n") -> tuple[str, int]:
+        """Write the pending reads out with one more of format `code`; `pos` is for the caller to move.
+
+        Returns the variable of that last read and the size of the run.
+        """
+        last = self.source.name(stem)
+        self._run.append((code, last))
+        return last, self._unpack()
+
+    def _unpack(self) -> int:
+        run, self._run = self._run, []
+        codes = "".join(code for code, _ in run)
+        targets = ", ".join(target for _, target in run)
+        if codes == "B":
+            self.source.line(f"{targets} = data[pos]")
+            return 1
+        layout = struct.Struct(">" + codes)
+        if len(run) == 1:
+            targets += ","
+        unpack = self.source.constant(f"unpack_{codes.replace('?', 'z')}", layout.unpack_from)
+        self.source.line(f"{targets} = {unpack}(data, pos)")
+        return layout.size
 
     def struct(self, cls: type[Struct] | type[Message]) -> str:
         """Write the reading of a struct's fields; returns the expression of the object, complete once flushed."""
@@ -116,37 +111,33 @@ class _Writer:
         tagged = [each for each in present if self.version in each.tagged]
         if tagged and not self.flexible:
             raise TypeError(
-                f"{cls.__name__}.{tagged[0].name} is tagged in version {self.version}, which is not flexible"
+                f"{cls.__name__}.{tagged[0].name} is tagged in a version that is not flexible, {self.version}"
             )
-        created = "" if cls.frozen else self.source.name("o")
-        values = {
-            each.name: f"{created}.{each.name}" if created else self.source.name(each.name) for each in cls.fields
-        }
-        if created:
-            self.source.line(
-                f"{created} = {self.source.constant('new', object.__new__)}({self.source.constant(cls.__name__, cls)})"
-            )
+        constructor = self.source.constant(cls.__name__, cls)
+        if cls.frozen:
+            targets = {each.name: self.source.name(each.name) for each in cls.fields}
+            created = f"{constructor}({', '.join(targets.values())})"
+        else:
+            created = self.source.name("o")
+            targets = {each.name: f"{created}.{each.name}" for each in cls.fields}
+            self.source.line(f"{created} = {self.source.constant('new', object.__new__)}({constructor})")
         for each in cls.fields:
             if each in present and each not in tagged:
-                self.value(each.type, values[each.name], self.version in each.nullable)
+                self.value(each.type, targets[each.name], self.version in each.nullable)
             else:
-                self.default(each, values[each.name])
+                self.source.line(f"{targets[each.name]} = {self.default(each)}")
         if self.flexible:
-            self.tagged(tagged, values)
-        if created:
-            return created
-        return f"{self.source.constant(cls.__name__, cls)}({', '.join(values.values())})"
+            self.tagged(tagged, targets)
+        return created
 
-    def default(self, field: Field, target: str) -> None:
+    def default(self, field: Field) -> str:
+        """The expression of a field's default value."""
         if not field.is_mutable:
-            value = self.source.literal(field.default_value())
-        elif isinstance(field.type, Array):
-            value = "[]"
-        else:
-            value = f"{self.source.constant('zero', field.type.zero)}()"
-        self.source.line(f"{target} = {value}")
+            return self.source.literal(field.default_value())
+        return "[]" if isinstance(field.type, Array) else f"{self.source.constant('zero', field.type.zero)}()"
 
     def value(self, type: Type[Any], target: str, nullable: bool) -> None:
+        """Write the reading of one value into `target`."""
         if isinstance(type, Fixed):
             self._run.append((type.code, target))
         elif isinstance(type, Blob):
@@ -154,104 +145,110 @@ class _Writer:
         elif isinstance(type, Array):
             self.array(type.element, target, nullable)
         elif isinstance(type, Nested):
-            if nullable:
-                self.nullable_struct(type, target)
-            else:
-                self.inner_struct(type.struct, target)
+            (self.nullable_struct if nullable else self.nested)(type, target)
 
-    def inner_struct(self, cls: type[Struct] | type[Message], target: str) -> None:
-        created = self.struct(cls)
-        if cls.frozen:
+    def nested(self, type: Nested[Any], target: str) -> None:
+        created = self.struct(type.struct)
+        if type.struct.frozen:
             self.flush()
         self.source.line(f"{target} = {created}")
 
     def nullable_struct(self, type: Nested[Any], target: str) -> None:
-        present, size = self.flush(then="b")
+        present, size = self.flush_with("b")
         self.source.line(f"pos += {size}")
         with self.source.block(f"if {present} < 0:"):
             self.source.line(f"{target} = None")
         with self.source.block("else:"):
-            self.inner_struct(type.struct, target)
+            self.nested(type, target)
             self.flush()
 
     def blob(self, type: Blob[Any], target: str, nullable: bool) -> None:
-        length, size = self.flush(then=type.code)
+        length, size = self.flush_with(type.code)
         self.source.line(f"pos += {size}")
         with self.source.block(f"if {length} >= 0:"):
-            self.source.line(f"{target} = data[pos:(pos := pos + {length})]{'.decode()' if type.is_text else ''}")
+            self.source.line(f"{target} = data[pos : (pos := pos + {length})]{'.decode()' if type.is_text else ''}")
         with self.source.block("else:"):
-            self.source.line(f"{target} = None" if nullable else f"{self.helper(primitives.null)}(pos - {size})")
+            self.source.line(f"{target} = None" if nullable else f"{self.source.helper(primitives.null)}(pos)")
 
     def compact_blob(self, type: Blob[Any], target: str, nullable: bool) -> None:
-        length, size = self.flush(then="B")
+        length, size = self.flush_with("B")
         text = ".decode()" if type.is_text else ""
-        slow = self.helper(primitives.read_compact_text if type.is_text else primitives.read_compact_bytes)
+        slow = self.source.helper(primitives.read_compact_text if type.is_text else primitives.read_compact_bytes)
         with self.source.block(f"if 0 < {length} < 128:"):
-            after = f"pos + {size - 1} + {length}" if size > 1 else f"pos + {length}"
-            self.source.line(f"{target} = data[pos + {size}:(pos := {after})]{text}")
+            after = f"{_plus('pos', size - 1)} + {length}"
+            self.source.line(f"{target} = data[pos + {size} : (pos := {after})]{text}")
         if nullable:
             with self.source.block(f"elif {length} == 0:"):
                 self.source.line(f"{target} = None")
                 self.source.line(f"pos += {size}")
         with self.source.block("else:"):
-            self.source.line(f"{target}, pos = {slow}(data, pos + {size - 1})")
+            self.source.line(f"{target}, pos = {slow}(data, {_plus('pos', size - 1)})")
 
     def array(self, element: Type[Any], target: str, nullable: bool) -> None:
         smallest = max(1, minimum_size(element, self.version, self.flexible))
-        count, size = self.flush(then="B" if self.flexible else "i")
+        count, size = self.flush_with("B" if self.flexible else "i")
         if self.flexible:
+            read = self.source.helper(primitives.read_uvarint)
             with self.source.block(f"if {count} < 128:"):
-                self.source.line(f"{count} -= 1")
                 self.source.line(f"pos += {size}")
-                with self.source.block(f"if {count} * {smallest} > len(data) - pos:"):
-                    self.source.line(f"{self.helper(primitives.too_many)}({count}, data, pos)")
             with self.source.block("else:"):
-                read = self.helper(primitives.read_compact_count)
-                self.source.line(f"{count}, pos = {read}(data, pos + {size - 1}, {smallest})")
+                self.source.line(f"{count}, pos = {read}(data, {_plus('pos', size - 1)})")
+            self.source.line(f"{count} -= 1")
         else:
             self.source.line(f"pos += {size}")
+        with self.source.block(f"if {count} > 0:"):
             with self.source.block(f"if {count} * {smallest} > len(data) - pos:"):
-                self.source.line(f"{self.helper(primitives.too_many)}({count}, data, pos)")
-        with self.source.block(f"if {count} < 0:"):
-            self.source.line(f"{target} = None" if nullable else f"{self.helper(primitives.null)}(pos)")
-        with self.source.block("else:"):
+                self.source.line(f"{self.source.helper(primitives.too_many)}({count}, data, pos)")
             self.elements(element, target, count)
+        with self.source.block(f"elif {count} == 0:"):
+            self.source.line(f"{target} = []")
+        with self.source.block("else:"):
+            self.source.line(f"{target} = None" if nullable else f"{self.source.helper(primitives.null)}(pos)")
 
     def elements(self, element: Type[Any], target: str, count: str) -> None:
         if isinstance(element, Fixed) and len(element.code) == 1:
-            unpack = self.helper(struct.unpack_from)
+            unpack = self.source.helper(struct.unpack_from)
             self.source.line(f'{target} = list({unpack}(f">{{{count}}}{element.code}", data, pos))')
             self.source.line(f"pos += {count} * {element.size}")
             return
-        items = self.source.name("items")
-        item = self.source.name("item")
+        items, item = self.source.name("items"), self.source.name("item")
         self.source.line(f"{target} = {items} = []")
+        if isinstance(element, Nested):
+            read_alike(self, element.struct, items, count)
         with self.source.block(f"for _ in range({count}):"):
             self.value(element, item, nullable=False)
             self.flush()
             self.source.line(f"{items}.append({item})")
 
-    def tagged(self, fields: list[Field], values: dict[str, str]) -> None:
-        count, size = self.flush(then="B")
+    def tagged(self, fields: list[Field], targets: dict[str, str]) -> None:
+        """Write the reading of a section of tagged fields, `fields` among them."""
+        for each in fields:
+            self.source.line(f"{targets[each.name]} = {self.default(each)}")
+        count, size = self.flush_with("B")
         if not fields:
             with self.source.block(f"if {count}:"):
-                self.source.line(f"pos = {self.helper(primitives.skip_tagged)}(data, pos + {size - 1})")
+                skip = self.source.helper(primitives.skip_tagged)
+                self.source.line(f"pos = {skip}(data, {_plus('pos', size - 1)})")
             with self.source.block("else:"):
                 self.source.line(f"pos += {size}")
             return
-        read = self.helper(primitives.read_uvarint)
+        read = self.source.helper(primitives.read_uvarint)
         tag, end = self.source.name("tag"), self.source.name("end")
         self.source.line(f"pos += {size}")
         with self.source.block(f"if {count}:"):
             self.source.line(f"{count}, pos = {read}(data, pos - 1)")
             with self.source.block(f"for _ in range({count}):"):
                 self.source.line(f"{tag}, pos = {read}(data, pos)")
-                self.source.line(f"pos, {end} = {self.helper(primitives.tagged_end)}(data, pos)")
+                self.source.line(f"pos, {end} = {self.source.helper(primitives.tagged_span)}(data, pos)")
                 for index, each in enumerate(fields):
                     with self.source.block(f"{'elif' if index else 'if'} {tag} == {each.tag}:"):
-                        self.value(each.type, values[each.name], self.version in each.nullable)
+                        self.value(each.type, targets[each.name], self.version in each.nullable)
                         self.flush()
                         with self.source.block(f"if pos != {end}:"):
-                            self.source.line(f"{self.helper(primitives.wrong_size)}({end})")
+                            self.source.line(f"{self.source.helper(primitives.wrong_size)}({end})")
                 with self.source.block("else:"):
                     self.source.line(f"pos = {end}")
+
+
+def _plus(variable: str, number: int) -> str:
+    return f"{variable} + {number}" if number else variable

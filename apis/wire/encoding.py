@@ -60,9 +60,6 @@ class _Writer:
         self._run: list[tuple[str, str]] = []
         self._ready: list[str] = []
 
-    def helper(self, function: Callable[..., Any]) -> str:
-        return self.source.constant(function.__name__, function)
-
     def end_run(self) -> None:
         """Make one piece of the pending fixed-width values."""
         run, self._run = self._run, []
@@ -90,7 +87,7 @@ class _Writer:
             if self.version not in each.versions:
                 if not each.ignorable:
                     with self.source.block(f"if {self.differs(each, target)}:"):
-                        self.source.line(f"{self.helper(_refuse)}({cls.__name__ + '.' + each.name!r}, {target})")
+                        self.source.line(f"{self.source.helper(_refuse)}({cls.__name__ + '.' + each.name!r}, {target})")
             elif self.version in each.tagged:
                 tagged.append(each)
             else:
@@ -124,7 +121,7 @@ class _Writer:
 
     def fixed(self, type: Fixed[Any], value: str) -> None:
         if type.code == "16s":
-            value = f"{self.helper(_sixteen)}({value})"
+            value = f"{self.source.helper(_sixteen)}({value})"
         self._run.append((type.code, value))
 
     def nullable_struct(self, type: Nested[Any], value: str) -> None:
@@ -140,7 +137,7 @@ class _Writer:
         """Add a compact length."""
         self.end_run()
         table = self.source.constant("lengths", primitives.COMPACT_LENGTHS)
-        slow = self.helper(primitives.compact_length)
+        slow = self.source.helper(primitives.compact_length)
         self._ready.append(f"{table}[{length}] if {length} < {len(primitives.COMPACT_LENGTHS)} else {slow}({length})")
 
     def blob(self, type: Blob[Any], value: str, nullable: bool) -> None:
@@ -162,7 +159,7 @@ class _Writer:
         elif nullable:
             self.end_run()
             table = self.source.constant("nullable_lengths", primitives.NULLABLE_COMPACT_LENGTHS)
-            slow = self.helper(primitives.compact_length)
+            slow = self.source.helper(primitives.compact_length)
             limit = len(primitives.COMPACT_LENGTHS)
             self._ready.append(f"{table}[{length}] if {length} < {limit} else {slow}({length})")
         else:
@@ -190,7 +187,7 @@ class _Writer:
             self._run.append(("i", count))
             self.end_run()
         if isinstance(element, Fixed) and len(element.code) == 1:
-            self._ready.append(f'{self.helper(struct.pack)}(f">{{{count}}}{element.code}", *{items})')
+            self._ready.append(f'{self.source.helper(struct.pack)}(f">{{{count}}}{element.code}", *{items})')
             return
         self.flush()
         item = self.source.name("item")
@@ -213,10 +210,10 @@ class _Writer:
                 with self.into(body):
                     self.value(each.type, f"{value}.{each.name}", self.version in each.nullable)
                 self.source.line(f"{body} = b''.join({body})")
-                write = self.helper(primitives.write_uvarint)
+                write = self.source.helper(primitives.write_uvarint)
                 tag = primitives.write_uvarint(each.tag or 0)
                 self.source.line(f"{section} += ({tag!r}, {write}(len({body})), {body})")
-        self._ready.append(f"{self.helper(primitives.write_uvarint)}({count})")
+        self._ready.append(f"{self.source.helper(primitives.write_uvarint)}({count})")
         self._ready.append(f"*{section}")
 
     @contextmanager

@@ -29,3 +29,14 @@ class DecodeError(WireError):
 
 class EncodeError(WireError):
     """The message cannot be said in this version: a value out of range, or a field the version does not have."""
+
+
+def explain(error: Exception, data: bytes, position: int, message: str) -> DecodeError:
+    """The DecodeError that tells what a failure of generated code at `position` means."""
+    match error:
+        case DecodeError():
+            return DecodeError(error.reason, error.position, message)
+        case UnicodeDecodeError():
+            return DecodeError(f"not UTF-8: {error.reason}", data.find(error.object) + error.start, message)
+        case _:
+            return DecodeError(f"the data ends, at {len(data)}, within a value", min(position, len(data)), message)

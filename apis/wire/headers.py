@@ -10,9 +10,9 @@ Source: KIP-482; `flexibleVersions` of each API in Kafka 4.2.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
-from apis.wire.exceptions import DecodeError, EncodeError
+from apis.wire.exceptions import DecodeError, EncodeError, explain
 from apis.wire.primitives import skip_tagged
 
 API_VERSIONS: Final = 18
@@ -27,25 +27,17 @@ FIRST_FLEXIBLE: Final[dict[int, int]] = dict(enumerate((
     4,        2, 2, 4,      3,      3, 3,      1, 3, 2,  # 20 DeleteTopics
     2,        2, 4, 2,      2,      2, 2,      2, 2, 2,  # 30 CreateAcls
     2,        2, 2, 2,      1,      0, 0, _NEVER, 1, 1,  # 40 ExpireDelegationToken
-    *(0,) * 43,                                          # 50 and above: flexible from the first
+    0,        0, 0, 1,      1,                           # 50 DescribeUserScramCredentials
+    *(0,) * 38,                                          # 55 and above: flexible from the first
 )))
 # fmt: on
 """The first flexible version of each API key."""
 
 
-class RequestHeader(NamedTuple):
-    """The fields of a request header, and the offset at which the body begins."""
-
-    api_key: int
-    version: int
-    correlation_id: int
-    client_id: str | None
-    body_offset: int
-
-
 _FIXED: Final = struct.Struct(">hhih")
 _unpack: Final = _FIXED.unpack_from
 _pack_id: Final = struct.Struct(">i").pack
+_unpack_id: Final = struct.Struct(">i").unpack_from
 
 
 def is_flexible(api_key: int, version: int) -> bool:
@@ -53,31 +45,30 @@ def is_flexible(api_key: int, version: int) -> bool:
     return version >= FIRST_FLEXIBLE.get(api_key, _NEVER)
 
 
-def decode_request_header(data: bytes) -> RequestHeader:
+def decode_request_header(data: bytes) -> tuple[int, int, int, str | None, int]:
     """The header that the frame `data` begins with: version 2 where `is_flexible`, version 1 otherwise.
 
-    The client id may be null. Raises DecodeError.
+    Returns `(api_key, version, correlation_id, client_id, body_offset)`. Raises DecodeError.
     """
+    offset = 0
     try:
         api_key, version, correlation_id, length = _unpack(data)
-    except struct.error:
-        raise DecodeError(f"the data ends, at {len(data)}, within a value", 0, "RequestHeader") from None
-    offset = 10
-    client_id = None
-    if length >= 0:
-        offset += length
-        try:
+        if length >= 0:
+            offset = 10 + length
             client_id = data[10:offset].decode()
-        except UnicodeDecodeError as error:
-            raise DecodeError(f"not UTF-8: {error.reason}", 10 + error.start, "RequestHeader") from None
-        if offset > len(data):
-            raise DecodeError(f"the data ends, at {len(data)}, within a value", 10, "RequestHeader")
-    if version >= FIRST_FLEXIBLE.get(api_key, _NEVER):
-        try:
-            offset = skip_tagged(data, offset) if data[offset] else offset + 1
-        except IndexError:
-            raise DecodeError(f"the data ends, at {len(data)}, within a value", offset, "RequestHeader") from None
-    return RequestHeader(api_key, version, correlation_id, client_id, offset)
+        else:
+            offset = 10
+            client_id = None
+        if api_key in FIRST_FLEXIBLE and version >= FIRST_FLEXIBLE[api_key]:
+            if data[offset]:
+                offset = skip_tagged(data, offset)
+            else:
+                offset += 1
+        elif offset > len(data):
+            raise IndexError
+    except (DecodeError, IndexError, struct.error, UnicodeDecodeError) as error:
+        raise explain(error, data, offset, "RequestHeader") from None
+    return api_key, version, correlation_id, client_id, offset
 
 
 def encode_request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
@@ -93,11 +84,11 @@ def encode_request_header(api_key: int, version: int, correlation_id: int, clien
 def decode_response_header(data: bytes, api_key: int, version: int) -> tuple[int, int]:
     """The correlation id of a response to a request of `version`, and the offset of its body. Raises DecodeError."""
     try:
-        (correlation_id,) = struct.unpack_from(">i", data)
+        (correlation_id,) = _unpack_id(data)
         if is_flexible(api_key, version) and api_key != API_VERSIONS:
             return correlation_id, skip_tagged(data, 4)
-    except (struct.error, IndexError):
-        raise DecodeError(f"the data ends, at {len(data)}, within a value", 0, "ResponseHeader") from None
+    except (DecodeError, IndexError, struct.error) as error:
+        raise explain(error, data, 4, "ResponseHeader") from None
     return correlation_id, 4
 
 

@@ -53,15 +53,6 @@ def compact_length(length: int) -> bytes:
     return write_uvarint(length + 1)
 
 
-def read_compact_count(data: bytes, position: int, element_size: int) -> tuple[int, int]:
-    """The count of a compact array, -1 for null, checked against the bytes that are left."""
-    count, position = read_uvarint(data, position)
-    count -= 1
-    if count * element_size > len(data) - position:
-        too_many(count, data, position)
-    return count, position
-
-
 def read_compact_bytes(data: bytes, position: int) -> tuple[bytes, int]:
     """A compact value that may not be null."""
     start = position
@@ -85,11 +76,11 @@ def skip_tagged(data: bytes, position: int) -> int:
     count, position = read_uvarint(data, position)
     for _ in range(count):
         _tag, position = read_uvarint(data, position)
-        position = tagged_end(data, position)[1]
+        position = tagged_span(data, position)[1]
     return position
 
 
-def tagged_end(data: bytes, position: int) -> tuple[int, int]:
+def tagged_span(data: bytes, position: int) -> tuple[int, int]:
     """Where a tagged field begins and ends, from the position of its size."""
     size, position = read_uvarint(data, position)
     if size > len(data) - position:

@@ -7,20 +7,20 @@ and so do tracebacks and debuggers.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 
 class Source:
-    """The source of one module-to-be. `title` names it in tracebacks."""
+    """The source of a few functions. `title` names it in tracebacks."""
 
     def __init__(self, title: str) -> None:
         self.title = title
         self._lines: list[str] = []
         self._indent = 0
-        self._names = 0
-        self._globals: dict[str, Any] = {}
+        self._taken: dict[str, int] = {}
+        self._constants: dict[str, Any] = {}
 
     def line(self, text: str) -> None:
         """Add one line at the present indentation."""
@@ -40,18 +40,22 @@ class Source:
         self._indent -= 1
 
     def name(self, stem: str) -> str:
-        """A name nobody else has."""
-        self._names += 1
-        return f"{stem}_{self._names}"
+        """A name nobody else has: `stem`, or `stem` and a number."""
+        number = self._taken[stem] = self._taken.get(stem, 0) + 1
+        return stem if number == 1 else f"{stem}_{number}"
 
     def constant(self, stem: str, value: Any) -> str:
-        """A name by which the source can refer to `value`; equal objects share one."""
-        for name, known in self._globals.items():
+        """A name by which the source can refer to `value`. The same object keeps its name."""
+        for name, known in self._constants.items():
             if known is value:
                 return name
         name = self.name(stem)
-        self._globals[name] = value
+        self._constants[name] = value
         return name
+
+    def helper(self, function: Callable[..., Any]) -> str:
+        """A name by which the source can call `function`."""
+        return self.constant(function.__name__, function)
 
     def literal(self, value: Any) -> str:
         """An expression for `value`."""
@@ -64,5 +68,6 @@ class Source:
         text = "\n".join(self._lines) + "\n"
         filename = f"<{self.title}>"
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-        exec(compile(text, filename, "exec"), self._globals)
-        return {name: self._globals[name] for name in names}
+        namespace = {**self._constants, "__name__": __name__}
+        exec(compile(text, filename, "exec"), namespace)
+        return {name: namespace[name] for name in names}
