@@ -1,0 +1,33 @@
+"""The coverage-guided fuzz run over every decoder: short in `make test`, as long as FUZZ_SECONDS says in `make fuzz`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHORT = ["-runs=60000", "-seed=42"]
+
+
+def options() -> list[str]:
+    seconds = os.environ.get("FUZZ_SECONDS")
+    return SHORT if seconds is None else [f"-max_total_time={seconds}"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="atheris has wheels for Linux alone")
+def test_no_bytes_break_a_decoder(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz.decoders",
+        *options(),
+        "-max_len=4096",
+        f"-artifact_prefix={tmp_path}/",
+    ]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-4000:]
+    assert "DONE" in run.stderr
+    assert list(tmp_path.iterdir()) == []
