@@ -1,0 +1,36 @@
+"""Every API in every version: our bytes are the bytes of other codecs, and each reads what the other wrote."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from apis.registry import DECLARED
+from apis.wire import Message
+from tests.apis.other_codecs import CODECS
+from tests.apis.strategies import edges, structs
+
+MESSAGES = [message for api in DECLARED.values() for message in (api.request, api.response)]
+CASES = [(message, version) for message in MESSAGES for version in message.versions]
+
+
+def case_id(value: object) -> str:
+    return value.__name__ if isinstance(value, type) else f"v{value}"
+
+
+@pytest.mark.parametrize(("message", "version"), CASES, ids=case_id)
+def test_same_as_other_codecs(message: type[Message], version: int) -> None:
+    codecs = [codec for codec in CODECS.values() if codec.covers(message, version)]
+    assert codecs
+
+    def check(value: Message) -> None:
+        ours = value.encode(version)
+        assert message.decode(ours, version) == value
+        for codec in codecs:
+            assert codec.encode(value, version) == ours, codec.__doc__
+            assert codec.decode(message, ours, version) == value, codec.__doc__
+
+    check(message())
+    check(edges(message, version, high=False))
+    check(edges(message, version, high=True))
+    settings(max_examples=12, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))(
+        given(structs(message, version))(check)
+    )()
