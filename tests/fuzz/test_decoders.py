@@ -1,4 +1,4 @@
-"""The coverage-guided fuzz run over every decoder: short in `make test`, as long as FUZZ_SECONDS says in `make fuzz`."""
+"""The coverage-guided fuzz run over every decoder: short in `make test`, FUZZ_SECONDS long in `make fuzz`."""
 
 from __future__ import annotations
 
