@@ -16,6 +16,7 @@ import dataclasses
 import importlib
 import io
 import pkgutil
+import re
 import typing
 import uuid
 from collections.abc import Iterator
@@ -82,7 +83,11 @@ class Kio:
 
     def _class(self, message: type[Message], version: int) -> Any:
         name = message.__name__
-        kind = getattr(kio.static.constants.EntityType, "request" if name.endswith("Request") else "response")
+        kinds = kio.static.constants.EntityType
+        if message.api_key is None:
+            snake = re.sub("(?<!^)(?=[A-Z])", "_", name).lower()
+            return kio.index.load_entity_schema(snake, version, kinds.data)
+        kind = kinds.request if name.endswith("Request") else kinds.response
         return getattr(kio.index.load_payload_module(message.api_key, version, kind), name)
 
     def _to(self, struct: Any, entity_class: Any) -> Any:
@@ -142,7 +147,7 @@ _KIO_IN = {
 
 
 class KafkaPython:
-    """kafka-python."""
+    """kafka-python. What has no API key is encoded with its version before it."""
 
     def __init__(self) -> None:
         modules = [importlib.import_module(f"kafka.protocol.{name}") for name in _PACKAGES]

@@ -1,0 +1,74 @@
+"""The registry and what it can be relied on for."""
+
+import importlib
+import pkgutil
+
+import apis
+from apis.registry import APIS, DECLARED
+from apis.wire.headers import is_flexible
+from tests.apis.other_codecs import CODECS
+
+GROUP_APIS = {
+    3: (0, 13), 8: (0, 10), 9: (0, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6),
+    16: (0, 5), 18: (0, 4), 42: (0, 2), 47: (0, 0),
+}  # fmt: skip
+
+
+def test_every_module_with_an_api_is_registered() -> None:
+    modules = [importlib.import_module(f"apis.{each.name}") for each in pkgutil.iter_modules(apis.__path__)]
+    found = {module.API.key: module.API for module in modules if hasattr(module, "API")}
+    assert found == DECLARED
+
+
+def test_key_and_name_are_those_of_the_messages() -> None:
+    for key, api in DECLARED.items():
+        assert (api.key, api.request.api_key, api.response.api_key) == (key, key, key)
+        assert api.request.__name__ == f"{api.name}Request"
+        assert api.response.__name__ == f"{api.name}Response"
+        assert api.request.versions == api.response.versions
+        assert api.request.flexible == api.response.flexible
+
+
+def test_module_is_named_after_the_api() -> None:
+    for api in DECLARED.values():
+        assert api.request.__module__ == api.response.__module__
+        assert api.request.__module__.rpartition(".")[2].replace("_", "") == api.name.lower()
+
+
+def test_docstring_tells_every_version() -> None:
+    for api in DECLARED.values():
+        lines = (importlib.import_module(api.request.__module__).__doc__ or "").splitlines()
+        told = [line.split()[0] for line in lines if line.strip().startswith("v") and line.split()[0][1:].isdigit()]
+        assert told == [f"v{version}" for version in api.request.versions], api.name
+
+
+def test_group_apis_have_every_version_from_0() -> None:
+    for key, (lowest, highest) in GROUP_APIS.items():
+        assert list(DECLARED[key].request.versions) == list(range(lowest, highest + 1))
+
+
+def test_headers_are_flexible_where_messages_are() -> None:
+    for key, api in DECLARED.items():
+        for version in api.request.versions:
+            assert is_flexible(key, version) == (version in api.request.flexible)
+
+
+def test_served_apis_have_a_handler() -> None:
+    assert all(api.handle is not None for api in APIS.values())
+    assert APIS.items() <= DECLARED.items()
+
+
+def test_each_version_is_known_to_two_other_codecs_but_for_these() -> None:
+    alone = {
+        (api.name, version)
+        for api in DECLARED.values()
+        for version in api.request.versions
+        if sum(codec.covers(api.request, version) for codec in CODECS.values()) < 2
+    }
+    assert alone == {
+        ("WriteTxnMarkers", 0),
+        ("ConsumerGroupHeartbeat", 0),
+        ("ConsumerGroupHeartbeat", 1),
+        ("ConsumerGroupDescribe", 0),
+        ("ConsumerGroupDescribe", 1),
+    }
