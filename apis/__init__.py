@@ -1,0 +1,4 @@
+"""What the bytes mean: one module per API key, and in `apis.wire` how messages become bytes.
+
+Knows nothing of groups, sockets or clocks.
+"""

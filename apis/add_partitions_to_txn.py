@@ -18,6 +18,8 @@ class AddPartitionsToTxnTopic(Struct):
 
 
 class AddPartitionsToTxnTransaction(Struct):
+    """`verify_only` asks whether the partitions are part of the transaction, and adds none."""
+
     transactional_id: str = field(string, versions="4+")
     producer_id: int = field(int64, versions="4+")
     producer_epoch: int = field(int16, versions="4+")

@@ -10,6 +10,7 @@ What depends on a profile or on a feature is not known here: the handler lists w
 """
 
 from apis.api import Api
+from apis.call import Call
 from apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, int64, string
 
 
@@ -37,6 +38,8 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Message, key=18, versions="0-4", flexible="3+"):
+    """A `finalized_features_epoch` of -1 means that no features are known."""
+
     error_code: int = field(int16)
     api_keys: list[ApiVersion] = field(array(ApiVersion))
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
@@ -57,6 +60,10 @@ def shape(response: ApiVersionsResponse, version: int) -> ApiVersionsResponse:
     return response
 
 
+def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+    return call.broker.api_versions(request, software_known=call.version >= 3)
+
+
 def error(request: ApiVersionsRequest, code: int) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=code)
 
@@ -73,4 +80,4 @@ def unsupported_version(served: tuple[int, int]) -> ApiVersionsResponse:
     )
 
 
-API = Api(18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, None, shape, error)
+API = Api(18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, handle, shape, error)

@@ -14,6 +14,11 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupHeartbeatRequest(Message, key=68, versions="0-1", flexible="0+"):
+    """What did not change since the last heartbeat is null, or -1.
+
+    `member_epoch`: 0 joins, -1 leaves, -2 leaves for a while, as a static member.
+    """
+
     group_id: str = field(string)
     member_id: str = field(string)
     member_epoch: int = field(int32)
@@ -31,6 +36,8 @@ class Assignment(Struct):
 
 
 class ConsumerGroupHeartbeatResponse(Message, key=68, versions="0-1", flexible="0+"):
+    """A null `assignment` means that it did not change."""
+
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
     error_message: str | None = field(string, nullable="0+", default=None)

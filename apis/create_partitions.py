@@ -7,6 +7,7 @@ v3  THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call
 from apis.wire import Message, Struct, array, boolean, field, int16, int32, string
 
 
@@ -15,6 +16,8 @@ class CreatePartitionsAssignment(Struct):
 
 
 class CreatePartitionsTopic(Struct):
+    """`count` is the new number of partitions; `assignments`, if not null, has the replicas of each that is added."""
+
     name: str = field(string)
     count: int = field(int32)
     assignments: list[CreatePartitionsAssignment] | None = field(array(CreatePartitionsAssignment), nullable="0+")
@@ -37,8 +40,12 @@ class CreatePartitionsResponse(Message, key=37, versions="0-3", flexible="2+"):
     results: list[CreatePartitionsTopicResult] = field(array(CreatePartitionsTopicResult))
 
 
+def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
+    return call.broker.create_partitions(request, call.now)
+
+
 def error(request: CreatePartitionsRequest, code: int) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(results=[CreatePartitionsTopicResult(each.name, code) for each in request.topics])
 
 
-API = Api(37, "CreatePartitions", CreatePartitionsRequest, CreatePartitionsResponse, None, unshaped, error)
+API = Api(37, "CreatePartitions", CreatePartitionsRequest, CreatePartitionsResponse, handle, unshaped, error)

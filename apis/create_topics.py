@@ -11,6 +11,7 @@ v7  topic ids in the answer (KIP-516)
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string, uuid
 
 
@@ -25,6 +26,8 @@ class CreatableTopicConfig(Struct):
 
 
 class CreatableTopic(Struct):
+    """With `assignments`, the replicas of each partition, `num_partitions` and `replication_factor` are -1."""
+
     name: str = field(string)
     num_partitions: int = field(int32)
     replication_factor: int = field(int16)
@@ -64,10 +67,14 @@ class CreateTopicsResponse(Message, key=19, versions="0-7", flexible="5+"):
     topics: list[CreatableTopicResult] = field(array(CreatableTopicResult))
 
 
+def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
+    return call.broker.create_topics(request, call.now)
+
+
 def error(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
     return CreateTopicsResponse(
         topics=[CreatableTopicResult(name=each.name, error_code=code, error_message=None) for each in request.topics]
     )
 
 
-API = Api(19, "CreateTopics", CreateTopicsRequest, CreateTopicsResponse, None, unshaped, error)
+API = Api(19, "CreateTopics", CreateTopicsRequest, CreateTopicsResponse, handle, unshaped, error)

@@ -10,10 +10,13 @@ v6  topics by name or by id (KIP-516)
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call
 from apis.wire import Message, Struct, array, field, int16, int32, string, uuid
 
 
 class DeleteTopicState(Struct):
+    """By name, or with a null name by id."""
+
     name: str | None = field(string, versions="6+", nullable="6+", default=None)
     topic_id: bytes = field(uuid, versions="6+")
 
@@ -43,6 +46,11 @@ def normalise(request: DeleteTopicsRequest, version: int) -> DeleteTopicsRequest
     return request
 
 
+def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+    named = normalise(request, call.version)
+    return call.broker.delete_topics(named, call.now, disabled_is_73=call.version >= 3)
+
+
 def error(request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
     topics = request.topics or normalise(request, 0).topics
     return DeleteTopicsResponse(
@@ -50,4 +58,4 @@ def error(request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
     )
 
 
-API = Api(20, "DeleteTopics", DeleteTopicsRequest, DeleteTopicsResponse, None, unshaped, error)
+API = Api(20, "DeleteTopics", DeleteTopicsRequest, DeleteTopicsResponse, handle, unshaped, error)

@@ -6,10 +6,13 @@ v2  fenced brokers too, if wanted (KIP-1073)
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
 class DescribeClusterRequest(Message, key=60, versions="0-2", flexible="0+"):
+    """`endpoint_type`: 1 brokers, 2 controllers."""
+
     include_cluster_authorized_operations: bool = field(boolean)
     endpoint_type: int = field(int8, versions="1+", default=1)
     include_fenced_brokers: bool = field(boolean, versions="2+")
@@ -34,8 +37,12 @@ class DescribeClusterResponse(Message, key=60, versions="0-2", flexible="0+"):
     cluster_authorized_operations: int = field(int32, default=-(2**31))
 
 
+def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+    return call.broker.describe_cluster(request)
+
+
 def error(request: DescribeClusterRequest, code: int) -> DescribeClusterResponse:
     return DescribeClusterResponse(error_code=code, endpoint_type=request.endpoint_type)
 
 
-API = Api(60, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse, None, unshaped, error)
+API = Api(60, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse, handle, unshaped, error)

@@ -10,10 +10,13 @@ v4  flexible
 from typing import Final
 
 from apis.api import Api
+from apis.call import Call
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
 class DescribeConfigsResource(Struct):
+    """`resource_type`: 2 topic, 4 broker, 8 broker logger, 32 group. Null keys mean all."""
+
     resource_type: int = field(int8)
     resource_name: str = field(string)
     configuration_keys: list[str] | None = field(array(string), nullable="0+")
@@ -32,6 +35,8 @@ class DescribeConfigsSynonym(Struct):
 
 
 class DescribeConfigsResourceResult(Struct):
+    """`config_source` says who set the value: 1 topic, 2 broker, 4 broker's file, 5 nobody, 8 group."""
+
     name: str = field(string)
     value: str | None = field(string, nullable="0+")
     read_only: bool = field(boolean)
@@ -69,6 +74,10 @@ def shape(response: DescribeConfigsResponse, version: int) -> DescribeConfigsRes
     return response
 
 
+def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    return call.broker.describe_configs(request)
+
+
 def error(request: DescribeConfigsRequest, code: int) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
         results=[
@@ -80,4 +89,4 @@ def error(request: DescribeConfigsRequest, code: int) -> DescribeConfigsResponse
     )
 
 
-API = Api(32, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse, None, shape, error)
+API = Api(32, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse, handle, shape, error)

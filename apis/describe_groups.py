@@ -23,6 +23,8 @@ class DescribeGroupsRequest(Message, key=15, versions="0-6", flexible="5+"):
 
 
 class DescribedGroupMember(Struct):
+    """`client_host` is in Java's spelling, `/127.0.0.1`."""
+
     member_id: str = field(string)
     group_instance_id: str | None = field(string, versions="4+", nullable="4+", default=None, ignorable=True)
     client_id: str = field(string)
@@ -32,6 +34,8 @@ class DescribedGroupMember(Struct):
 
 
 class DescribedGroup(Struct):
+    """`protocol_data` is the protocol name. `authorized_operations` has a bit per operation, or only the highest: not asked."""
+
     error_code: int = field(int16)
     error_message: str | None = field(string, versions="6+", nullable="6+", default=None)
     group_id: str = field(string)

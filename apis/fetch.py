@@ -22,6 +22,7 @@ v18 high watermark of the follower (KIP-1166)
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call, Parked
 from apis.wire import Message, Struct, array, field, int8, int16, int32, int64, records, string, uuid
 
 
@@ -54,6 +55,12 @@ class ForgottenTopic(Struct):
 
 
 class FetchRequest(Message, key=1, versions="0-18", flexible="12+"):
+    """A request of a session (KIP-227) has its id and its next epoch, and only the partitions that changed.
+
+    An epoch of -1 ends the session, or asks for none; 0 asks for a new one. `max_wait_ms` and `min_bytes` say how long
+    the answer may be held, and for how much data.
+    """
+
     cluster_id: str | None = field(
         string, versions="12+", nullable="12+", default=None, tag=0, tagged="12+", ignorable=True
     )
@@ -91,6 +98,8 @@ class AbortedTransaction(Struct):
 
 
 class PartitionData(Struct):
+    """`records` is whole record batches as they were produced, perhaps the last one cut short."""
+
     partition_index: int = field(int32)
     error_code: int = field(int16)
     high_watermark: int = field(int64)
@@ -127,6 +136,11 @@ class FetchResponse(Message, key=1, versions="0-18", flexible="12+"):
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint), versions="16+", tag=0, tagged="16+")
 
 
+def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked:
+    version = call.version
+    return call.broker.fetch(request, call.token, call.now, by_topic_id=version >= 13, leaders_told=version >= 16)
+
+
 def error(request: FetchRequest, code: int) -> FetchResponse:
     """The code for the answer, and while topics have names also for each partition: older versions have only those."""
     return FetchResponse(
@@ -146,4 +160,4 @@ def error(request: FetchRequest, code: int) -> FetchResponse:
     )
 
 
-API = Api(1, "Fetch", FetchRequest, FetchResponse, None, unshaped, error)
+API = Api(1, "Fetch", FetchRequest, FetchResponse, handle, unshaped, error)

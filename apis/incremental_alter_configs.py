@@ -5,16 +5,21 @@ v1  flexible
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
 class AlterableConfig(Struct):
+    """`config_operation`: 0 set, 1 delete, 2 append, 3 subtract."""
+
     name: str = field(string)
     config_operation: int = field(int8)
     value: str | None = field(string, nullable="0+")
 
 
 class AlterConfigsResource(Struct):
+    """`resource_type`: 2 topic, 4 broker, 8 broker logger, 32 group."""
+
     resource_type: int = field(int8)
     resource_name: str = field(string)
     configs: list[AlterableConfig] = field(array(AlterableConfig))
@@ -37,6 +42,10 @@ class IncrementalAlterConfigsResponse(Message, key=44, versions="0-1", flexible=
     responses: list[AlterConfigsResourceResponse] = field(array(AlterConfigsResourceResponse))
 
 
+def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
+    return call.broker.incremental_alter_configs(request)
+
+
 def error(request: IncrementalAlterConfigsRequest, code: int) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
         responses=[
@@ -53,7 +62,7 @@ API = Api(
     "IncrementalAlterConfigs",
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
-    None,
+    handle,
     unshaped,
     error,
 )

@@ -9,10 +9,13 @@ v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
 from apis.api import Api
+from apis.call import Call
 from apis.wire import ErrorCode, Message, field, int16, int32, int64, string
 
 
 class InitProducerIdRequest(Message, key=22, versions="0-5", flexible="2+"):
+    """A null `transactional_id` asks for idempotence alone."""
+
     transactional_id: str | None = field(string, nullable="0+")
     transaction_timeout_ms: int = field(int32)
     producer_id: int = field(int64, versions="3+", default=-1)
@@ -33,8 +36,12 @@ def shape(response: InitProducerIdResponse, version: int) -> InitProducerIdRespo
     return response
 
 
+def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+    return call.broker.init_producer_id(request)
+
+
 def error(request: InitProducerIdRequest, code: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
-API = Api(22, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse, None, shape, error)
+API = Api(22, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse, handle, shape, error)

@@ -18,11 +18,15 @@ from apis.wire import Message, Struct, array, boolean, bytes_, field, int16, int
 
 
 class JoinGroupRequestProtocol(Struct):
+    """A protocol the member supports, the most wanted first: for consumers, an assignor and the subscription."""
+
     name: str = field(string)
     metadata: bytes = field(bytes_)
 
 
 class JoinGroupRequest(Message, key=11, versions="0-9", flexible="6+"):
+    """`member_id` is empty until the coordinator has given one. Timeouts are milliseconds."""
+
     group_id: str = field(string)
     session_timeout_ms: int = field(int32)
     rebalance_timeout_ms: int = field(int32, versions="1+", default=-1, ignorable=True)
@@ -40,6 +44,8 @@ class JoinGroupResponseMember(Struct):
 
 
 class JoinGroupResponse(Message, key=11, versions="0-9", flexible="6+"):
+    """`members` is empty but for the leader; a `generation_id` of -1 goes with an error."""
+
     throttle_time_ms: int = field(int32, versions="2+", ignorable=True)
     error_code: int = field(int16)
     generation_id: int = field(int32, default=-1)

@@ -14,6 +14,8 @@ from apis.wire import Message, Struct, array, field, int16, int32, string
 
 
 class MemberIdentity(Struct):
+    """Who leaves: an empty `member_id` with a `group_instance_id` means the static member, whatever its member id."""
+
     member_id: str = field(string, versions="3+")
     group_instance_id: str | None = field(string, versions="3+", nullable="3+", default=None)
     reason: str | None = field(string, versions="5+", nullable="5+", default=None, ignorable=True)

@@ -14,6 +14,8 @@ from apis.wire import Message, Struct, array, field, int16, int32, string
 
 
 class ListGroupsRequest(Message, key=16, versions="0-5", flexible="3+"):
+    """An empty filter lets everything pass."""
+
     states_filter: list[str] = field(array(string), versions="4+")
     types_filter: list[str] = field(array(string), versions="5+")
 

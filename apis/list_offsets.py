@@ -15,10 +15,13 @@ v11 timestamp -6: the earliest offset that is not yet in remote storage (KIP-102
 """
 
 from apis.api import Api
+from apis.call import Call
 from apis.wire import Message, Struct, array, field, int8, int16, int32, int64, string
 
 
 class ListOffsetsPartition(Struct):
+    """`timestamp` is milliseconds since the epoch, or a question of its own: -1 the end, -2 the start, and see above."""
+
     partition_index: int = field(int32)
     current_leader_epoch: int = field(int32, versions="4+", default=-1, ignorable=True)
     timestamp: int = field(int64)
@@ -31,6 +34,8 @@ class ListOffsetsTopic(Struct):
 
 
 class ListOffsetsRequest(Message, key=2, versions="0-11", flexible="6+"):
+    """`isolation_level`: 0 to the high watermark, 1 to the last stable offset. `replica_id` is -1 for consumers."""
+
     replica_id: int = field(int32)
     isolation_level: int = field(int8, versions="2+")
     topics: list[ListOffsetsTopic] = field(array(ListOffsetsTopic))
@@ -70,6 +75,15 @@ def shape(response: ListOffsetsResponse, version: int) -> ListOffsetsResponse:
     return response
 
 
+_SPECIAL_TIMESTAMPS: Final = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
+"""The version that brought each timestamp with a meaning of its own."""
+
+
+def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    known = [timestamp for timestamp, since in _SPECIAL_TIMESTAMPS.items() if since <= call.version]
+    return call.broker.list_offsets(request, lowest_timestamp=min(known))
+
+
 def error(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
@@ -82,4 +96,4 @@ def error(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
     )
 
 
-API = Api(2, "ListOffsets", ListOffsetsRequest, ListOffsetsResponse, None, shape, error)
+API = Api(2, "ListOffsets", ListOffsetsRequest, ListOffsetsResponse, handle, shape, error)

@@ -17,10 +17,13 @@ v13 an error for the whole answer (KIP-1102)
 """
 
 from apis.api import Api
+from apis.call import Call
 from apis.wire import Message, Struct, array, boolean, field, int16, int32, string, uuid
 
 
 class MetadataRequestTopic(Struct):
+    """By name, or with a null name by id."""
+
     topic_id: bytes = field(uuid, versions="10+", ignorable=True)
     name: str | None = field(string, nullable="10+")
 
@@ -50,6 +53,8 @@ class MetadataResponsePartition(Struct):
 
 
 class MetadataResponseTopic(Struct):
+    """`topic_authorized_operations` has a bit per ACL operation, or only the highest: not asked."""
+
     error_code: int = field(int16)
     name: str | None = field(string, nullable="12+")
     topic_id: bytes = field(uuid, versions="10+", ignorable=True)
@@ -83,6 +88,14 @@ def shape(response: MetadataResponse, version: int) -> MetadataResponse:
     return response
 
 
+def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
+    """Only from version 12 on can topics be asked for by id; 10 and 11 have the fields and refuse them."""
+    named = normalise(request, call.version)
+    if call.version < 12 and any(topic.name is None or any(topic.topic_id) for topic in named.topics or ()):
+        return error(request, ErrorCode.INVALID_REQUEST)
+    return call.broker.metadata(named, call.now)
+
+
 def error(request: MetadataRequest, code: int) -> MetadataResponse:
     return MetadataResponse(
         topics=[
@@ -93,4 +106,4 @@ def error(request: MetadataRequest, code: int) -> MetadataResponse:
     )
 
 
-API = Api(3, "Metadata", MetadataRequest, MetadataResponse, None, shape, error)
+API = Api(3, "Metadata", MetadataRequest, MetadataResponse, handle, shape, error)

@@ -21,6 +21,8 @@ from apis.wire.errors import ErrorCode
 
 
 class OffsetCommitRequestPartition(Struct):
+    """`commit_timestamp` is milliseconds since the epoch; a `committed_leader_epoch` of -1 means not known."""
+
     partition_index: int = field(int32)
     committed_offset: int = field(int64)
     committed_leader_epoch: int = field(int32, versions="6+", default=-1, ignorable=True)
@@ -35,6 +37,8 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Message, key=8, versions="0-10", flexible="8+"):
+    """A `generation_id_or_member_epoch` of -1 with an empty `member_id` commits from outside of the group."""
+
     group_id: str = field(string)
     generation_id_or_member_epoch: int = field(int32, versions="1+", default=-1, ignorable=True)
     member_id: str = field(string, versions="1+", ignorable=True)

@@ -42,6 +42,8 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Message, key=9, versions="0-10", flexible="6+"):
+    """`require_stable`: UNSTABLE_OFFSET_COMMIT (88) rather than an offset while a transaction may change it."""
+
     group_id: str = field(string, versions="0-7")
     topics: list[OffsetFetchRequestTopic] | None = field(array(OffsetFetchRequestTopic), versions="0-7", nullable="2-7")
     groups: list[OffsetFetchRequestGroup] = field(array(OffsetFetchRequestGroup), versions="8+")
@@ -62,6 +64,8 @@ class OffsetFetchResponseTopic(Struct):
 
 
 class OffsetFetchResponsePartitions(Struct):
+    """A `committed_offset` of -1 means that there is none."""
+
     partition_index: int = field(int32, versions="8+")
     committed_offset: int = field(int64, versions="8+")
     committed_leader_epoch: int = field(int32, versions="8+", default=-1, ignorable=True)

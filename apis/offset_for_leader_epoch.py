@@ -8,6 +8,7 @@ v4  flexible
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call
 from apis.wire import Message, Struct, array, field, int16, int32, int64, string
 
 
@@ -28,6 +29,8 @@ class OffsetForLeaderEpochRequest(Message, key=23, versions="0-4", flexible="4+"
 
 
 class EpochEndOffset(Struct):
+    """The largest epoch not above the one asked for, and the offset at which the next one begins."""
+
     error_code: int = field(int16)
     partition: int = field(int32)
     leader_epoch: int = field(int32, versions="1+", default=-1, ignorable=True)
@@ -44,6 +47,10 @@ class OffsetForLeaderEpochResponse(Message, key=23, versions="0-4", flexible="4+
     topics: list[OffsetForLeaderTopicResult] = field(array(OffsetForLeaderTopicResult))
 
 
+def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
+    return call.broker.offset_for_leader_epoch(request)
+
+
 def error(request: OffsetForLeaderEpochRequest, code: int) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
@@ -53,4 +60,4 @@ def error(request: OffsetForLeaderEpochRequest, code: int) -> OffsetForLeaderEpo
     )
 
 
-API = Api(23, "OffsetForLeaderEpoch", OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, None, unshaped, error)
+API = Api(23, "OffsetForLeaderEpoch", OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, handle, unshaped, error)

@@ -17,6 +17,7 @@ v13 topic ids in place of names (KIP-516)
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call, NoReply
 from apis.wire import Message, Struct, array, field, int16, int32, int64, records, string, uuid
 
 
@@ -32,6 +33,8 @@ class TopicProduceData(Struct):
 
 
 class ProduceRequest(Message, key=0, versions="0-13", flexible="9+"):
+    """`acks`: 0 no answer at all, 1 the leader has it, -1 all replicas in sync have it."""
+
     transactional_id: str | None = field(string, versions="3+", nullable="3+", default=None)
     acks: int = field(int16)
     timeout_ms: int = field(int32)
@@ -49,6 +52,8 @@ class LeaderIdAndEpoch(Struct):
 
 
 class PartitionProduceResponse(Struct):
+    """A `log_append_time_ms` of -1 means that records keep the producer's timestamps."""
+
     index: int = field(int32)
     error_code: int = field(int16)
     base_offset: int = field(int64)
@@ -80,6 +85,13 @@ class ProduceResponse(Message, key=0, versions="0-13", flexible="9+"):
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint), versions="10+", tag=0, tagged="10+")
 
 
+def handle(request: ProduceRequest, call: Call) -> ProduceResponse | NoReply:
+    version = call.version
+    return call.broker.produce(
+        request, call.now, by_topic_id=version >= 13, zstd_allowed=version >= 7, leaders_told=version >= 10
+    )
+
+
 def error(request: ProduceRequest, code: int) -> ProduceResponse:
     return ProduceResponse(
         responses=[
@@ -96,4 +108,4 @@ def error(request: ProduceRequest, code: int) -> ProduceResponse:
     )
 
 
-API = Api(0, "Produce", ProduceRequest, ProduceResponse, None, unshaped, error)
+API = Api(0, "Produce", ProduceRequest, ProduceResponse, handle, unshaped, error)

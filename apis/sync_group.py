@@ -19,6 +19,8 @@ class SyncGroupRequestAssignment(Struct):
 
 
 class SyncGroupRequest(Message, key=14, versions="0-5", flexible="4+"):
+    """`assignments` is empty but from the leader."""
+
     group_id: str = field(string)
     generation_id: int = field(int32)
     member_id: str = field(string)

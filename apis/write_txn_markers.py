@@ -15,6 +15,8 @@ class WritableTxnMarkerTopic(Struct):
 
 
 class WritableTxnMarker(Struct):
+    """`transaction_result`: True for committed, False for aborted."""
+
     producer_id: int = field(int64)
     producer_epoch: int = field(int16)
     transaction_result: bool = field(boolean)
