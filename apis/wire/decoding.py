@@ -174,13 +174,13 @@ class DecoderWriter:
         length, size = self.flush_with("B")
         text = ".decode()" if type.is_text else ""
         slow = self.source.helper(primitives.read_compact_text if type.is_text else primitives.read_compact_bytes)
-        with self.source.block(f"if 0 < {length} < 128:"):
-            after = f"{_plus('pos', size - 1)} + {length}"
-            self.source.line(f"{target} = data[pos + {size} : (pos := {after})]{text}")
         if nullable:
-            with self.source.block(f"elif {length} == 0:"):
+            with self.source.block(f"if not {length}:"):
                 self.source.line(f"{target} = None")
                 self.source.line(f"pos += {size}")
+        with self.source.block(f"elif {length} < 128:" if nullable else f"if {length} and {length} < 128:"):
+            after = f"{_plus('pos', size - 1)} + {length}"
+            self.source.line(f"{target} = data[pos + {size} : (pos := {after})]{text}")
         with self.source.block("else:"):
             self.source.line(f"{target}, pos = {slow}(data, {_plus('pos', size - 1)})")
 
@@ -216,7 +216,10 @@ class DecoderWriter:
         if isinstance(element, Nested):
             read_alike(self, element.struct, items, count)
         with self.source.block(f"for _ in range({count}):"):
-            self.value(element, item, nullable=False)
+            if isinstance(element, Nested):
+                item = self.struct(element.struct)
+            else:
+                self.value(element, item, nullable=False)
             self.flush()
             self.source.line(f"{items}.append({item})")
 

@@ -6,6 +6,7 @@ Every reader takes `(data, position)` and may raise DecodeError or IndexError; i
 
 from __future__ import annotations
 
+import struct
 from typing import Final, NoReturn
 
 from apis.wire.exceptions import DecodeError
@@ -41,11 +42,22 @@ def write_uvarint(value: int) -> bytes:
 
 ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x100))
 
-COMPACT_LENGTHS: Final = tuple(write_uvarint(length + 1) for length in range(0x400))
+SMALL: Final = 0x400
+"""Lengths below this are looked up in a table."""
+
+COMPACT_LENGTHS: Final = tuple(write_uvarint(length + 1) for length in range(SMALL))
 """What leads a compact value of each small length."""
 
-NULLABLE_COMPACT_LENGTHS: Final = (*COMPACT_LENGTHS, b"\x00")
+COMPACT_LENGTHS_OR_NULL: Final = (*COMPACT_LENGTHS, b"\x00")
 """The same, and at index -1 what stands for null."""
+
+LENGTHS: Final = {code: tuple(struct.pack(">" + code, length) for length in range(SMALL)) for code in ("h", "i")}
+"""What leads a value whose length is not compact, by the `struct` format of the length."""
+
+
+def null_array(flexible: bool) -> bytes:
+    """What stands for a null array."""
+    return b"\x00" if flexible else b"\xff\xff\xff\xff"
 
 
 def compact_length(length: int) -> bytes:
