@@ -5,6 +5,7 @@ conditions over all they have said. Nothing sleeps: a wait ends with the event t
 so far.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -67,7 +68,14 @@ CLIENTS = {
             deletes_offsets=True,
         ),
         Client("kafka-python-2.3", "kafka_python_worker.py", lock="kafka-python-2.3"),
-        Client("kafka-python-2.0", "kafka_python_worker.py", lock="kafka-python-2.0", static=False),
+        # Its sticky assignor raises TypeError as soon as a member that owns something joins again.
+        Client(
+            "kafka-python-2.0",
+            "kafka_python_worker.py",
+            lock="kafka-python-2.0",
+            assignors=("range", "roundrobin"),
+            static=False,
+        ),
         Client("aiokafka-0.14", "aiokafka_worker.py", deletes_groups=False),
         Client("aiokafka-0.11", "aiokafka_worker.py", lock="aiokafka-0.11", deletes_groups=False),
         Client(
@@ -158,6 +166,12 @@ class Member:
             for record in found["records"]
         ]
 
+    def records_of(self, partitions: Iterable[Partition]) -> list[tuple[int, int, str | None, str, list[list[str]]]]:
+        """What it has consumed from these partitions of one topic."""
+        (topic,) = {topic for topic, _ in partitions}
+        numbers = {number for _, number in partitions}
+        return [record for record in self.records(topic) if record[0] in numbers]
+
     # What it is told to do.
 
     def ask(self, do: str, **fields: Any) -> int:
@@ -183,11 +197,11 @@ class Member:
         return reply["value"]
 
     def refused(self, name: str, **fields: Any) -> str:
-        """Carry out a command that must fail; the error's name."""
+        """Carry out a command that must fail; the error's name and text."""
         reply = self.answer(self.ask(name, **fields))
         if "error" not in reply:
             raise Told(f"{self.name}: {name} was to fail and did not\n{self.story()}")
-        return reply["error"]
+        return f"{reply['error']}: {reply['text']}"
 
     def close(self) -> None:
         """Leave in good order, and be gone."""
@@ -227,6 +241,7 @@ class Crew:
             "session_ms": SESSION_MS,
             "heartbeat_ms": HEARTBEAT_MS,
             "metadata_ms": 300_000,
+            "poll_s": 0.1,
             **({"group": self.group} if config.get("topics") or config.get("pattern") else {}),
             **config,
         }
@@ -277,10 +292,8 @@ class Crew:
             member.process.wait()
             for stream in (member.process.stdin, member.process.stdout, member.process.stderr):
                 assert stream is not None
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     stream.close()
-                except BrokenPipeError:
-                    pass
 
 
 def all_of(topics: dict[str, int]) -> list[Partition]:

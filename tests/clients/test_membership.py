@@ -36,8 +36,8 @@ def test_a_killed_members_partitions_pass_on_when_its_session_ends(client: Clien
 
     victim.kill()
     crew.shared([survivor], partitions, [4])
-    crew.consumed([survivor], topic, 10 + 4)
-    resumed = [record[:2] for record in survivor.records(topic) if (topic, record[0]) in lost]
+    crew.wait(lambda: len(survivor.records_of(lost)) >= 4, "the survivor goes on where the victim had committed")
+    resumed = [record[:2] for record in survivor.records_of(lost)]
     assert sorted(resumed) == sorted((partition, offset) for _, partition in lost for offset in (3, 4))
 
 
@@ -55,7 +55,7 @@ def test_a_member_that_slept_through_its_session_cannot_commit(client: Client, c
     crew.shared([survivor], partitions, [4])
     late = sleeper.ask("commit", offsets=[[*tp, 9] for tp in slept_on])
     sleeper.wake()
-    assert sleeper.answer(late).get("error"), "a commit of a member that is gone was accepted"
+    assert "error" in sleeper.answer(late)
     for topic_name, partition in slept_on:
         assert survivor.do("committed", topic=topic_name, partition=partition) == 5
 

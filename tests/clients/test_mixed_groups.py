@@ -33,14 +33,14 @@ def test_one_group_of_every_client(crew: Crew, make_topic) -> None:
     assert all(member.generation > before[member.name] for member in members)
 
 
-@pytest.mark.parametrize("client", [KP3, AIO, CK], ids=lambda client: client.name)
-def test_the_assignor_is_one_that_every_member_has(client: Client, crew: Crew, make_topic) -> None:
+@pytest.mark.parametrize("library", [KP3, AIO, CK], ids=lambda library: library.name)
+def test_the_assignor_is_one_that_every_member_has(library: Client, crew: Crew, make_topic) -> None:
     topic = make_topic(4)
-    both = crew.start(client, topics=[topic], assignors=["range", "roundrobin"])
+    both = crew.start(library, topics=[topic], assignors=["range", "roundrobin"])
     crew.shared([both], all_of({topic: 4}), [4])
     admin = crew.start(KP3)
     assert admin.do("describe_group", group=crew.group)["protocol"] == "range"
-    other = crew.start(client, topics=[topic], assignors=["roundrobin"])
+    other = crew.start(library, topics=[topic], assignors=["roundrobin"])
     crew.shared([both, other], all_of({topic: 4}), [2, 2])
     assert admin.do("describe_group", group=crew.group)["protocol"] == "roundrobin"
     first = min((both, other), key=lambda member: member.member_id)

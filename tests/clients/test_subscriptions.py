@@ -2,14 +2,15 @@
 
 from .harness import Client, Crew, all_of
 
-METADATA_MS = 400
+# A member looks often for changes of its topics. Its polls are long, because of what the worker of kafka-python tells.
+ALERT = {"metadata_ms": 400, "poll_s": 20}
 
 
 def test_a_topic_that_matches_the_pattern_is_assigned_when_it_appears(
     client: Client, crew: Crew, make_topic, name: str
 ) -> None:
     early = make_topic(2, "-early")
-    members = [crew.start(client, pattern=f"^{name}-.*", metadata_ms=METADATA_MS) for _ in range(2)]
+    members = [crew.start(client, pattern=f"^{name}-.*", **ALERT) for _ in range(2)]
     crew.shared(members, all_of({early: 2}), [1, 1])
     late = make_topic(2, "-late")
     crew.shared(members, all_of({early: 2, late: 2}), [2, 2])
@@ -19,7 +20,7 @@ def test_a_topic_that_matches_the_pattern_is_assigned_when_it_appears(
 
 def test_partitions_added_to_a_topic_are_assigned(client: Client, crew: Crew, make_topic) -> None:
     topic = make_topic(2)
-    members = [crew.start(client, topics=[topic], metadata_ms=METADATA_MS) for _ in range(2)]
+    members = [crew.start(client, topics=[topic], **ALERT) for _ in range(2)]
     crew.shared(members, all_of({topic: 2}), [1, 1])
     admin = crew.start(client)
     admin.do("grow_topic", topic=topic, partitions=4)
@@ -31,7 +32,7 @@ def test_partitions_added_to_a_topic_are_assigned(client: Client, crew: Crew, ma
 
 def test_the_partitions_of_a_deleted_topic_are_taken_away(client: Client, crew: Crew, make_topic) -> None:
     stays, goes = make_topic(2, "-stays"), make_topic(2, "-goes")
-    members = [crew.start(client, topics=[stays, goes], metadata_ms=METADATA_MS) for _ in range(2)]
+    members = [crew.start(client, topics=[stays, goes], **ALERT) for _ in range(2)]
     crew.shared(members, all_of({stays: 2, goes: 2}), [2, 2])
     admin = crew.start(client)
     admin.do("delete_topic", topic=goes)

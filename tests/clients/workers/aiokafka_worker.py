@@ -1,4 +1,4 @@
-"""aiokafka 0.14 and 0.11 behind the line protocol. It works on while it is not polled: its tasks share the event loop."""
+"""aiokafka 0.14 and 0.11 behind the line protocol. Its tasks work on while it is not polled."""
 
 import asyncio
 import json
@@ -75,10 +75,11 @@ class Aiokafka:
         return self.consumer._coordinator.member_id
 
     def tell(self, rebalanced):
-        now = partitions(self.consumer.assignment())
+        owned = partitions(self.consumer.assignment())
+        now = {"partitions": owned, "generation": self.generation(), "member": self.member_id()}
         if rebalanced or now != self.told:
             self.told = now
-            emit(event="owns", partitions=now, generation=self.generation(), member=self.member_id())
+            emit(event="owns", **now)
 
     async def poll(self):
         while True:
@@ -188,7 +189,7 @@ class Aiokafka:
 
     async def do_describe_group(self, group):
         (response,) = await (await self.admin()).describe_consumer_groups([group])
-        ((error, name, state, _, protocol, members, *_),) = response.groups
+        ((_, _, state, _, protocol, members, *_),) = response.groups
         return {
             "state": state,
             "protocol": protocol,

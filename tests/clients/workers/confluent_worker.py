@@ -60,7 +60,7 @@ class Confluent(Worker):
             emit(reply=self.awaited.pop(0), value=None)
 
     def poll(self, seconds):
-        message = self.consumer.poll(seconds)
+        message = self.consumer.poll(min(seconds, 0.1))
         batch = {}
         while message is not None:
             if message.error():

@@ -38,6 +38,11 @@ if NEW:
         def supported_protocols(self):
             return [RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE]
 
+        def metadata(self, topics):
+            # An eager member has given up everything when it joins.
+            self.member_assignment = None
+            return super().metadata(topics)
+
     ASSIGNORS["cooperative-sticky"] = CooperativeStickyAssignor
     ASSIGNORS["cooperative-sticky beside eager"] = BothWays
 
@@ -62,15 +67,15 @@ class Listener(ConsumerRebalanceListener):
         emit(event="lost", partitions=partitions(lost))
 
     def on_partitions_assigned(self, assigned):
-        self.worker.rebalanced = True
         emit(event="assigned", partitions=partitions(assigned))
+        self.worker.tell(rebalanced=True)
 
 
 class KafkaPython(Worker):
     def __init__(self, config):
         super().__init__(config)
-        self.rebalanced = False
         self.made = {}
+        self.consumer = None
         if config.get("group"):
             self.consumer = self.subscribe()
 
@@ -96,12 +101,15 @@ class KafkaPython(Worker):
             **options,
         )
         consumer.subscribe(topics=config.get("topics") or (), pattern=config.get("pattern"), listener=Listener(self))
+        # A leader that does not know its topics yet hands out nothing and joins again when it does. If a short poll
+        # ends while such a join is in flight, kafka-python never takes up the assignment that the join brings.
+        for topic in config.get("topics") or ():
+            consumer.partitions_for_topic(topic)
         return consumer
 
     def poll(self, seconds):
         batches = self.consumer.poll(timeout_ms=int(seconds * 1000))
-        rebalanced, self.rebalanced = self.rebalanced, False
-        self.tell(rebalanced)
+        self.tell(rebalanced=False)
         for tp, records in batches.items():
             found = [[r.offset, text(r.key), text(r.value), [[k, text(v)] for k, v in r.headers]] for r in records]
             emit(event="records", topic=tp.topic, partition=tp.partition, records=found)
@@ -131,7 +139,7 @@ class KafkaPython(Worker):
         return self.consumer.committed(TopicPartition(topic, partition))
 
     def do_close(self):
-        if self.config.get("group"):
+        if self.consumer is not None:
             self.consumer.close()
         for client in self.made.values():
             client.close()

@@ -1,15 +1,20 @@
 """The line protocol between a test and a worker: JSON objects, commands in on stdin, events and replies out on stdout.
 
-A command is `{"id": 7, "do": "commit", ...}`, its answer `{"reply": 7, "value": ...}` or `{"reply": 7, "error": NAME,
-"text": ...}`. What the client tells by itself is `{"event": NAME, ...}`. This module knows no client; it runs under every
-Python that any of the clients needs.
+A command is `{"id": 7, "do": "commit", ...}`; its answer is `{"reply": 7, "value": ...}` or
+`{"reply": 7, "error": NAME, "text": ...}`. What the client tells by itself is `{"event": NAME, ...}`. This module knows
+no client; it runs under every Python that any of the clients needs.
 """
 
 import json
+import logging
+import os
 import queue
 import sys
 import threading
 import traceback
+
+# Seen in the story of a test that fails.
+logging.basicConfig(level=os.environ.get("CLIENTS_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
 
 
 def emit(**message):
@@ -80,11 +85,11 @@ class Worker:
         return {"generation": self.generation(), "member": self.member_id(), "partitions": partitions(self.owned())}
 
     def tell(self, rebalanced):
-        """Report the assignment when it has changed or been given anew."""
-        now = partitions(self.owned())
+        """Report the assignment when it or its generation has changed, or it was given anew."""
+        now = {"partitions": partitions(self.owned()), "generation": self.generation(), "member": self.member_id()}
         if rebalanced or now != self.told:
             self.told = now
-            emit(event="owns", partitions=now, generation=self.generation(), member=self.member_id())
+            emit(event="owns", **now)
 
     def run(self):
         waiting = commands()
@@ -100,7 +105,7 @@ class Worker:
                 carry_out(self, command)
             elif not self.held:
                 try:
-                    self.poll(0.1)
+                    self.poll(self.config["poll_s"])
                 except Exception as error:
                     emit(event="error", name=error_name(error), text=str(error))
                     # A fenced client says so for ever; the test decides what comes next.
