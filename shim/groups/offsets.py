@@ -141,9 +141,8 @@ def _accept(shard: Shard, request: OffsetCommitRequest, timestamp: int) -> Offse
     expire = -1 if request.retention_time_ms == -1 else timestamp + request.retention_time_ms
     listening = shard.outbox.listening
     accepted: list[dict[str, Any]] = []
-    write = shard.write
+    records = []
     answered = []
-    count = 0
     for topic in request.topics:
         name = topic.name
         topic_id = topic.topic_id
@@ -158,13 +157,14 @@ def _accept(shard: Shard, request: OffsetCommitRequest, timestamp: int) -> Offse
             value = OffsetCommitValue(
                 asked.committed_offset, asked.committed_leader_epoch, metadata, committed, expire, topic_id
             )
-            write(OffsetCommitKey(group_id, name, index), value)
-            count += 1
+            records.append((OffsetCommitKey(group_id, name, index), value))
             partitions.append(OffsetCommitResponsePartition(index, _NONE))
             if listening:
                 accepted.append({"topic": name, "partition": index, "offset": asked.committed_offset})
         answered.append(OffsetCommitResponseTopic(name, topic_id, partitions))
-    shard.counters.offset_commits += count
+    if records:
+        shard.write_offsets(records)
+    shard.counters.offset_commits += len(records)
     if listening:
         trace.commit(shard, request, ErrorCode.NONE, accepted)
     return OffsetCommitResponse(0, answered)

@@ -5,6 +5,7 @@ The one effect channel of the rules. It decides nothing; the server empties it a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 
@@ -40,6 +41,12 @@ class Outbox:
     def write(self, shard: Sharded, key: Any, value: Any) -> None:
         """Make a record (or a tombstone, `value` None) durable with the current batch."""
         self.records.append((shard.partition, key, value))
+        shard.batch = self.gate = self.batch
+
+    def write_all(self, shard: Sharded, records: Iterable[tuple[Any, Any]]) -> None:
+        """Make several records durable with the current batch."""
+        partition = shard.partition
+        self.records += [(partition, key, value) for key, value in records]
         shard.batch = self.gate = self.batch
 
     def touch(self, shard: Sharded) -> None:

@@ -9,10 +9,10 @@ Source: semantics 5.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from persistence.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from persistence.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from shim.groups import trace
 from shim.groups.classic.group import ClassicGroup, Member
 from shim.groups.config import GroupConfig
@@ -67,6 +67,13 @@ class Shard:
         """Make a record durable with the current batch and let it take effect."""
         self.outbox.write(self, key, value)
         self.replay(key, value)
+
+    def write_offsets(self, records: Sequence[tuple[OffsetCommitKey, OffsetCommitValue]]) -> None:
+        """Make offsets of groups that are there durable with the current batch and let them take effect."""
+        self.outbox.write_all(self, records)
+        replay = self.offsets.replay
+        for key, value in records:
+            replay(key, value)
 
     def replay(self, key: Any, value: Any) -> None:
         """Let a record take effect; `value` None is a tombstone. Records of unknown types are counted and skipped."""
