@@ -34,7 +34,7 @@ class DescribedGroupMember(Struct):
 
 
 class DescribedGroup(Struct):
-    """`protocol_data` is the protocol name. `authorized_operations` has a bit per operation, or only the highest: not asked."""
+    """`protocol_data` is the protocol name. `authorized_operations` has bits, or only the highest one: not asked."""
 
     error_code: int = field(int16)
     error_message: str | None = field(string, versions="6+", nullable="6+", default=None)

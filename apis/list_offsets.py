@@ -14,13 +14,15 @@ v10 timeout for offsets in remote storage (KIP-1075)
 v11 timestamp -6: the earliest offset that is not yet in remote storage (KIP-1023)
 """
 
+from typing import Final
+
 from apis.api import Api
 from apis.call import Call
 from apis.wire import Message, Struct, array, field, int8, int16, int32, int64, string
 
 
 class ListOffsetsPartition(Struct):
-    """`timestamp` is milliseconds since the epoch, or a question of its own: -1 the end, -2 the start, and see above."""
+    """`timestamp` is milliseconds since the epoch, or a question: -1 the end, -2 the start, others as above."""
 
     partition_index: int = field(int32)
     current_leader_epoch: int = field(int32, versions="4+", default=-1, ignorable=True)
