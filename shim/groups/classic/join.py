@@ -50,7 +50,9 @@ def join(
         group = shard.create(request.group_id, now)
     elif not _has_room(group, member_id, shard.config.group_max_size):
         return _turn_away(shard, group, member_id)
-    if group.state is not State.DEAD and not group.supports(request.protocol_type, [name for name, _ in protocols]):
+    if group.state is State.DEAD:
+        return join_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
+    if not group.supports(request.protocol_type, [name for name, _ in protocols]):
         return join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
 
     instance_id = request.group_instance_id
@@ -179,6 +181,5 @@ _CARRY_OUT: Final[dict[Rule, _Carrier]] = {
     Rule.REJOIN_IN_ROUND: _rejoin,
     Rule.CURRENT_GENERATION: _current_generation,
     Rule.REFUSE_UNKNOWN: _refuse(ErrorCode.UNKNOWN_MEMBER_ID),
-    Rule.REFUSE_NOT_AVAILABLE: _refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE),
     Rule.REFUSE_IMPOSSIBLE: _refuse(ErrorCode.UNKNOWN_SERVER_ERROR),
 }
