@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from apis.wire import Message
 
 if TYPE_CHECKING:
-    from apis.call import Call, Parked
+    from apis.call import Call, NoReply, Parked
 
 R = TypeVar("R", bound=Message)
 
@@ -30,7 +30,7 @@ class Api:
     name: str
     request: type[Message]
     response: type[Message]
-    handle: Callable[[Any, Call], Message | Parked] | None
+    handle: Callable[[Any, Call], Message | Parked | NoReply] | None
     shape: Callable[[Any, int], Message]
     error: Callable[[Any, int], Message]
 

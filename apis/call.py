@@ -1,7 +1,7 @@
 """One request on its way to a rule, and the rules it can be handed to.
 
 This module is the contract between the wire and everything above it: `handle` functions of the API modules receive a
-`Call` and call exactly one method of `Groups` or `Broker`. It decides nothing; it does not know who implements the rules.
+`Call` and call a method of `Groups` or `Broker`. It decides nothing; it does not know who implements the rules.
 """
 
 from __future__ import annotations
@@ -10,14 +10,27 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+    from apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+    from apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
     from apis.delete_groups import DeletableGroupResult
+    from apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+    from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
     from apis.describe_groups import DescribedGroup
+    from apis.fetch import FetchRequest, FetchResponse
+    from apis.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+    from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
     from apis.join_group import JoinGroupRequest, JoinGroupResponse
     from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse
     from apis.list_groups import ListGroupsResponse
+    from apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+    from apis.metadata import MetadataRequest, MetadataResponse
     from apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
     from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
     from apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+    from apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+    from apis.produce import ProduceRequest, ProduceResponse
     from apis.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
@@ -29,6 +42,16 @@ class Parked:
 
 
 PARKED: Final = Parked()
+
+
+class NoReply:
+    """The type of `NO_REPLY`: the client waits for no answer and gets none (Produce with acks 0)."""
+
+    def __repr__(self) -> str:
+        return "NO_REPLY"
+
+
+NO_REPLY: Final = NoReply()
 
 
 class Client(NamedTuple):
@@ -89,7 +112,9 @@ class Groups(Protocol):
     def commit(self, request: OffsetCommitRequest, now: float, *, unknown_group_is_69: bool) -> OffsetCommitResponse:
         """Only topics and partitions that exist are in `request`. `unknown_group_is_69`: v9+ (else 22)."""
 
-    def fetch(self, group: OffsetFetchRequestGroup, *, require_stable: bool, now: float) -> OffsetFetchResponseGroup: ...
+    def fetch(
+        self, group: OffsetFetchRequestGroup, *, require_stable: bool, now: float
+    ) -> OffsetFetchResponseGroup: ...
 
     def delete_offsets(self, request: OffsetDeleteRequest, now: float) -> OffsetDeleteResponse: ...
 
@@ -101,7 +126,7 @@ class Groups(Protocol):
 
 
 class Broker(Protocol):
-    """Topics and logs of one node. Each API of the broker is one rule."""
+    """Topics and logs of one node. Each API of the broker is one rule. `now` is monotonic seconds."""
 
     def has(self, topic: str, partition: int) -> bool:
         """Whether the partition exists."""
@@ -111,3 +136,55 @@ class Broker(Protocol):
 
     def topic_id(self, topic: str) -> bytes | None:
         """The id of a topic name, or None."""
+
+    def ensure_offsets_topic(self) -> None:
+        """Create `__consumer_offsets` if it is not there yet, as the first search for a coordinator does."""
+
+    def api_versions(self, request: ApiVersionsRequest, *, software_known: bool) -> ApiVersionsResponse:
+        """`software_known`: v3+ say which software the client is, and are refused (42) when that is malformed."""
+
+    def metadata(self, request: MetadataRequest, now: float) -> MetadataResponse:
+        """Null topics mean all topics."""
+
+    def describe_cluster(self, request: DescribeClusterRequest) -> DescribeClusterResponse: ...
+
+    def produce(
+        self, request: ProduceRequest, now: float, *, by_topic_id: bool, zstd_allowed: bool, leaders_told: bool
+    ) -> ProduceResponse | NoReply:
+        """`by_topic_id`: v13+; `zstd_allowed`: v7+; `leaders_told`: v10+ (KIP-951)."""
+
+    def fetch(
+        self, request: FetchRequest, token: object, now: float, *, by_topic_id: bool, leaders_told: bool
+    ) -> FetchResponse | Parked:
+        """`by_topic_id`: v13+; `leaders_told`: v16+ (KIP-951).
+
+        Handing in the same object for a request of the same bytes makes a held fetch cheap. Answers with nothing new to
+        the same client are the same object every time; nobody may change them.
+        """
+
+    def list_offsets(self, request: ListOffsetsRequest, *, lowest_timestamp: int) -> ListOffsetsResponse:
+        """`lowest_timestamp`: the last of the timestamps with a meaning of their own that the version knows."""
+
+    def offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse: ...
+
+    def create_topics(self, request: CreateTopicsRequest, now: float) -> CreateTopicsResponse: ...
+
+    def delete_topics(self, request: DeleteTopicsRequest, now: float, *, disabled_is_73: bool) -> DeleteTopicsResponse:
+        """Topics are always in `request.topics`, also for v0-5. `disabled_is_73`: v3+ (else 42)."""
+
+    def create_partitions(self, request: CreatePartitionsRequest, now: float) -> CreatePartitionsResponse: ...
+
+    def describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse: ...
+
+    def incremental_alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse: ...
+
+    def init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse: ...
+
+    def next_deadline(self) -> float | None:
+        """When `expire` is due next, or None."""
+
+    def expire(self, now: float) -> None:
+        """Answer the parked fetches whose wait is over."""
+
+    def forget(self, token: object) -> None:
+        """The connection of a parked request is gone; its reply is not wanted any more."""

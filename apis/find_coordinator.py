@@ -15,6 +15,9 @@ from apis.api import Api
 from apis.call import Call
 from apis.wire import ErrorCode, Message, Struct, array, field, int8, int16, int32, string
 
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
 
 class FindCoordinatorRequest(Message, key=10, versions="0-6", flexible="3+"):
     """`key_type`: 0 group, 1 transactional id, 2 share group."""

@@ -18,7 +18,7 @@ v13 an error for the whole answer (KIP-1102)
 
 from apis.api import Api
 from apis.call import Call
-from apis.wire import Message, Struct, array, boolean, field, int16, int32, string, uuid
+from apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, string, uuid
 
 
 class MetadataRequestTopic(Struct):

@@ -60,4 +60,6 @@ def error(request: OffsetForLeaderEpochRequest, code: int) -> OffsetForLeaderEpo
     )
 
 
-API = Api(23, "OffsetForLeaderEpoch", OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, handle, unshaped, error)
+API = Api(
+    23, "OffsetForLeaderEpoch", OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, handle, unshaped, error
+)

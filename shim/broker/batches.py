@@ -1,0 +1,153 @@
+"""The header of a record batch: what the broker reads of it, checks in it and writes into it.
+
+Decides whether bytes from a producer are one sound batch of message format 2, and which header fields the broker itself
+fills in. Does not know what the records inside say: they stay as the producer packed them (`batch_records.py` looks
+inside, for the one API that must). Sources: Kafka's message format page; KIP-98; the checks are those of Kafka's
+ProduceRequest, UnifiedLog and LogValidator.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from apis.wire.errors import ErrorCode
+
+HEADER: Final = Struct(">qiibIhiqqqhii")
+"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp, producer id and
+epoch, base sequence, count of records."""
+
+HEADER_SIZE: Final = HEADER.size
+LOG_OVERHEAD: Final = 12
+"""Bytes of base offset and length: what the length does not count."""
+
+COMPRESSION: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+ZSTD: Final = 4
+MAGIC: Final = 2
+LEADER_EPOCH: Final = 0
+"""Leaders change nothing here that a client could see in the log, so every batch has the first epoch."""
+
+_CRC_AT: Final = 17
+_ATTRIBUTES_AT: Final = 21
+_MAX_TIMESTAMP_AT: Final = 35
+_MAGIC_AT: Final = 16
+_START: Final = Struct(">qii")
+_INT16: Final = Struct(">h")
+_UINT32: Final = Struct(">I")
+_INT64: Final = Struct(">q")
+
+
+class InvalidBatch(Exception):
+    """A batch that is refused, with the Kafka error the producer gets and a sentence for people."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+class Batch(NamedTuple):
+    """One batch: its bytes, and what the header says. Timestamps are milliseconds since the epoch."""
+
+    data: bytes
+    base_offset: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence numbers wrap to 0 after 2^31 - 1."""
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def compression(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & COMPRESSION
+
+    @property
+    def has_producer(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    def stamped(self, base_offset: int, append_time: int | None) -> Batch:
+        """This batch as the log keeps it: with its offset, the leader epoch and, if given, the append time in ms.
+
+        Only the append time changes what the CRC covers.
+        """
+        start = _START.pack(base_offset, len(self.data) - LOG_OVERHEAD, LEADER_EPOCH)
+        if append_time is None:
+            data = b"".join((start, memoryview(self.data)[_MAGIC_AT:]))
+            return self._replace(data=data, base_offset=base_offset)
+        changed = bytearray(self.data)
+        changed[:_MAGIC_AT] = start
+        attributes = self.attributes | LOG_APPEND_TIME
+        _INT16.pack_into(changed, _ATTRIBUTES_AT, attributes)
+        _INT64.pack_into(changed, _MAX_TIMESTAMP_AT, append_time)
+        _UINT32.pack_into(changed, _CRC_AT, crc32c(memoryview(changed)[_ATTRIBUTES_AT:]))
+        return self._replace(
+            data=bytes(changed), base_offset=base_offset, attributes=attributes, max_timestamp=append_time
+        )
+
+
+def parse_batch(data: bytes | None, *, max_bytes: int, zstd_allowed: bool = True) -> Batch:
+    """The one batch that a producer's `data` must be, checked as Kafka checks it.
+
+    Raises InvalidBatch with INVALID_RECORD (87) for what is no single batch of format 2 or contradicts itself,
+    MESSAGE_TOO_LARGE (10) beyond `max_bytes`, CORRUPT_MESSAGE (2) for an impossible size or a wrong CRC, and
+    UNSUPPORTED_COMPRESSION_TYPE (76) for zstd where the request's version does not know it.
+    """
+    if not data:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a partition needs exactly one record batch, and has none")
+    if len(data) > _MAGIC_AT and data[_MAGIC_AT] != MAGIC:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"only record batches of format 2, not {data[_MAGIC_AT]}")
+    if len(data) < HEADER_SIZE:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(data)} bytes are less than the header of a record batch")
+    base_offset, length, _, _, crc, attributes, last_delta, base_time, max_time, producer_id, epoch, sequence, count = (
+        HEADER.unpack_from(data)
+    )
+    size = length + LOG_OVERHEAD
+    if size < HEADER_SIZE:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"the batch says it has {size} bytes, less than its header")
+    if size != len(data):
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"exactly one batch is wanted: {size} bytes, not {len(data)}")
+    if attributes & COMPRESSION == ZSTD and not zstd_allowed:
+        raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
+    if base_offset != 0:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"the base offset should be 0, and is {base_offset}")
+    if size > max_bytes:
+        raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, at most {max_bytes} are allowed")
+    if crc32c(memoryview(data)[_ATTRIBUTES_AT:]) != crc:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "the record batch's CRC does not match its bytes")
+    if attributes & COMPRESSION > ZSTD:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"no compression has the number {attributes & COMPRESSION}")
+    if attributes & CONTROL:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if count <= 0 or last_delta + 1 != count:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{count} records cannot span {last_delta + 1} offsets")
+    batch = Batch(data, 0, attributes, last_delta, base_time, max_time, producer_id, epoch, sequence, count)
+    if batch.has_producer and batch.base_sequence < 0:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a batch with a producer id needs a sequence number")
+    return batch
+
+
+def max_timestamp(data: bytes) -> int:
+    """The largest timestamp of the records in a batch, ms."""
+    timestamp: int = _INT64.unpack_from(data, _MAX_TIMESTAMP_AT)[0]
+    return timestamp

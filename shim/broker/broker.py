@@ -1,0 +1,161 @@
+"""One broker as its clients see it: every API of it that is not about groups.
+
+Decides nothing but which rule a request goes to, and what the broker says of itself. Does not know groups, versions,
+connections or clocks: `now` is handed in, and what it is in ms since the epoch is asked of `epoch_ms`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from apis.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from apis.call import NoReply, Parked
+from apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from apis.fetch import FetchRequest, FetchResponse
+from apis.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from apis.metadata import MetadataRequest, MetadataResponse
+from apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from apis.produce import ProduceRequest, ProduceResponse
+from apis.profiles import FEATURES, NEWEST, PROFILES
+from apis.wire.errors import ErrorCode
+from shim.broker.admin import Admin
+from shim.broker.configs import Configs
+from shim.broker.fetches import Fetches
+from shim.broker.metadata import Describes
+from shim.broker.offsets import Offsets
+from shim.broker.produce import Produces
+from shim.broker.topics import Topics
+from shim.groups.outbox import Outbox
+
+_LEGAL_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
+
+
+class Broker:
+    """The rules of one broker; the `topics` are the cluster's and shared by all brokers of it.
+
+    `node_id` is its id among `topics.nodes`. Replies of parked fetches go to `outbox`. `new_id` gives 16 random bytes.
+    `epoch_ms` turns monotonic seconds into ms since the epoch. `release` is the Kafka release it poses as.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        topics: Topics,
+        outbox: Outbox,
+        *,
+        new_id: Callable[[], bytes],
+        epoch_ms: Callable[[float], int],
+        release: str = NEWEST,
+    ) -> None:
+        self.node_id = node_id
+        self.topics = topics
+        self.release = release
+        self.configs = Configs(node_id, topics)
+        self._admin = Admin(topics)
+        self._describes = Describes(topics)
+        self._fetches = Fetches(node_id, topics, outbox, new_id)
+        self._offsets = Offsets(node_id, topics)
+        self._produces = Produces(node_id, topics, epoch_ms)
+
+    def has(self, topic: str, partition: int) -> bool:
+        found = self.topics.named(topic)
+        return found is not None and found.partition(partition) is not None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self.topics.with_id(topic_id)
+        return topic.name if topic is not None else None
+
+    def topic_id(self, topic: str) -> bytes | None:
+        found = self.topics.named(topic)
+        return found.id if found is not None else None
+
+    def ensure_offsets_topic(self) -> None:
+        self.topics.ensure_offsets_topic()
+
+    def api_versions(self, request: ApiVersionsRequest, *, software_known: bool) -> ApiVersionsResponse:
+        if software_known and not (
+            _LEGAL_SOFTWARE.match(request.client_software_name)
+            and _LEGAL_SOFTWARE.match(request.client_software_version)
+        ):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        features = FEATURES[self.release]
+        response = ApiVersionsResponse(
+            api_keys=[ApiVersion(key, *versions) for key, versions in PROFILES[self.release].items()],
+            supported_features=[SupportedFeatureKey(each.name, each.lowest, each.highest) for each in features],
+            finalized_features=[
+                FinalizedFeatureKey(each.name, each.finalized, each.finalized) for each in features if each.finalized
+            ],
+        )
+        if features:
+            response.finalized_features_epoch = 0
+        return response
+
+    def metadata(self, request: MetadataRequest, now: float) -> MetadataResponse:
+        response = self._describes.metadata(request)
+        self.topics.settle(now)
+        return response
+
+    def describe_cluster(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        return self._describes.describe_cluster(request)
+
+    def produce(
+        self, request: ProduceRequest, now: float, *, by_topic_id: bool, zstd_allowed: bool, leaders_told: bool
+    ) -> ProduceResponse | NoReply:
+        return self._produces.produce(
+            request, now, by_topic_id=by_topic_id, zstd_allowed=zstd_allowed, leaders_told=leaders_told
+        )
+
+    def fetch(
+        self, request: FetchRequest, token: object, now: float, *, by_topic_id: bool, leaders_told: bool
+    ) -> FetchResponse | Parked:
+        return self._fetches.fetch(request, token, now, by_topic_id=by_topic_id, leaders_told=leaders_told)
+
+    def list_offsets(self, request: ListOffsetsRequest, *, lowest_timestamp: int) -> ListOffsetsResponse:
+        return self._offsets.list_offsets(request, lowest_timestamp=lowest_timestamp)
+
+    def offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+        return self._offsets.offset_for_leader_epoch(request)
+
+    def create_topics(self, request: CreateTopicsRequest, now: float) -> CreateTopicsResponse:
+        return self._admin.create_topics(request, now)
+
+    def delete_topics(self, request: DeleteTopicsRequest, now: float, *, disabled_is_73: bool) -> DeleteTopicsResponse:
+        return self._admin.delete_topics(request, now, disabled_is_73=disabled_is_73)
+
+    def create_partitions(self, request: CreatePartitionsRequest, now: float) -> CreatePartitionsResponse:
+        return self._admin.create_partitions(request, now)
+
+    def describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        return self.configs.describe_configs(request)
+
+    def incremental_alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        return self.configs.incremental_alter_configs(request)
+
+    def init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
+        if request.transactional_id is None:
+            return InitProducerIdResponse(producer_id=next(self.topics.producer_ids), producer_epoch=0)
+        error = ErrorCode.UNSUPPORTED_VERSION if request.transactional_id else ErrorCode.INVALID_REQUEST
+        return InitProducerIdResponse(error_code=error, producer_epoch=-1)
+
+    def next_deadline(self) -> float | None:
+        return self._fetches.next_deadline()
+
+    def expire(self, now: float) -> None:
+        self._fetches.expire(now)
+
+    def forget(self, token: object) -> None:
+        self._fetches.drop(token)

@@ -1,0 +1,150 @@
+"""The log of one partition: record batches in memory, at the offsets the broker gave them.
+
+Decides offsets, what a read returns, which batches are dropped when the log is full, and who is told of a change. Does
+not know topics, requests or waiting: whoever must know of changes registers as a `Watcher`. There is one copy of each
+log, so the high watermark is the log's end, and until there are transactions so is the last stable offset.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import Final, Protocol
+
+from shim.broker.batch_records import first_at_or_after, first_of_largest_timestamp
+from shim.broker.batches import NO_TIMESTAMP, Batch, max_timestamp
+from shim.broker.producers import Producers
+
+DEFAULT_LOG_BYTES: Final = 16 * 2**20
+"""How many bytes of batches a partition keeps unless told otherwise."""
+
+_DROPPED_AT_ONCE: Final = 8
+"""A full log loses an eighth of its limit at a time, as Kafka drops whole segments and not single batches."""
+
+
+class Watcher(Protocol):
+    """Somebody who must hear of every change of a log; `settle` comes when all changes of a request are made."""
+
+    def changed(self) -> None: ...
+
+    def settle(self, now: float) -> None: ...
+
+
+class Written:
+    """Where an append went. `append_time` is in ms, -1 where records keep their producer's time."""
+
+    __slots__ = ("append_time", "base_offset", "log_start_offset")
+
+    def __init__(self, base_offset: int, append_time: int, log_start_offset: int) -> None:
+        self.base_offset = base_offset
+        self.append_time = append_time
+        self.log_start_offset = log_start_offset
+
+
+class PartitionLog:
+    """Record batches in order, without gaps between offsets; at most `limit` bytes of them, and always the newest.
+
+    `_data` has the batches; beside it, index for index: `_bases` the base offsets, `_ends` the position after the batch
+    in bytes since the log began, `_latest` the largest timestamp up to and including the batch.
+    """
+
+    __slots__ = ("_bases", "_data", "_ends", "_latest", "end_offset", "limit", "producers", "start_offset", "watchers")
+
+    def __init__(self, limit: int = DEFAULT_LOG_BYTES) -> None:
+        self.limit = limit
+        self.start_offset = 0
+        self.end_offset = 0
+        self.producers = Producers()
+        self.watchers: set[Watcher] = set()
+        self._data: list[bytes] = []
+        self._bases: list[int] = []
+        self._ends: list[int] = []
+        self._latest: list[int] = []
+
+    @property
+    def high_watermark(self) -> int:
+        return self.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.end_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batches kept."""
+        return self._ends[-1] - self._ends[0] + len(self._data[0]) if self._data else 0
+
+    def append(self, batch: Batch, append_time: int | None, now: float) -> Written:
+        """Append a checked batch, unless its producer sent it before; either way, where it is.
+
+        `append_time`: ms since the epoch for a topic with LogAppendTime, else None. `now`: monotonic seconds.
+        Raises InvalidBatch when the producer's epoch or sequence number is wrong.
+        """
+        if batch.has_producer and (known := self.producers.check(batch)) is not None:
+            return Written(known.base_offset, known.append_time, self.start_offset)
+        stamped = batch.stamped(self.end_offset, append_time)
+        self._data.append(stamped.data)
+        self._bases.append(stamped.base_offset)
+        self._ends.append((self._ends[-1] if self._ends else 0) + len(stamped.data))
+        self._latest.append(max(self._latest[-1], stamped.max_timestamp) if self._latest else stamped.max_timestamp)
+        self.end_offset = stamped.last_offset + 1
+        given_time = NO_TIMESTAMP if append_time is None else append_time
+        if batch.has_producer:
+            self.producers.appended(stamped, given_time, now)
+        if self.size > self.limit:
+            self._drop_oldest()
+        self.tell()
+        return Written(stamped.base_offset, given_time, self.start_offset)
+
+    def tell(self) -> None:
+        """Tell the watchers that something changed."""
+        for watcher in tuple(self.watchers):
+            watcher.changed()
+
+    def has(self, offset: int) -> bool:
+        """Whether a read may start at `offset`: anywhere from the log's start to its end, both included."""
+        return self.start_offset <= offset <= self.end_offset
+
+    def readable(self, offset: int) -> int:
+        """How many bytes a read at `offset` without limits would return."""
+        if offset >= self.end_offset:
+            return 0
+        index = self._index(offset)
+        return self._ends[-1] - self._ends[index] + len(self._data[index])
+
+    def read(self, offset: int, max_bytes: int, *, first_whole: bool) -> bytes:
+        """The batches from the one that holds `offset` on: as many as fit into `max_bytes`, each of them whole.
+
+        `first_whole`: return the first batch even when it alone is too large (KIP-74), so that a consumer moves on.
+        """
+        if offset >= self.end_offset:
+            return b""
+        first = self._index(offset)
+        start = self._ends[first] - len(self._data[first])
+        after = bisect_right(self._ends, start + max_bytes, first)
+        if after <= first:
+            return self._data[first] if first_whole else b""
+        return self._data[first] if after == first + 1 else b"".join(self._data[first:after])
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """Timestamp and offset of the first record that is not older than `timestamp` (ms), or None."""
+        index = bisect_left(self._latest, timestamp)
+        return first_at_or_after(self._data[index], timestamp) if index < len(self._data) else None
+
+    def largest_timestamp(self) -> tuple[int, int] | None:
+        """Timestamp and offset of the first record with the largest timestamp (KIP-734), or None in an empty log."""
+        if not self._data:
+            return None
+        return first_of_largest_timestamp(self._data[bisect_left(self._latest, self._latest[-1])])
+
+    def _index(self, offset: int) -> int:
+        return bisect_right(self._bases, offset) - 1
+
+    def _drop_oldest(self) -> None:
+        kept_from = bisect_right(self._ends, self._ends[-1] - self.limit + self.limit // _DROPPED_AT_ONCE)
+        kept_from = min(max(kept_from, 1), len(self._data) - 1)
+        latest_of_each = [max_timestamp(data) for data in self._data[kept_from:]]
+        for column in (self._data, self._bases, self._ends):
+            del column[:kept_from]
+        self._latest = list(accumulate(latest_of_each, max))
+        self.start_offset = self._bases[0]

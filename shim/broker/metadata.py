@@ -1,0 +1,126 @@
+"""Metadata and DescribeCluster: who the brokers are, and which of them has what.
+
+Decides what is told of topics that exist, do not exist, or are created by being asked for. Does not know how clients
+use it. A topic created here is in the very answer; Kafka's says 3 until its controller is done, and clients ask again.
+Sources: Kafka's KafkaApis; KIP-516, KIP-700.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from apis.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from apis.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from apis.wire.errors import ErrorCode
+from shim.broker.batches import LEADER_EPOCH
+from shim.broker.topics import INTERNAL_TOPICS, NO_ID, OFFSETS_TOPIC, Partition, Topic, TopicError, Topics, name_refusal
+
+TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+"""Every operation there is on a resource, as a bit field of AclOperation codes: without ACLs all are allowed."""
+
+BROKERS_ENDPOINT: Final = 1
+_NO_LEADER: Final = -1
+
+
+class Describes:
+    """The two rules; they answer alike on every broker."""
+
+    def __init__(self, topics: Topics) -> None:
+        self.topics = topics
+
+    def metadata(self, request: MetadataRequest) -> MetadataResponse:
+        """Null topics are all topics. Topics are named, or identified where the name is null."""
+        response = MetadataResponse(
+            brokers=[MetadataResponseBroker(*node) for node in self.topics.nodes.values()],
+            cluster_id=self.topics.cluster_id,
+            controller_id=self._controller_id(),
+            topics=list(self._topics(request)),
+        )
+        if request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        if request.include_topic_authorized_operations:
+            for topic in response.topics:
+                if not topic.error_code:
+                    topic.topic_authorized_operations = TOPIC_OPERATIONS
+        return response
+
+    def describe_cluster(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        """The brokers. Asked for controllers, a broker answers MISMATCHED_ENDPOINT_TYPE (114) (KIP-919)."""
+        if request.endpoint_type != BROKERS_ENDPOINT:
+            return DescribeClusterResponse(
+                error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
+                "CONTROLLER",
+                endpoint_type=BROKERS_ENDPOINT,
+            )
+        response = DescribeClusterResponse(
+            cluster_id=self.topics.cluster_id,
+            controller_id=self._controller_id(),
+            brokers=[DescribeClusterBroker(*node) for node in self.topics.nodes.values()],
+        )
+        if request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        return response
+
+    def _controller_id(self) -> int:
+        return min(self.topics.nodes, default=_NO_LEADER)
+
+    def _topics(self, request: MetadataRequest) -> Iterable[MetadataResponseTopic]:
+        if request.topics is None:
+            return [self._described(topic) for topic in self.topics.all()]
+        ids = {each.topic_id: None for each in request.topics if each.topic_id != NO_ID}
+        if ids:
+            return [self._identified(topic_id) for topic_id in ids]
+        may_create = request.allow_auto_topic_creation and self.topics.settings.flag("auto.create.topics.enable")
+        names = {each.name or "": None for each in request.topics}
+        return [self._named(name, may_create=may_create) for name in names]
+
+    def _identified(self, topic_id: bytes) -> MetadataResponseTopic:
+        topic = self.topics.with_id(topic_id)
+        if topic is not None:
+            return self._described(topic)
+        return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+
+    def _named(self, name: str, *, may_create: bool) -> MetadataResponseTopic:
+        topic = self.topics.named(name)
+        if topic is not None:
+            return self._described(topic)
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if name_refusal(name) is not None:
+            error = ErrorCode.INVALID_TOPIC_EXCEPTION
+        elif may_create:
+            try:
+                created = self.topics.ensure_offsets_topic() if name == OFFSETS_TOPIC else self.topics.declare(name)
+                return self._described(created)
+            except TopicError as refused:
+                error = refused.error
+        return MetadataResponseTopic(error, name, is_internal=name in INTERNAL_TOPICS)
+
+    def _described(self, topic: Topic) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=topic.is_internal,
+            partitions=[self._partition(partition) for partition in topic.partitions],
+        )
+
+    def _partition(self, partition: Partition) -> MetadataResponsePartition:
+        live = [node_id for node_id in partition.replicas if node_id in self.topics.nodes]
+        has_leader = partition.leader in self.topics.nodes
+        return MetadataResponsePartition(
+            error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+            partition_index=partition.index,
+            leader_id=partition.leader if has_leader else _NO_LEADER,
+            leader_epoch=LEADER_EPOCH,
+            replica_nodes=list(partition.replicas),
+            isr_nodes=live,
+            offline_replicas=[node_id for node_id in partition.replicas if node_id not in self.topics.nodes],
+        )

@@ -1,0 +1,129 @@
+"""Produce: batches of producers go to their partitions' logs.
+
+Decides what a producer is answered for each partition. Does not know what is in a batch beyond its header
+(`batches.py`), nor who waits for it (`fetches.py`). Sources: Kafka's KafkaApis and ReplicaManager; KIP-516, KIP-951.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from apis.call import NO_REPLY, NoReply
+from apis.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from apis.wire.errors import ErrorCode
+from shim.broker.batches import LEADER_EPOCH, LOG_APPEND_TIME, NO_TIMESTAMP, Batch, InvalidBatch, parse_batch
+from shim.broker.topics import Topic, Topics
+
+NO_ACKS = 0
+_LEGAL_ACKS = frozenset({-1, 0, 1})
+
+
+class Produces:
+    """The Produce rule of one broker. `epoch_ms` turns monotonic seconds into ms since the epoch."""
+
+    def __init__(self, node_id: int, topics: Topics, epoch_ms: Callable[[float], int]) -> None:
+        self.node_id = node_id
+        self.topics = topics
+        self._epoch_ms = epoch_ms
+
+    def produce(
+        self, request: ProduceRequest, now: float, *, by_topic_id: bool, zstd_allowed: bool, leaders_told: bool
+    ) -> ProduceResponse | NoReply:
+        """Append the batches; one answer per partition, or none at all with acks 0.
+
+        `by_topic_id`: v13+; `zstd_allowed`: v7+ (KIP-110); `leaders_told`: v10+ (KIP-951).
+        """
+        responses = []
+        for data in request.topic_data:
+            topic = self.topics.with_id(data.topic_id) if by_topic_id else self.topics.named(data.name)
+            answers = [
+                self._append(topic, data, each, request.acks, now, zstd_allowed=zstd_allowed, by_topic_id=by_topic_id)
+                for each in data.partition_data
+            ]
+            responses.append(TopicProduceResponse(data.name, data.topic_id, answers))
+        self.topics.settle(now)
+        if request.acks == NO_ACKS:
+            return NO_REPLY
+        response = ProduceResponse(responses)
+        if leaders_told:
+            self._tell_leaders(response)
+        return response
+
+    def _append(
+        self,
+        topic: Topic | None,
+        data: TopicProduceData,
+        asked: PartitionProduceData,
+        acks: int,
+        now: float,
+        *,
+        zstd_allowed: bool,
+        by_topic_id: bool,
+    ) -> PartitionProduceResponse:
+        partition = topic.partition(asked.index) if topic is not None else None
+        if acks not in _LEGAL_ACKS:
+            return _refused(asked, ErrorCode.INVALID_REQUIRED_ACKS)
+        if topic is None and by_topic_id:
+            return _refused(asked, ErrorCode.UNKNOWN_TOPIC_ID)
+        if topic is None or partition is None:
+            return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if topic.is_internal:
+            return _refused(asked, ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
+        if partition.leader != self.node_id:
+            return _refused(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        wall = self._epoch_ms(now)
+        try:
+            batch = parse_batch(asked.records, max_bytes=topic.max_message_bytes, zstd_allowed=zstd_allowed)
+            _check_timestamps(batch, topic, wall)
+            written = partition.log.append(batch, wall if topic.log_append_time else None, now)
+        except InvalidBatch as refused:
+            return _refused(asked, refused.error, refused.message)
+        return PartitionProduceResponse(
+            index=asked.index,
+            base_offset=written.base_offset,
+            log_append_time_ms=written.append_time,
+            log_start_offset=written.log_start_offset,
+        )
+
+    def _tell_leaders(self, response: ProduceResponse) -> None:
+        """Name the leader of each partition that this broker does not lead."""
+        leaders = set()
+        for topic_response in response.responses:
+            named = self.topics.with_id(topic_response.topic_id) or self.topics.named(topic_response.name)
+            for answer in topic_response.partition_responses:
+                if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and named is not None:
+                    leader = named.partitions[answer.index].leader
+                    answer.current_leader = LeaderIdAndEpoch(leader, LEADER_EPOCH)
+                    leaders.add(leader)
+        response.node_endpoints = [
+            NodeEndpoint(*self.topics.nodes[each]) for each in sorted(leaders & self.topics.nodes.keys())
+        ]
+
+
+def _check_timestamps(batch: Batch, topic: Topic, wall: int) -> None:
+    """Raises InvalidBatch with INVALID_TIMESTAMP (32) for times that only the log may give, or too far from `wall`, ms.
+
+    The header has the largest timestamp of the batch; Kafka looks at those of the single records too.
+    """
+    if topic.log_append_time:
+        return
+    if batch.attributes & LOG_APPEND_TIME:
+        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a producer may not say when the log appended its batch")
+    early, late = wall - topic.timestamp_before_max_ms, wall + topic.timestamp_after_max_ms
+    if batch.max_timestamp != NO_TIMESTAMP and not early <= batch.max_timestamp <= late:
+        raise InvalidBatch(
+            ErrorCode.INVALID_TIMESTAMP, f"timestamp {batch.max_timestamp} is not between {early} and {late}"
+        )
+
+
+def _refused(asked: PartitionProduceData, error: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=asked.index, error_code=error, base_offset=-1, error_message=message)

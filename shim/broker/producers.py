@@ -1,0 +1,95 @@
+"""What a partition remembers of its producers: the last batches of each, so that nothing is appended twice.
+
+Decides whether a batch of an idempotent producer is the next one, one seen before, or out of order. Does not know who
+handed out producer ids, nor the log itself. Sources: KIP-98, KIP-360; the rules are those of Kafka's
+ProducerStateManager and ProducerAppendInfo.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from apis.wire.errors import ErrorCode
+from shim.broker.batches import Batch, InvalidBatch
+
+BATCHES_KEPT: Final = 5
+"""A producer may have five requests in flight, so a repeated batch is one of the last five."""
+
+EXPIRATION_SECONDS: Final = 86_400.0
+"""producer.id.expiration.ms"""
+
+_MAX_SEQUENCE: Final = 2**31 - 1
+
+
+class Appended(NamedTuple):
+    """Where a batch went: its offsets and, in ms, the time the log gave it, -1 for none."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    append_time: int
+
+
+class Producer:
+    """The newest epoch of one producer, its last batches, and when the last came (monotonic seconds)."""
+
+    __slots__ = ("batches", "epoch", "seen")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: deque[Appended] = deque(maxlen=BATCHES_KEPT)
+        self.seen = 0.0
+
+
+class Producers:
+    """The producers of one partition by id, the one that appended last at the end."""
+
+    __slots__ = ("_by_id",)
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Producer] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def check(self, batch: Batch) -> Appended | None:
+        """None when `batch` may be appended; where it already is when it was appended before.
+
+        Raises InvalidBatch with INVALID_PRODUCER_EPOCH (47) for an epoch that was superseded, and with
+        OUT_OF_ORDER_SEQUENCE_NUMBER (45) when batches are missing before this one. A producer that the partition does
+        not know may start with any sequence number: its earlier batches may have been dropped.
+        """
+        producer = self._by_id.get(batch.producer_id)
+        if producer is None:
+            return None
+        if batch.producer_epoch < producer.epoch:
+            raise InvalidBatch(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {batch.producer_id} has epoch {producer.epoch}, the batch has {batch.producer_epoch}",
+            )
+        if batch.producer_epoch > producer.epoch:
+            expected = 0
+        else:
+            for known in producer.batches:
+                if (known.base_sequence, known.last_sequence) == (batch.base_sequence, batch.last_sequence):
+                    return known
+            last = producer.batches[-1].last_sequence
+            expected = 0 if last == _MAX_SEQUENCE else last + 1
+        if batch.base_sequence != expected:
+            raise InvalidBatch(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {batch.producer_id} should go on with {expected}, not with {batch.base_sequence}",
+            )
+        return None
+
+    def appended(self, batch: Batch, append_time: int, now: float) -> None:
+        """Remember an appended batch, and forget the producers that have been silent for a day."""
+        producer = self._by_id.pop(batch.producer_id, None)
+        if producer is None or producer.epoch != batch.producer_epoch:
+            producer = Producer(batch.producer_epoch)
+        producer.batches.append(Appended(batch.base_sequence, batch.last_sequence, batch.base_offset, append_time))
+        producer.seen = now
+        self._by_id[batch.producer_id] = producer
+        while self._by_id[oldest := next(iter(self._by_id))].seen < now - EXPIRATION_SECONDS:
+            del self._by_id[oldest]

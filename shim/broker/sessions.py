@@ -1,0 +1,107 @@
+"""Fetch sessions: what a broker remembers between the fetches of one client, so that it need not be said again.
+
+Decides which sessions are kept and which is evicted for a new one. Does not know what a session remembers: that is its
+`Watch` in `fetches.py`. Source: KIP-227; the rules of eviction are those of Kafka's FetchSessionCache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from shim.broker.fetches import Watch
+
+INITIAL_EPOCH: Final = 0
+"""The epoch of a full fetch that asks for a session."""
+FINAL_EPOCH: Final = -1
+"""The epoch of a full fetch that asks for none."""
+NO_SESSION: Final = 0
+EVICTION_SECONDS: Final = 120.0
+"""min.incremental.fetch.session.eviction.ms"""
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch after `epoch`; 1 comes after the last, since 0 would ask for a new session."""
+    return 1 if epoch == 2**31 - 1 else epoch + 1
+
+
+class Session:
+    """One session. `size` is the number of partitions it is filed under; times are monotonic seconds."""
+
+    __slots__ = ("created", "id", "size", "used", "watch")
+
+    def __init__(self, id: int, watch: Watch, now: float) -> None:
+        self.id = id
+        self.watch = watch
+        self.size = len(watch.parts)
+        self.created = self.used = now
+
+
+class Sessions:
+    """The sessions of one broker, at most `slots` of them. `new_id` gives 16 random bytes."""
+
+    def __init__(self, slots: int, new_id: Callable[[], bytes]) -> None:
+        self.slots = slots
+        self._new_id = new_id
+        self._by_id: dict[int, Session] = {}  # the least recently used first
+        self._by_size: dict[int, dict[int, Session]] = {}  # of each size, the oldest first
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def get(self, session_id: int) -> Session | None:
+        return self._by_id.get(session_id)
+
+    def touch(self, session: Session, now: float) -> None:
+        """A session is in use."""
+        self._by_id[session.id] = self._by_id.pop(session.id)
+        session.used = now
+        size = len(session.watch.parts)
+        if size != session.size:
+            self._unfile(session)
+            session.size = size
+            self._by_size.setdefault(size, {})[session.id] = session
+
+    def create(self, watch: Watch, now: float) -> Session | None:
+        """A session for `watch`, or None when there is no room and none may be evicted for it.
+
+        A session may be when nobody used it for two minutes, or when it is as old as that and smaller than the new one.
+        """
+        if len(self._by_id) >= self.slots:
+            evicted = self._evictable(len(watch.parts), now)
+            if evicted is None:
+                return None
+            self.remove(evicted)
+        session = Session(self._fresh_id(), watch, now)
+        self._by_id[session.id] = session
+        self._by_size.setdefault(session.size, {})[session.id] = session
+        return session
+
+    def remove(self, session: Session) -> None:
+        """Forget a session."""
+        del self._by_id[session.id]
+        self._unfile(session)
+        session.watch.end_session()
+
+    def _unfile(self, session: Session) -> None:
+        same_size = self._by_size[session.size]
+        del same_size[session.id]
+        if not same_size:
+            del self._by_size[session.size]
+
+    def _evictable(self, size: int, now: float) -> Session | None:
+        oldest = next(iter(self._by_id.values()), None)
+        if oldest is not None and oldest.used < now - EVICTION_SECONDS:
+            return oldest
+        for smaller in sorted(each for each in self._by_size if each < size):
+            oldest = next(iter(self._by_size[smaller].values()))
+            if oldest.created < now - EVICTION_SECONDS:
+                return oldest
+        return None
+
+    def _fresh_id(self) -> int:
+        while True:
+            candidate = int.from_bytes(self._new_id()[-4:], "big") & 0x7FFFFFFF
+            if candidate != NO_SESSION and candidate not in self._by_id:
+                return candidate

@@ -1,0 +1,294 @@
+"""Topics, their partitions and the brokers that lead them: what the whole cluster shares.
+
+Decides which topics exist, under which ids, with how many partitions and where; what a topic may be called; and whom a
+change is told to. Does not know requests, nor what is in a log. One `Topics` serves all brokers of a process. Leaders
+never change their epoch, so clients have nothing to check for truncation. Sources: Kafka's Topic class for names;
+KRaft's ReplicationControlManager for what is refused and how.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Final, NamedTuple
+
+from apis.wire.errors import ErrorCode
+from shim.broker.log import DEFAULT_LOG_BYTES, PartitionLog, Watcher
+from shim.broker.settings import Settings
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+MAX_NAME_LENGTH: Final = 249
+MAX_PARTITIONS: Final = 100_000
+"""More in one topic would be a mistake, and a request could ask for two thousand million of them."""
+
+NO_ID: Final = bytes(16)
+
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+
+class Node(NamedTuple):
+    """One broker, and where clients reach it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class TopicError(Exception):
+    """Why a topic cannot be created or changed: the Kafka error and a sentence."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+class Partition:
+    """One partition: the node ids of its leader and of its replicas, the leader first unless moved, and its log."""
+
+    __slots__ = ("index", "leader", "log", "replicas")
+
+    def __init__(self, index: int, replicas: Sequence[int], log: PartitionLog) -> None:
+        self.index = index
+        self.leader = replicas[0]
+        self.replicas = list(replicas)
+        self.log = log
+
+
+class Topic:
+    """One topic. `configs` has the values that were set for this topic alone."""
+
+    __slots__ = (
+        "configs",
+        "id",
+        "log_append_time",
+        "max_message_bytes",
+        "name",
+        "partitions",
+        "timestamp_after_max_ms",
+        "timestamp_before_max_ms",
+    )
+
+    def __init__(self, name: str, id: bytes) -> None:
+        self.name = name
+        self.id = id
+        self.partitions: list[Partition] = []
+        self.configs: dict[str, str] = {}
+        self.max_message_bytes = 0
+        self.log_append_time = False
+        self.timestamp_before_max_ms = self.timestamp_after_max_ms = 0
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+    def partition(self, index: int) -> Partition | None:
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+
+class Topics:
+    """All topics of the cluster.
+
+    `cluster_id` is what clients are told; `new_id` makes topic ids, 16 random bytes; `log_bytes` bounds the log of each
+    partition. `producer_ids` begin anywhere, so that a producer that outlives the process has the id of no new one.
+
+    `generation` grows with every change of topics or leaders: who remembered a partition looks it up again when it has.
+    `on_topic_changed(name)` is called for a topic that was created or has grown, `on_topic_deleted(name, id)` for one
+    that is gone. `woken` has the watchers of logs that have changed since the last `settle`. `offsets_owner(index)`
+    says which node coordinates the groups of a partition of `__consumer_offsets`, and so leads it; without it leaders
+    go round.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        settings: Settings,
+        new_id: Callable[[], bytes],
+        log_bytes: int = DEFAULT_LOG_BYTES,
+        *,
+        cluster_id: str = "",
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.offsets_owner: Callable[[int], int] | None = None
+        self.nodes: dict[int, Node] = {node.id: node for node in nodes}
+        self.settings = settings
+        self.generation = 0
+        self.woken: dict[Watcher, None] = {}
+        self.on_topic_changed: list[Callable[[str], None]] = []
+        self.on_topic_deleted: list[Callable[[str, bytes], None]] = []
+        self.producer_ids = count(int.from_bytes(new_id()[-5:], "big"))
+        self._new_id = new_id
+        self._log_bytes = log_bytes
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._collisions: dict[str, str] = {}
+        self._next_node = 0
+
+    def settle(self, now: float) -> None:
+        """Let the watchers of changed logs answer what they had parked. Whoever changes logs calls this at the end."""
+        while self.woken:
+            watcher = next(iter(self.woken))
+            del self.woken[watcher]
+            watcher.settle(now)
+
+    def named(self, name: str | None) -> Topic | None:
+        return self._by_name.get(name) if name is not None else None
+
+    def with_id(self, topic_id: bytes) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def all(self) -> list[Topic]:
+        return list(self._by_name.values())
+
+    def check_new(self, name: str) -> None:
+        """Raises TopicError when no topic of this name can be created: TOPIC_ALREADY_EXISTS (36),
+        INVALID_TOPIC_EXCEPTION (17) also where `.` and `_` alone tell the name from an existing one."""
+        if (refusal := name_refusal(name)) is not None:
+            raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, refusal)
+        if name in self._by_name:
+            raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        other = self._collisions.get(name.replace(".", "_"))
+        if other is not None:
+            raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+    def placed(self, partitions: int, replication_factor: int) -> list[list[int]]:
+        """Replicas for `partitions` new partitions: leaders go round the nodes, followers are the next nodes.
+
+        Raises TopicError: INVALID_PARTITIONS (37), INVALID_REPLICATION_FACTOR (38). -1 means the default.
+        """
+        if partitions == -1:
+            partitions = self.settings.number("num.partitions")
+        if replication_factor == -1:
+            replication_factor = min(self.settings.number("default.replication.factor"), len(self.nodes))
+        if replication_factor <= 0:
+            raise TopicError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "Replication factor must be larger than 0, or -1 to use the default value.",
+            )
+        if not 0 < partitions <= MAX_PARTITIONS:
+            raise TopicError(
+                ErrorCode.INVALID_PARTITIONS, f"Number of partitions was set to an invalid value: {partitions}."
+            )
+        ids = list(self.nodes)
+        if replication_factor > len(ids):
+            raise TopicError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {replication_factor} time(s): "
+                f"only {len(ids)} broker(s) are registered.",
+            )
+        first = self._next_node
+        return [
+            [ids[(first + index + replica) % len(ids)] for replica in range(replication_factor)]
+            for index in range(partitions)
+        ]
+
+    def check_replicas(self, assignments: Sequence[Sequence[int]]) -> None:
+        """Raises TopicError with INVALID_REPLICA_ASSIGNMENT (39) for replicas that cannot be as they were asked for."""
+        for replicas in assignments:
+            if not replicas:
+                refusal = "The manual partition assignment includes an empty replica list."
+            elif len(set(replicas)) != len(replicas):
+                refusal = "The manual partition assignment includes a broker more than once."
+            elif unknown := set(replicas) - self.nodes.keys():
+                refusal = (
+                    f"The manual partition assignment includes broker {min(unknown)}, but no such broker is registered."
+                )
+            elif len(replicas) != len(assignments[0]):
+                refusal = (
+                    f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this "
+                    f"is not consistent with previous partitions, which have {len(assignments[0])} replica(s)."
+                )
+            else:
+                continue
+            raise TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, refusal)
+
+    def create(
+        self, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str] | None = None
+    ) -> Topic:
+        """Create a topic with one partition per list of replicas. Raises TopicError as `check_new` does."""
+        self.check_new(name)
+        topic = Topic(name, self._new_id())
+        self._by_name[name] = self._by_id[topic.id] = topic
+        self._collisions[name.replace(".", "_")] = name
+        self.configure(topic, configs or {})
+        self.grow(topic, assignments)
+        return topic
+
+    def declare(self, name: str, partitions: int = -1) -> Topic:
+        """Create a topic with the broker's defaults. Raises TopicError."""
+        return self.create(name, self.placed(partitions, -1))
+
+    def ensure_offsets_topic(self) -> Topic:
+        """`__consumer_offsets`, created when it is not there yet; its records are the coordinator's, its logs empty."""
+        topic = self._by_name.get(OFFSETS_TOPIC)
+        if topic is None:
+            partitions = self.settings.number("offsets.topic.num.partitions")
+            replication_factor = min(self.settings.number("offsets.topic.replication.factor"), len(self.nodes))
+            configs = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+            topic = self.create(OFFSETS_TOPIC, self.placed(partitions, replication_factor), configs)
+            if self.offsets_owner is not None:
+                for partition in topic.partitions:
+                    self.lead(topic, partition.index, self.offsets_owner(partition.index))
+        return topic
+
+    def grow(self, topic: Topic, assignments: Sequence[Sequence[int]]) -> None:
+        """Add one partition per list of replicas."""
+        for replicas in assignments:
+            topic.partitions.append(Partition(len(topic.partitions), replicas, PartitionLog(self._limit(topic))))
+        self._next_node = (self._next_node + len(assignments)) % len(self.nodes)
+        self.generation += 1
+        for tell in self.on_topic_changed:
+            tell(topic.name)
+
+    def delete(self, topic: Topic) -> None:
+        """Forget a topic and its logs; fetches that wait for it are woken."""
+        del self._by_name[topic.name], self._by_id[topic.id], self._collisions[topic.name.replace(".", "_")]
+        self.generation += 1
+        for partition in topic.partitions:
+            partition.log.tell()
+        for tell in self.on_topic_deleted:
+            tell(topic.name, topic.id)
+
+    def configure(self, topic: Topic, configs: Mapping[str, str]) -> None:
+        """Give a topic these values of its own, instead of those it had. They are known to be valid."""
+        topic.configs = dict(configs)
+        self.apply_settings(topic)
+
+    def apply_settings(self, topic: Topic) -> None:
+        """Let a topic obey the values that are in force for it now."""
+        value = self.settings.topic_text
+        topic.max_message_bytes = int(value("max.message.bytes", topic.configs))
+        topic.log_append_time = value("message.timestamp.type", topic.configs) == "LogAppendTime"
+        topic.timestamp_before_max_ms = int(value("message.timestamp.before.max.ms", topic.configs))
+        topic.timestamp_after_max_ms = int(value("message.timestamp.after.max.ms", topic.configs))
+        for partition in topic.partitions:
+            partition.log.limit = self._limit(topic)
+
+    def lead(self, topic: Topic, index: int, node_id: int) -> None:
+        """Make a node the leader of a partition."""
+        partition = topic.partitions[index]
+        if node_id not in partition.replicas:
+            partition.replicas = [node_id, *partition.replicas[1:]]
+        partition.leader = node_id
+        self.generation += 1
+        partition.log.tell()
+
+    def _limit(self, topic: Topic) -> int:
+        retention = int(self.settings.topic_text("retention.bytes", topic.configs))
+        return self._log_bytes if retention < 0 else min(retention, self._log_bytes)
+
+
+def name_refusal(name: str) -> str | None:
+    """Why a topic cannot be called `name`, in Kafka's words, or None."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return 'Topic name cannot be "." or ".."'
+    if len(name) > MAX_NAME_LENGTH:
+        return f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    if not _LEGAL_NAME.match(name):
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
