@@ -35,7 +35,6 @@ def test_the_newest_release_has_our_newest_versions() -> None:
         assert highest == DECLARED[key].request.versions[-1]
 
 
-@pytest.mark.skipif(0 not in APIS, reason="Produce is not served yet")
 def test_produce_is_advertised_from_0_but_answered_from_3() -> None:
     assert PROFILES["4.2"][0] == (0, 13)
     assert [is_served("4.2", 0, version) for version in (-1, 0, 2, 3, 13, 14)] == [
