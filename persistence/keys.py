@@ -183,7 +183,7 @@ class KeyDecoder:
     __slots__ = ("_prefix", "_group", "_topic")
 
     def __init__(self) -> None:
-        self._prefix = b""
+        self._prefix: bytes | None = None
         self._group = self._topic = ""
 
     def decode(self, raw: bytes) -> Key:

@@ -10,6 +10,7 @@ meanwhile; `executemany` would ask for the lock back after every row.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -53,6 +54,9 @@ _REASONS: Final[dict[str, tuple[str, ErrorCode]]] = {
 }
 
 
+_EFFECTIVE_IDS: Final = os.access in os.supports_effective_ids
+
+
 class SqliteStore:
     """A `Store` in the SQLite file `path`, for `__consumer_offsets` of `partitions` partitions."""
 
@@ -64,6 +68,10 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
+        # SQLite would open it all the same, for reading, and report the lock it cannot get as an error of the disk.
+        # Opening the file ourselves to find out would drop the locks that this process may have on it.
+        if self.path.exists() and not os.access(self.path, os.W_OK, effective_ids=_EFFECTIVE_IDS):
+            raise self._refuse(_REASONS["SQLITE_READONLY"][0])
         try:
             # Writes come from worker threads, one at a time.
             connection = sqlite3.connect(

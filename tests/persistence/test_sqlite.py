@@ -1,0 +1,308 @@
+"""The SQLite store: what it keeps, that it never loses what it acknowledged, and its one sentence for each trouble."""
+
+import multiprocessing
+import os
+import shutil
+import signal
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apis.wire.errors import ErrorCode
+from persistence.memory import MemoryStore
+from persistence.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, encode_key
+from persistence.sqlite import SqliteStore
+from persistence.store import StoreError, open_store
+from tests.persistence.strategies import pairs
+
+KEY = OffsetCommitKey("grp", "foo", 0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "offsets.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(path, 50)
+    store.open()
+    yield store
+    store.close()
+
+
+def reopened(store: SqliteStore) -> SqliteStore:
+    store.close()
+    again = SqliteStore(store.path, store.partitions)
+    again.open()
+    return again
+
+
+def offsets(count: int, value: int) -> list[tuple[int, OffsetCommitKey, OffsetCommitValue]]:
+    return [
+        (n % 50, OffsetCommitKey(f"group-{n % 7}", "foo", n), OffsetCommitValue(value, -1, "", n)) for n in range(count)
+    ]
+
+
+def load_all(store: SqliteStore) -> list[OffsetCommitValue]:
+    return [value for partition in range(store.partitions) for _, value in store.load(partition)]
+
+
+@contextmanager
+def not_root() -> Iterator[None]:
+    """Root may write what is read-only; for a while we are somebody else."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+# What it keeps
+
+
+def test_the_newest_value_of_a_key_is_kept(store: SqliteStore) -> None:
+    store.write([(3, KEY, OffsetCommitValue(1)), (3, KEY, OffsetCommitValue(2)), (4, KEY, OffsetCommitValue(9))])
+    store.write([(3, OffsetCommitKey("grp", "foo", 1), OffsetCommitValue(5))])
+    store = reopened(store)
+    assert dict(store.load(3)) == {KEY: OffsetCommitValue(2), OffsetCommitKey("grp", "foo", 1): OffsetCommitValue(5)}
+    assert dict(store.load(4)) == {KEY: OffsetCommitValue(9)}
+    assert list(store.load(0)) == []
+
+
+def test_the_order_within_a_batch_counts(store: SqliteStore) -> None:
+    group = GroupMetadataKey("grp")
+    store.write([(0, KEY, OffsetCommitValue(1)), (0, KEY, None), (0, group, None), (0, group, GroupMetadataValue())])
+    assert list(store.load(0)) == [(group, GroupMetadataValue())]
+    store.write([(0, group, None), (0, GroupMetadataKey("never"), None)])
+    assert list(store.load(0)) == []
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 63, 1023, 1024, 1371, 5000])
+def test_batches_of_every_size(store: SqliteStore, count: int) -> None:
+    batch = offsets(count, 7)
+    store.write(batch)
+    assert {(p, key): value for p in range(50) for key, value in store.load(p)} == {(p, k): v for p, k, v in batch}
+    store.write([(p, key, None) for p, key, _ in batch[: count // 2]])
+    assert len(load_all(store)) == count - count // 2
+
+
+@settings(max_examples=30)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 2), pairs, st.booleans()), max_size=8), max_size=8))
+def test_it_is_the_memory_store_but_for_the_disk(tmp_path_factory: pytest.TempPathFactory, batches: list) -> None:
+    store = SqliteStore(tmp_path_factory.mktemp("store") / "offsets.db", 3)
+    store.open()
+    memory = MemoryStore()
+    for steps in batches:
+        batch = [(partition, key, value if keep else None) for partition, (key, value), keep in steps]
+        store.write(batch)
+        memory.write(batch)
+    store = reopened(store)
+    for partition in range(3):
+        assert dict(store.load(partition)) == dict(memory.load(partition))
+    store.close()
+
+
+# Crashes
+
+
+def test_a_copy_of_the_files_at_any_time_opens_with_all_that_was_acknowledged(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    for n in range(1, 40):
+        store.write(offsets(300, n))
+        copy = tmp_path / f"copy-{n}.db"
+        for suffix in ("", "-wal"):
+            if Path(f"{store.path}{suffix}").exists():
+                shutil.copy(f"{store.path}{suffix}", f"{copy}{suffix}")
+        other = SqliteStore(copy, 50)
+        other.open()
+        assert {value.offset for value in load_all(other)} == {n}
+        assert len(load_all(other)) == 300
+        other.close()
+
+
+@pytest.mark.parametrize("cut", [1, 100, 4000, 4096, 5000, 20000])
+def test_a_log_cut_short_gives_a_whole_batch(store: SqliteStore, tmp_path: Path, cut: int) -> None:
+    store.write(offsets(300, 1))
+    acknowledged = Path(f"{store.path}-wal").stat().st_size
+    store.write(offsets(300, 2))
+    copy = tmp_path / "copy.db"
+    shutil.copy(store.path, copy)
+    log = Path(f"{store.path}-wal").read_bytes()
+    Path(f"{copy}-wal").write_bytes(log[: max(len(log) - cut, acknowledged)])
+    other = SqliteStore(copy, 50)
+    other.open()
+    assert {value.offset for value in load_all(other)} == {1}
+    other.close()
+
+
+def _write_until_killed(path: Path, acknowledged: "multiprocessing.connection.Connection") -> None:
+    store = SqliteStore(path, 50)
+    store.open()
+    n = 0
+    while True:
+        n += 1
+        store.write(offsets(200, n))
+        acknowledged.send(n)
+
+
+def test_a_killed_process_lost_nothing_it_acknowledged(path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    newest = 0
+    for _ in range(3):
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_write_until_killed, args=(path, sender))
+        process.start()
+        sender.close()
+        for _ in range(20):
+            newest = receiver.recv()
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        try:
+            while True:
+                newest = receiver.recv()
+        except EOFError:
+            pass
+        store = SqliteStore(path, 50)
+        store.open()
+        found = {value.offset for value in load_all(store)}
+        assert found in ({newest}, {newest + 1})
+        store.close()
+
+
+# Troubles
+
+
+def test_only_one_owner(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("persistence.sqlite.BUSY_TIMEOUT", 0.0)
+    with pytest.raises(StoreError, match=r"The store .*offsets\.db is in use by another process\.$"):
+        SqliteStore(store.path, 50).open()
+    store.write([(0, KEY, OffsetCommitValue(1))])
+    reopened(store).close()
+
+
+def _own(path: Path, ready: "multiprocessing.connection.Connection") -> None:
+    store = SqliteStore(path, 50)
+    store.open()
+    ready.send(True)
+    ready.recv()
+
+
+def test_only_one_process_owns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("persistence.sqlite.BUSY_TIMEOUT", 0.0)
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_own, args=(path, there))
+    process.start()
+    here.recv()
+    with pytest.raises(StoreError, match="is in use by another process"):
+        SqliteStore(path, 50).open()
+    here.send(True)
+    process.join()
+    SqliteStore(path, 50).open()
+
+
+def test_no_database(path: Path) -> None:
+    path.write_text("this is a diary, and not a short one: " * 100)
+    with pytest.raises(StoreError, match="is not a SQLite database"):
+        open_store(f"sqlite:{path}", 50)
+
+
+def test_another_programs_database(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE cats (name TEXT)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError, match="is a SQLite database of another program"):
+        open_store(f"sqlite:{path}", 50)
+
+
+def test_a_schema_from_the_future(store: SqliteStore) -> None:
+    store.close()
+    connection = sqlite3.connect(store.path)
+    connection.execute("PRAGMA user_version=9")
+    connection.close()
+    with pytest.raises(StoreError, match=r"was written by a newer version \(schema 9, this one reads 1\)"):
+        store.open()
+
+
+def test_another_number_of_partitions(store: SqliteStore) -> None:
+    store.close()
+    with pytest.raises(StoreError, match=r"was made for offsets\.topic\.num\.partitions=50, not 10"):
+        open_store(f"sqlite:{store.path}", 10)
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be opened: check that the folder exists"):
+        open_store(f"sqlite:{tmp_path / 'nowhere' / 'offsets.db'}", 50)
+
+
+def test_a_read_only_file() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "offsets.db", 50)
+        store.open()
+        store.close()
+        store.path.chmod(0o444)
+        Path(folder).chmod(0o555)
+        with not_root(), pytest.raises(StoreError, match="cannot be written: the file or its folder is read-only"):
+            store.open()
+        Path(folder).chmod(0o700)
+
+
+def test_a_file_that_becomes_read_only(store: SqliteStore) -> None:
+    store._opened().execute("PRAGMA query_only=1")
+    with pytest.raises(StoreError, match="cannot be written") as refused:
+        store.write(offsets(1, 1))
+    assert refused.value.error is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_full_disk_loses_the_batch_alone(store: SqliteStore) -> None:
+    store.write(offsets(100, 1))
+    connection = store._opened()
+    connection.execute("PRAGMA max_page_count=1")
+    with pytest.raises(StoreError, match="cannot grow: the disk is full") as full:
+        store.write(offsets(100, 2) + offsets(9000, 2))
+    assert full.value.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert {value.offset for value in load_all(store)} == {1}
+    connection.execute("PRAGMA max_page_count=1000000")
+    store.write(offsets(9000, 3))
+    assert len(load_all(store)) == 9000
+
+
+def test_a_corrupted_file(store: SqliteStore) -> None:
+    store.write(offsets(5000, 1))
+    store.close()
+    damaged = bytearray(store.path.read_bytes())
+    for page in range(3, len(damaged) // 4096):
+        damaged[page * 4096 : page * 4096 + 200] = b"\xff" * 200
+    store.path.write_bytes(damaged)
+    store.open()
+    with pytest.raises(StoreError, match="is corrupted: restore it from a copy") as corrupted:
+        load_all(store)
+    assert corrupted.value.error is ErrorCode.NOT_COORDINATOR
+    with pytest.raises(StoreError, match="is not open"):
+        store.write(offsets(1, 2))
+
+
+def test_a_record_that_cannot_be_read_fails_its_partition_alone(store: SqliteStore) -> None:
+    store.write([(0, KEY, OffsetCommitValue(1)), (1, KEY, OffsetCommitValue(1))])
+    store._opened().execute("UPDATE records SET value=? WHERE partition=1", (b"\0\x09",))
+    with pytest.raises(StoreError, match=r"holds a record of partition 1 that cannot be read: .* has version 9"):
+        list(store.load(1))
+    assert dict(store.load(0)) == {KEY: OffsetCommitValue(1)}
+
+
+def test_keys_are_stored_as_kafka_writes_them(store: SqliteStore) -> None:
+    store.write([(0, KEY, OffsetCommitValue(1))])
+    assert store._opened().execute("SELECT key FROM records").fetchall() == [(encode_key(KEY),)]
