@@ -136,13 +136,20 @@ class Trial:
     def gather(self, members: list[Member]) -> list[Member]:
         """Bring members, joined or not, into one new generation; the leader comes first in what is returned."""
         fresh = [each for each in members if not each.is_joined]
-        if len(fresh) == len(members):
+        if not fresh:
+            leader = next(each for each in members if each.is_leader)
+            leader.send_join()
+            for each in members:
+                if each is not leader:
+                    self.await_state("PreparingRebalance", each.group)
+                    each.send_join()
+        elif len(fresh) == len(members):
             members[0].join()
             fresh = fresh[1:]
         if fresh:
             for each in fresh:
                 each.send_join()
-            self.await_members(len(members))
+            self.await_members(len(members), members[0].group)
             for each in members:
                 if each not in fresh:
                     each.send_join()
@@ -172,14 +179,16 @@ class Trial:
         self.check(len(described) == 1, f"one group was asked about and {len(described)} were described")
         return described[0]
 
-    def await_state(self, state: str) -> DescribedGroup:
+    def await_state(self, state: str, group: str | None = None) -> DescribedGroup:
         """Ask until the group is in `state`."""
-        return self.until(self.describe, lambda group: group.group_state == state, f"the group never became {state}")
+        return self.until(
+            lambda: self.describe(group), lambda now: now.group_state == state, f"the group never became {state}"
+        )
 
-    def await_members(self, count: int) -> DescribedGroup:
+    def await_members(self, count: int, group: str | None = None) -> DescribedGroup:
         """Ask until the group has `count` members."""
         return self.until(
-            self.describe, lambda group: len(group.members) == count, f"the group never came to {count} members"
+            lambda: self.describe(group), lambda now: len(now.members) == count, f"the group never came to {count} members"
         )
 
     def until(self, ask: Callable[[], T], holds: Callable[[T], bool], otherwise: str, seconds: float | None = None) -> T:

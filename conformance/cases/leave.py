@@ -1,0 +1,232 @@
+"""LeaveGroup: one member or many, dynamic or static, known or not."""
+
+from __future__ import annotations
+
+from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from apis.wire.errors import ErrorCode as E
+from conformance.case import Level, case
+from conformance.trial import Trial
+
+
+def leave(t: Trial, *members: tuple[str, str | None], group: str | None = None) -> LeaveGroupResponse:
+    """LeaveGroup of members given as (member id, instance id); one dynamic member before v3."""
+    group = t.group if group is None else group
+    if t.version <= 2:
+        request = LeaveGroupRequest(group, members[0][0])
+    else:
+        request = LeaveGroupRequest(group, members=[MemberIdentity(member, instance) for member, instance in members])
+    answer: LeaveGroupResponse = t.call(request)
+    return answer
+
+
+def codes(answer: LeaveGroupResponse) -> list[int]:
+    return [each.error_code for each in answer.members]
+
+
+def one(t: Trial, answer: LeaveGroupResponse, code: int) -> None:
+    """The answer for a single member: at the top before v3, with the member from v3."""
+    if t.version <= 2:
+        t.expect(answer, error_code=code)
+    else:
+        t.expect(answer, error_code=0)
+        t.equal(codes(answer), [code], "the member's error")
+
+
+@case("leave/group-id/1", "An empty group id is invalid (24), whatever the member", source="semantics 7.1 LG1", api="LeaveGroup")
+def empty_group_id(t: Trial) -> None:
+    t.expect(leave(t, ("nobody", None), group=""), error_code=E.INVALID_GROUP_ID, members=[])
+
+
+@case(
+    "leave/unknown/1",
+    "In a group that does not exist the member is unknown (25): at the top before v3, with the member from v3",
+    source="semantics 1, 7.1 LG2; peers 2.15, 3.7",
+    api="LeaveGroup",
+)
+def unknown_group(t: Trial) -> None:
+    one(t, leave(t, ("nobody", None)), E.UNKNOWN_MEMBER_ID)
+
+
+@case("leave/unknown/2", "A member that is not in the group is unknown (25)", source="semantics 7.1 LG3", api="LeaveGroup")
+def unknown_member(t: Trial) -> None:
+    (member,) = t.stable(1)
+    one(t, leave(t, ("nobody", None)), E.UNKNOWN_MEMBER_ID)
+    t.equal(member.heartbeat(), 0, "the other member's heartbeat")
+
+
+@case("leave/unknown/3", "An empty member id without an instance id is unknown (25)", source="semantics 7.1 LG3", api="LeaveGroup")
+def nobody(t: Trial) -> None:
+    t.stable(1)
+    one(t, leave(t, ("", None)), E.UNKNOWN_MEMBER_ID)
+
+
+@case("leave/unknown/4", "Who has left cannot leave again (25)", source="semantics 2.3", api="LeaveGroup")
+def twice(t: Trial) -> None:
+    (member,) = t.stable(1)
+    one(t, leave(t, (member.id, None)), 0)
+    one(t, leave(t, (member.id, None)), E.UNKNOWN_MEMBER_ID)
+
+
+@case("leave/member/1", "The last member that leaves leaves the group Empty", source="semantics 7.1 LG4", api="LeaveGroup")
+def last(t: Trial) -> None:
+    (member,) = t.stable(1)
+    one(t, leave(t, (member.id, None)), 0)
+    t.expect(t.describe(), group_state="Empty", members=[])
+
+
+@case("leave/member/2", "From v3 the answer names each member that was asked about", source="KIP-345", api="LeaveGroup", versions=(3, 5))
+def names_members(t: Trial) -> None:
+    (member,) = t.stable(1)
+    answer = leave(t, (member.id, None), ("nobody", "no-instance"))
+    t.equal(
+        [(each.member_id, each.group_instance_id, each.error_code) for each in answer.members],
+        [(member.id, None, 0), ("nobody", "no-instance", E.UNKNOWN_MEMBER_ID)],
+        "members answered",
+    )
+
+
+@case("leave/member/3", "A member that leaves a Stable group makes the others rebalance", source="semantics 2.3", api="LeaveGroup")
+def others_rebalance(t: Trial) -> None:
+    leader, follower = t.stable(2)
+    one(t, leave(t, (follower.id, None)), 0)
+    t.equal(leader.heartbeat(), E.REBALANCE_IN_PROGRESS, "the other's heartbeat")
+    t.expect(leader.join(), generation_id=3)
+
+
+@case("leave/member/4", "Two who leave in one request make one rebalance", source="semantics 2.3", api="LeaveGroup", versions=(3, 5))
+def two_at_once(t: Trial) -> None:
+    leader, second, third = t.stable(3)
+    t.equal(codes(leave(t, (second.id, None), (third.id, None))), [0, 0], "errors")
+    t.expect(leader.join(), generation_id=3)
+    t.equal([each.member_id for each in t.describe().members], [leader.id], "members described")
+
+
+@case("leave/member/5", "A known and an unknown member in one request: each is judged by itself", source="semantics 7.2 GM9", api="LeaveGroup", versions=(3, 5))
+def mixed(t: Trial) -> None:
+    leader, follower = t.stable(2)
+    t.equal(codes(leave(t, ("nobody", None), (follower.id, None))), [E.UNKNOWN_MEMBER_ID, 0], "errors")
+    t.equal(leader.heartbeat(), E.REBALANCE_IN_PROGRESS, "the other's heartbeat")
+
+
+@case("leave/member/6", "The same member twice in one request is unknown the second time (25)", source="semantics 2.3", api="LeaveGroup", versions=(3, 5), level=Level.SHOULD)
+def same_twice(t: Trial) -> None:
+    (member,) = t.stable(1)
+    t.equal(codes(leave(t, (member.id, None), (member.id, None))), [0, E.UNKNOWN_MEMBER_ID], "errors")
+
+
+@case("leave/member/7", "A request about no member changes nothing", source="semantics 2.3", api="LeaveGroup", versions=(3, 5), level=Level.SHOULD)
+def nobody_at_all(t: Trial) -> None:
+    (member,) = t.stable(1)
+    t.expect(leave(t), error_code=0, members=[])
+    t.equal(member.heartbeat(), 0, "the member's heartbeat")
+
+
+@case("leave/member/8", "A reason for leaving changes nothing", source="KIP-800", api="LeaveGroup", versions=(5, 5))
+def reason(t: Trial) -> None:
+    (member,) = t.stable(1)
+    answer = t.call(LeaveGroupRequest(t.group, members=[MemberIdentity(member.id, None, "the consumer is closed")]))
+    t.equal(codes(answer), [0], "errors")
+
+
+@case("leave/round/1", "In CompletingRebalance a member that leaves makes the others rebalance", source="semantics 2.3", api="LeaveGroup")
+def in_completing(t: Trial) -> None:
+    leader, follower = t.joined(2)
+    one(t, leave(t, (follower.id, None)), 0)
+    t.equal(leader.heartbeat(), E.REBALANCE_IN_PROGRESS, "the other's heartbeat")
+
+
+@case("leave/round/2", "In PreparingRebalance the last one that is waited for ends the round by leaving", source="semantics 2.3", api="LeaveGroup")
+def ends_round(t: Trial) -> None:
+    leader, follower = t.stable(2)
+    leader.send_join()
+    t.await_state("PreparingRebalance")
+    one(t, leave(t, (follower.id, None)), 0)
+    told = leader.receive_join()
+    t.expect(told, error_code=0, generation_id=3)
+    t.equal([each.member_id for each in told.members], [leader.id], "members given to the leader")
+
+
+@case("leave/round/3", "One who leaves while its JoinGroup waits is not in the next generation", source="semantics 2.3", api="LeaveGroup")
+def leaves_while_parked(t: Trial) -> None:
+    leader, follower = t.stable(2)
+    follower.protocols = (("range", b"changed"),)
+    follower.send_join()
+    t.await_state("PreparingRebalance")
+    one(t, leave(t, (follower.id, None)), 0)
+    leader.send_join()
+    t.equal([each.member_id for each in leader.receive_join().members], [leader.id], "members given to the leader")
+
+
+@case("leave/pending/1", "A member id that is only handed out may leave, and is forgotten", source="semantics 2.3, 7.2 GM3", api="LeaveGroup")
+def pending(t: Trial) -> None:
+    late = t.member()
+    told = late.request(late.join_request())
+    one(t, leave(t, (told.member_id, None)), 0)
+    answer = late.request(late.join_request(member_id=told.member_id))
+    t.expect(answer, error_code=E.UNKNOWN_MEMBER_ID)
+
+
+@case(
+    "leave/pending/2",
+    "A member id that is only handed out and leaves a Stable group starts a round",
+    source="semantics 2.3",
+    api="LeaveGroup",
+    level=Level.MAY,
+)
+def pending_leaves_stable(t: Trial) -> None:
+    (member,) = t.stable(1)
+    late = t.member()
+    told = late.request(late.join_request())
+    one(t, leave(t, (told.member_id, None)), 0)
+    t.equal(member.heartbeat(), E.REBALANCE_IN_PROGRESS, "the member's heartbeat")
+
+
+@case("leave/static/1", "An empty member id with a known instance id removes that member", source="KIP-345; semantics 7.1 LG6", api="LeaveGroup", versions=(3, 5))
+def by_instance(t: Trial) -> None:
+    (member,) = t.stable(1, instance_id="instance-1")
+    t.equal(codes(leave(t, ("", "instance-1"))), [0], "errors")
+    t.expect(t.describe(), group_state="Empty", members=[])
+    t.equal(member.heartbeat(), E.UNKNOWN_MEMBER_ID, "its heartbeat")
+
+
+@case("leave/static/2", "A known instance id with another member id is fenced (82)", source="KIP-345; semantics 7.1 LG5", api="LeaveGroup", versions=(3, 5))
+def fenced(t: Trial) -> None:
+    (member,) = t.stable(1, instance_id="instance-1")
+    t.equal(codes(leave(t, ("another", "instance-1"))), [E.FENCED_INSTANCE_ID], "errors")
+    t.equal(member.heartbeat(), 0, "its heartbeat")
+
+
+@case("leave/static/3", "An instance id nobody has is unknown (25)", source="KIP-345; semantics 2.3", api="LeaveGroup", versions=(3, 5))
+def unknown_instance(t: Trial) -> None:
+    (member,) = t.stable(1, instance_id="instance-1")
+    t.equal(codes(leave(t, ("", "instance-2"))), [E.UNKNOWN_MEMBER_ID], "errors")
+    t.equal(codes(leave(t, (member.id, "instance-2"))), [E.UNKNOWN_MEMBER_ID], "errors with the member id too")
+
+
+@case("leave/static/4", "A static member may leave by its member id alone", source="semantics 2.3", api="LeaveGroup")
+def by_member_id(t: Trial) -> None:
+    (member,) = t.stable(1, instance_id="instance-1")
+    one(t, leave(t, (member.id, None)), 0)
+    t.expect(t.describe(), group_state="Empty")
+
+
+@case("leave/static/5", "After a static member was removed, its instance id is free: the next one is new", source="KIP-345", api="LeaveGroup", versions=(3, 5))
+def instance_is_free(t: Trial) -> None:
+    leader, static = t.member(), t.member(instance_id="instance-1")
+    t.settle([leader, static])
+    t.equal(codes(leave(t, ("", "instance-1"))), [0], "errors")
+    again = t.member(instance_id="instance-1")
+    again.send_join()
+    t.await_members(2)
+    t.parked(again, "the leader has not joined again")
+    leader.send_join()
+    t.expect(again.receive_join(), error_code=0, generation_id=3)
+
+
+@case("leave/static/6", "Several static members are removed by one request, as an admin does", source="KIP-345; semantics 7.2 GM9", api="LeaveGroup", versions=(3, 5))
+def admin_removal(t: Trial) -> None:
+    members = [t.member(instance_id=f"instance-{number}") for number in range(3)]
+    t.settle(members)
+    answer = leave(t, ("", "instance-0"), ("", "instance-1"), ("", "instance-9"))
+    t.equal(codes(answer), [0, 0, E.UNKNOWN_MEMBER_ID], "errors")
+    t.equal([each.group_instance_id for each in t.describe().members], ["instance-2"], "instance ids described")
