@@ -57,8 +57,12 @@ _MESSAGES: Final[dict[int, str]] = {
     ErrorCode.NONE: "NONE",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.INVALID_REQUEST: (
+        "This most likely occurs because of a request being malformed by the client library or the message was sent to "
+        "an incompatible broker. See the broker logs for more details."
+    ),
 }
-"""What Kafka says before version 4, for no error too; from then on it says nothing."""
+"""What Kafka 4.2 says before version 4, for no error too; from then on it says the last of these alone."""
 
 
 def shape(response: FindCoordinatorResponse, version: int) -> FindCoordinatorResponse:
@@ -76,7 +80,8 @@ def shape(response: FindCoordinatorResponse, version: int) -> FindCoordinatorRes
 
 def no_coordinator(key: str, code: int) -> Coordinator:
     """The answer for one key that has an error instead of a node."""
-    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code)
+    message = _MESSAGES[code] if code == ErrorCode.INVALID_REQUEST else ""
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
 
 
 def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:

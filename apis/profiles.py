@@ -1,8 +1,8 @@
 """What the brokers of Kafka releases advertise: versions of APIs, and features.
 
 Decides which release a coordinator can pose as, cut to the APIs that have a handler. Knows nothing of how a version is
-served. Sources: the releases' own ApiVersions answers as kafka-python (`broker_version_data.py`) and franz-go
-(`pkg/kversion`) have them, which agree; for features franz-go's `features.go`.
+served. Sources: for 4.2 the answers of a running Kafka 4.2.2; for all, the releases' own ApiVersions answers as
+kafka-python (`broker_version_data.py`) and franz-go (`pkg/kversion`) have them, which agree.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def is_served(release: str, key: int, version: int) -> bool:
 
 
 class Feature(NamedTuple):
-    """A feature of KIP-584: the levels that the broker can run, and the one a new cluster runs; 0 is off."""
+    """A feature of KIP-584: the levels that the broker can run, and the one that a new cluster runs.
+
+    A level of 0 is off, and not listed: so is kraft.version in a cluster that is formatted without `--standalone`.
+    """
 
     name: str
     lowest: int
@@ -72,7 +75,7 @@ _BROKER_FEATURES: Final[dict[str, tuple[Feature, ...]]] = {
     "4.2": (
         Feature("eligible.leader.replicas.version", 0, 1, 1),
         Feature("group.version", 0, 1, 1, frozenset({68, 69})),
-        Feature("kraft.version", 0, 1, 1),
+        Feature("kraft.version", 0, 1, 0),
         Feature("metadata.version", 7, 29, 29),
         Feature("share.version", 0, 1, 1, frozenset({76, 77})),
         Feature("streams.version", 0, 1, 1, frozenset({88, 89})),

@@ -184,6 +184,12 @@ class TestFindCoordinator:
         assert (shaped.error_code, shaped.node_id, shaped.host, shaped.port) == (15, -1, "", -1)
         assert shaped.error_message == "The coordinator is not available."
 
+    def test_an_unknown_kind_of_key_has_its_message_in_every_version(self) -> None:
+        response = find_coordinator.API.error(find_coordinator.FindCoordinatorRequest(key="g"), 42)
+        message = response.coordinators[0].error_message
+        assert message.startswith("This most likely occurs because of a request being malformed")
+        assert find_coordinator.API.shape(response, 3).error_message == message
+
 
 def test_describe_groups_says_dead_before_version_6() -> None:
     def answer() -> describe_groups.DescribeGroupsResponse:
