@@ -200,7 +200,7 @@ class EncoderWriter:
             return
         self.flush()
         with self.source.block(f"if {items} is None:"):
-            self.source.line(f"{self.pieces}.append({primitives.null_array(self.flexible)!r})")
+            self.source.line(f"{self.pieces}.append({primitives.null_blob('' if self.flexible else 'i')!r})")
         with self.source.block("else:"):
             self.elements(element, items, count)
             self.flush()

@@ -8,8 +8,11 @@ one version when it is first asked for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar, cast, dataclass_transform, overload
 
+from apis.wire.decoding import compile_decoder
+from apis.wire.encoding import compile_encoder
 from apis.wire.exceptions import DecodeError, EncodeError
 from apis.wire.source import Source
 from apis.wire.types import Array, Nested, Type, as_type, parse_versions
@@ -130,37 +133,78 @@ def field(
 
 
 class Declared(type):
-    """The metaclass that turns declared fields into slots and writes the constructor and its like."""
+    """The metaclass that turns declared fields into slots."""
 
     fields: tuple[Field, ...]
     frozen: bool
+    _values: Callable[[Any], Any]
 
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, frozen: bool = False, **options: Any
     ) -> Declared:
+        if any(getattr(base, "fields", ()) for base in bases):
+            raise TypeError(f"{name}: a class with fields has no subclasses")
         fields = tuple(value for value in namespace.values() if isinstance(value, Field))
         for attribute in [key for key, value in namespace.items() if isinstance(value, Field)]:
             if any(hasattr(base, attribute) for base in bases):
                 raise TypeError(f"{name}.{attribute}: the name is taken")
             namespace.pop(attribute).name = attribute
-        namespace["__slots__"] = namespace["__match_args__"] = tuple(each.name for each in fields)
+        names = tuple(each.name for each in fields)
+        namespace["__slots__"] = namespace["__match_args__"] = names
+        if frozen:
+            namespace |= {"__setattr__": _refuse, "__delattr__": _refuse, "__hash__": _hash}
         cls = super().__new__(mcs, name, bases, namespace, **options)
         cls.fields = fields
         cls.frozen = frozen
-        for method, function in _methods(cls).items():
-            setattr(cls, method, function)
+        cls._values = attrgetter(*names) if fields else bool
         return cls
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_options: Any) -> None:
         super().__init__(name, bases, namespace)
 
 
-def _refuse(self: object, name: str, *_value: object) -> None:
+def _refuse(self: Declarable, name: str, *_value: object) -> None:
     raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be changed")
 
 
-def _methods(cls: Declared) -> dict[str, Any]:
-    source = Source(f"{cls.__name__} methods")
+def _hash(self: Declarable) -> int:
+    return hash(type(self)._values(self))
+
+
+class Declarable(metaclass=Declared):
+    """What messages and structs have in common: constructor, equality and repr by their fields, in their order.
+
+    `_values(instance)` is the tuple of an instance's values; of a single field, the value itself.
+    """
+
+    fields: ClassVar[tuple[Field, ...]]
+    frozen: ClassVar[bool]
+    _values: ClassVar[Callable[[Any], Any]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Most runs of the program construct few of the many classes, so a constructor is compiled when first called.
+        cls = type(self)
+        if cls is Declarable or Declarable in cls.__bases__:
+            raise TypeError(f"{cls.__name__} declares nothing")
+        compiled = cls.__init__ = _compile_constructor(cls)  # type: ignore[method-assign]
+        compiled(self, *args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        if self.__class__ is not other.__class__:
+            return NotImplemented
+        values = type(self)._values
+        return bool(values(self) == values(other))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in self.fields)
+        return f"{type(self).__name__}({shown})"
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), tuple(getattr(self, each.name) for each in self.fields)
+
+
+def _compile_constructor(cls: type[Declarable]) -> Callable[..., None]:
+    source = Source(f"{cls.__name__} constructor")
     absent = source.constant("absent", _ZERO)
     parameters = ["self"]
     body = []
@@ -176,37 +220,22 @@ def _methods(cls: Declared) -> dict[str, Any]:
             body.append(f"{source.constant('set', cls.__dict__[each.name].__set__)}(self, {value})")
         else:
             body.append(f"self.{each.name} = {value}")
-    values = "".join(f"self.{each.name}, " for each in cls.fields)
-    equal = " and ".join(f"self.{each.name} == other.{each.name}" for each in cls.fields)
-    shown = ", ".join(f"{each.name}={{self.{each.name}!r}}" for each in cls.fields)
     with source.block(f"def __init__({', '.join(parameters)}):"):
         source.lines(body or ["pass"])
-    with source.block("def __eq__(self, other):"):
-        with source.block("if self.__class__ is not other.__class__:"):
-            source.line("return NotImplemented")
-        source.line(f"return {equal or True}")
-    with source.block("def __repr__(self):"):
-        source.line(f'return f"{cls.__name__}({shown})"')
-    with source.block("def __reduce__(self):"):
-        source.line(f"return self.__class__, ({values})")
-    if not cls.frozen:
-        return {"__hash__": None, **source.compile("__init__", "__eq__", "__repr__", "__reduce__")}
-    with source.block("def __hash__(self):"):
-        source.line(f"return hash(({values}))")
-    methods = source.compile("__init__", "__eq__", "__repr__", "__reduce__", "__hash__")
-    return {"__setattr__": _refuse, "__delattr__": _refuse, **methods}
+    constructor: Callable[..., None] = source.compile("__init__")["__init__"]
+    return constructor
 
 
 @dataclass_transform()
-class Struct(metaclass=Declared):
-    """Base of the structs inside messages. A struct has no versions of its own: its fields count the message's."""
+class Struct(Declarable):
+    """Base of the structs inside messages. A struct has no versions of its own: its fields count the message's.
 
-    fields: ClassVar[tuple[Field, ...]]
-    frozen: ClassVar[bool]
+    Class keyword: `frozen=True` makes instances immutable and hashable.
+    """
 
 
 @dataclass_transform()
-class Message(metaclass=Declared):
+class Message(Declarable):
     """Base of requests, responses and everything else that has versions of its own.
 
     Class keywords: `versions`, the versions that exist; `flexible`, those with compact lengths and tagged fields
@@ -214,8 +243,6 @@ class Message(metaclass=Declared):
     instances immutable and hashable. The class attributes `api_key`, `versions` and `flexible` tell them.
     """
 
-    fields: ClassVar[tuple[Field, ...]]
-    frozen: ClassVar[bool]
     api_key: ClassVar[int | None] = None
     versions: ClassVar[range] = range(0)
     flexible: ClassVar[range] = range(0)
@@ -244,8 +271,6 @@ class Message(metaclass=Declared):
         if found is None:
             if version not in cls.versions:
                 raise DecodeError(f"no version {version}", 0, cls.__name__)
-            from apis.wire.decoding import compile_decoder
-
             found = cls._decoders[version] = compile_decoder(cls, version)
         return cast("Callable[[bytes, int], tuple[M, int]]", found)
 
@@ -260,7 +285,5 @@ class Message(metaclass=Declared):
         if found is None:
             if version not in cls.versions:
                 raise EncodeError(f"{cls.__name__}: no version {version}")
-            from apis.wire.encoding import compile_encoder
-
             found = cls._encoders[version] = compile_encoder(cls, version)
         return found

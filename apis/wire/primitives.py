@@ -51,13 +51,17 @@ COMPACT_LENGTHS: Final = tuple(write_uvarint(length + 1) for length in range(SMA
 COMPACT_LENGTHS_OR_NULL: Final = (*COMPACT_LENGTHS, b"\x00")
 """The same, and at index -1 what stands for null."""
 
-LENGTHS: Final = {code: tuple(struct.pack(">" + code, length) for length in range(SMALL)) for code in ("h", "i")}
-"""What leads a value whose length is not compact, by the `struct` format of the length."""
+LENGTHS: Final = {
+    "": COMPACT_LENGTHS,
+    "h": tuple(struct.pack(">h", length) for length in range(SMALL)),
+    "i": tuple(struct.pack(">i", length) for length in range(SMALL)),
+}
+"""What leads a value of each small length, by the `struct` format of the length, which is none for a compact one."""
 
 
-def null_array(flexible: bool) -> bytes:
-    """What stands for a null array."""
-    return b"\x00" if flexible else b"\xff\xff\xff\xff"
+def null_blob(code: str) -> bytes:
+    """What stands for null, by the `struct` format of the length, which is none for a compact one."""
+    return struct.pack(">" + code, -1) if code else b"\x00"
 
 
 def compact_length(length: int) -> bytes:

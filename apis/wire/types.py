@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def as_type(type_or_struct: Any) -> Type[Any]:
     return type_or_struct if isinstance(type_or_struct, Type) else Nested(type_or_struct)
 
 
+@cache
 def parse_versions(text: str) -> range:
     """The versions that Kafka's notation means: `"0-4"`, `"3+"`, `"2"`; `""` and `"none"` mean no version."""
     if text in ("", "none"):
