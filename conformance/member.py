@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,22 @@ if TYPE_CHECKING:
     from conformance.wire import Connection
 
 Protocols = tuple[tuple[str, bytes], ...]
-RANGE: Final[Protocols] = (("range", b"what range needs"),)
+
+
+def subscription(*topics: str, user_data: bytes = b"") -> bytes:
+    """What a consumer says as metadata: a version 0 ConsumerProtocolSubscription."""
+    data = struct.pack(">hi", 0, len(topics))
+    for topic in topics:
+        data += struct.pack(">h", len(topic.encode())) + topic.encode()
+    return data + struct.pack(">i", len(user_data)) + user_data
+
+
+def said(text: bytes) -> bytes:
+    """Metadata a coordinator can read and a case can tell from another: a subscription to nothing that carries `text`."""
+    return subscription(user_data=text)
+
+
+RANGE: Final[Protocols] = (("range", said(b"what range needs")),)
 MEMBER_ID_REQUIRED: Final = 79
 
 

@@ -7,6 +7,7 @@ from apis.describe_groups import DescribeGroupsRequest
 from apis.list_groups import ListedGroup, ListGroupsRequest
 from apis.wire.errors import ErrorCode as E
 from conformance.case import Level, case
+from conformance.member import said
 from conformance.trial import Trial
 
 NO_OPERATIONS = -(2**31)
@@ -22,7 +23,7 @@ def stable(t: Trial) -> None:
         group.members[0],
         member_id=member.id,
         client_id=member.name,
-        member_metadata=b"what range needs",
+        member_metadata=said(b"what range needs"),
         member_assignment=f"assignment of {member.name}".encode(),
         group_instance_id=None,
     )

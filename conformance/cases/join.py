@@ -7,10 +7,10 @@ from typing import Any
 from apis.join_group import JoinGroupResponse
 from apis.wire.errors import ErrorCode as E
 from conformance.case import Level, case
-from conformance.member import Member
+from conformance.member import Member, said
 from conformance.trial import Trial
 
-ROUND = (("range", b"r"), ("roundrobin", b"rr"))
+ROUND = (("range", said(b"r")), ("roundrobin", said(b"rr")))
 
 
 def ask(member: Member, **changes: Any) -> JoinGroupResponse:
@@ -40,7 +40,7 @@ def first_admitted(t: Trial) -> None:
     answer = ask(member)
     t.expect(answer, error_code=0, generation_id=1, protocol_name="range", leader=answer.member_id)
     t.check(answer.member_id != "", "the member was given no id")
-    t.equal([(each.member_id, each.metadata) for each in answer.members], [(answer.member_id, b"what range needs")], "members")
+    t.equal([(each.member_id, each.metadata) for each in answer.members], [(answer.member_id, said(b"what range needs"))], "members")
 
 
 @case(
@@ -285,7 +285,7 @@ def other_type(t: Trial) -> None:
 @case("join/protocol/2", "A member without any protocol that all others support is refused (23)", source="semantics 2.2 step 10", api="JoinGroup")
 def no_common_protocol(t: Trial) -> None:
     t.stable(1)
-    refused(t, ask(t.member(protocols=(("sticky", b""),))), E.INCONSISTENT_GROUP_PROTOCOL, "")
+    refused(t, ask(t.member(protocols=(("sticky", said(b"")),))), E.INCONSISTENT_GROUP_PROTOCOL, "")
 
 
 @case("join/protocol/3", "A first member that offers no protocol is refused (23)", source="semantics 2.2", api="JoinGroup")
@@ -314,7 +314,7 @@ def empty_takes_any_type(t: Trial) -> None:
 @case("join/protocol/6", "The protocol chosen is one that every member supports", source="semantics 2.5", api="JoinGroup")
 def common_protocol(t: Trial) -> None:
     first = t.member(protocols=ROUND)
-    second = t.member(protocols=(("roundrobin", b"only"),))
+    second = t.member(protocols=(("roundrobin", said(b"only")),))
     members = t.gather([first, second])
     t.equal({each.protocol for each in members}, {"roundrobin"}, "protocols told")
 
@@ -333,16 +333,16 @@ def vote(t: Trial) -> None:
     api="JoinGroup",
 )
 def metadata_of_chosen(t: Trial) -> None:
-    first = t.member(protocols=(("range", b"r1"), ("roundrobin", b"rr1")))
+    first = t.member(protocols=(("range", said(b"r1")), ("roundrobin", said(b"rr1"))))
     first.join()
-    second = t.member(protocols=(("roundrobin", b"rr2"),))
+    second = t.member(protocols=(("roundrobin", said(b"rr2")),))
     second.send_join()
     t.await_members(2)
     first.send_join()
     answers = {each: each.receive_join() for each in (first, second)}
     leader = next(each for each in answers if each.is_leader)
     given = {each.member_id: each.metadata for each in answers[leader].members}
-    t.equal(given, {first.id: b"rr1", second.id: b"rr2"}, "metadata given to the leader")
+    t.equal(given, {first.id: said(b"rr1"), second.id: said(b"rr2")}, "metadata given to the leader")
 
 
 @case(
@@ -353,7 +353,7 @@ def metadata_of_chosen(t: Trial) -> None:
 )
 def known_member_turns_away(t: Trial) -> None:
     leader, follower = t.stable(2)
-    follower.protocols = (("sticky", b""),)
+    follower.protocols = (("sticky", said(b"")),)
     refused(t, ask(follower), E.INCONSISTENT_GROUP_PROTOCOL, follower.id)
     t.equal(follower.heartbeat(), 0, "its heartbeat afterwards")
     t.equal(leader.heartbeat(), 0, "the leader's heartbeat")
@@ -485,13 +485,13 @@ def leader_rejoins(t: Trial) -> None:
 @case("join/round/5", "A follower that joins with other metadata in Stable starts a round", source="semantics 2.3", api="JoinGroup")
 def follower_changes(t: Trial) -> None:
     leader, follower = t.stable(2)
-    follower.protocols = (("range", b"changed"),)
+    follower.protocols = (("range", said(b"changed")),)
     follower.send_join()
     t.await_state("PreparingRebalance")
     leader.send_join()
     told = leader.receive_join()
     t.expect(follower.receive_join(), generation_id=3)
-    t.equal({each.metadata for each in told.members}, {b"what range needs", b"changed"}, "metadata given to the leader")
+    t.equal({each.metadata for each in told.members}, {said(b"what range needs"), said(b"changed")}, "metadata given to the leader")
 
 
 @case(
@@ -526,7 +526,7 @@ def completing_same(t: Trial) -> None:
 @case("join/round/8", "In CompletingRebalance a member that joins changed starts a round", source="semantics 2.3", api="JoinGroup")
 def completing_changed(t: Trial) -> None:
     leader, follower = t.joined(2)
-    follower.protocols = (("range", b"changed"),)
+    follower.protocols = (("range", said(b"changed")),)
     follower.send_join()
     t.await_state("PreparingRebalance")
     leader.send_join()
@@ -704,3 +704,22 @@ def leaves_in_round(t: Trial) -> None:
     follower.send_join()
     told = leader.receive_join()
     t.equal({each.member_id for each in told.members}, {leader.id, follower.id}, "members given to the leader")
+
+
+@case(
+    "join/metadata/1",
+    "Metadata a consumer group's coordinator cannot read is the members' business: the round ends all the same",
+    source="semantics 3.4; Kafka 4.2.0 never ends such a round, 4.2.2 does",
+    api="JoinGroup",
+)
+def unreadable_metadata(t: Trial) -> None:
+    for number, data in enumerate((b"", b"\0", b"what is this", b"\0\0\x7f\xff\xff\xff")):
+        member = t.member(protocols=(("range", data),), group=f"{t.group}-{number}")
+        answer = member.join()
+        t.equal([each.metadata for each in answer.members], [data], "metadata given to the leader")
+
+
+@case("join/metadata/2", "Groups of another protocol type may say any metadata", source="semantics 3.4", api="JoinGroup")
+def other_metadata(t: Trial) -> None:
+    member = t.member(protocol_type="single-writer", protocols=(("lowest-id", b"\xff\0 not a subscription"),))
+    t.equal(member.join().members[0].metadata, b"\xff\0 not a subscription", "metadata given to the leader")

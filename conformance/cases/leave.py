@@ -5,6 +5,7 @@ from __future__ import annotations
 from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from apis.wire.errors import ErrorCode as E
 from conformance.case import Level, case
+from conformance.member import said
 from conformance.trial import Trial
 
 
@@ -149,7 +150,7 @@ def ends_round(t: Trial) -> None:
 @case("leave/round/3", "One who leaves while its JoinGroup waits is not in the next generation", source="semantics 2.3", api="LeaveGroup")
 def leaves_while_parked(t: Trial) -> None:
     leader, follower = t.stable(2)
-    follower.protocols = (("range", b"changed"),)
+    follower.protocols = (("range", said(b"changed")),)
     follower.send_join()
     t.await_state("PreparingRebalance")
     one(t, leave(t, (follower.id, None)), 0)

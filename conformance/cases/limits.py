@@ -179,16 +179,16 @@ def stays(t: Trial) -> None:
     t.equal(fetch(t, {topic: [0]})[topic, 0][0], 7, "the offset")
 
 
-@case("expiry/group/1", "An Empty group that never had offsets is gone at the next clean-up", source="semantics 3.4", api="JoinGroup", profile="retention", needs=("configurable",))
+@case("expiry/group/1", "An Empty group that never had offsets is gone at the next clean-up", source="semantics 3.4", api="JoinGroup", versions=(5, 9), profile="retention", needs=("configurable",))
 def empty_group_goes(t: Trial) -> None:
-    (member,) = t.stable(1)
+    (member,) = t.stable(1, instance_id="instance-1")
     member.leave()
     t.await_state("Dead")
 
 
-@case("expiry/group/2", "A group with members outlives the clean-up", source="semantics 3.4", api="JoinGroup", profile="retention", needs=("configurable",))
+@case("expiry/group/2", "A group with members outlives the clean-up", source="semantics 3.4", api="JoinGroup", versions=(5, 9), profile="retention", needs=("configurable",))
 def members_keep_group(t: Trial) -> None:
-    (member,) = t.stable(1)
+    (member,) = t.stable(1, instance_id="instance-1")
     t.lapse(t.limits.retention_check_interval * 2.5, member.heartbeat)
     t.equal(member.heartbeat(), 0, "a heartbeat")
 

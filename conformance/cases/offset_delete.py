@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import struct
-
 from apis.delete_groups import DeleteGroupsRequest
 from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from apis.offset_delete import OffsetDeleteResponse
 from apis.wire.errors import ErrorCode as E
 from conformance.case import case
 from conformance.cases.offsets import commit, fetch
-from conformance.member import Protocols
+from conformance.member import Protocols, subscription
 from conformance.trial import Trial
 
 DELETE = {"api": "OffsetDelete"}
 
 
 def subscribed(*topics: str) -> Protocols:
-    """The protocols of a member subscribed to topics, with a version 0 subscription."""
-    data = struct.pack(">hi", 0, len(topics))
-    for topic in topics:
-        data += struct.pack(">h", len(topic)) + topic.encode()
-    return (("range", data + struct.pack(">i", -1)),)
+    """The protocols of a member subscribed to topics."""
+    return (("range", subscription(*topics)),)
 
 
 def delete(t: Trial, partitions: dict[str, list[int]], group: str | None = None) -> OffsetDeleteResponse:

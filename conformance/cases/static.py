@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apis.wire.errors import ErrorCode as E
 from conformance.case import Level, case
-from conformance.member import Member
+from conformance.member import Member, said
 from conformance.trial import Trial
 
 JOIN = {"api": "JoinGroup", "versions": (5, 9)}
@@ -114,19 +114,19 @@ def follower_does_not_skip(t: Trial) -> None:
 def metadata_may_differ(t: Trial) -> None:
     leader, old = leader_and_static(t)
     new = successor(t, old)
-    new.protocols = (("range", b"other metadata"),)
+    new.protocols = (("range", said(b"other metadata")),)
     t.expect(new.join(), generation_id=2)
     t.equal(leader.heartbeat(), 0, "the leader's heartbeat")
 
 
 @case("static/replace/8", "One who starts anew with protocols that change the choice makes a rebalance", source="semantics 2.8", **JOIN)
 def choice_changes(t: Trial) -> None:
-    both = (("range", b"r"), ("roundrobin", b"rr"))
+    both = (("range", said(b"r")), ("roundrobin", said(b"rr")))
     leader, old = t.member(protocols=both), t.member(instance_id="instance-1", protocols=both)
     leader.join()
     t.settle([leader, old])
     new = successor(t, old)
-    new.protocols = (("roundrobin", b"rr"),)
+    new.protocols = (("roundrobin", said(b"rr")),)
     new.send_join()
     t.await_state("PreparingRebalance")
     leader.send_join()
@@ -163,7 +163,7 @@ def in_completing(t: Trial) -> None:
 )
 def in_preparing(t: Trial) -> None:
     leader, old = leader_and_static(t)
-    old.protocols = (("range", b"changed"),)
+    old.protocols = (("range", said(b"changed")),)
     old.send_join()
     t.await_state("PreparingRebalance")
     new = successor(t, old)

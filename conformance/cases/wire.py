@@ -10,6 +10,7 @@ from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from apis.metadata import MetadataRequest
 from apis.wire.errors import ErrorCode as E
 from conformance.case import Level, case
+from conformance.member import said
 from conformance.trial import Trial
 from conformance.wire import Connection, header
 
@@ -264,7 +265,7 @@ def whole_life(t: Trial) -> None:
 @case("wire/order/4", "A connection that closes while its JoinGroup waits leaves the member in the group", source="semantics 2.7")
 def closes_while_parked(t: Trial) -> None:
     leader, follower = t.stable(2)
-    follower.protocols = (("range", b"changed"),)
+    follower.protocols = (("range", said(b"changed")),)
     follower.send_join()
     t.await_state("PreparingRebalance")
     follower.wire.reset()
