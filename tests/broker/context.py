@@ -1,0 +1,157 @@
+"""A cluster's brokers with time as a number, and the few words tests need to talk to one of them.
+
+Batches are made by the record builders of real clients, so that what is checked is what producers send.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from aiokafka.record.default_records import DefaultRecordBatch as AioBatch
+from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuilder
+from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
+
+from apis.call import NO_REPLY, PARKED
+from apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
+from apis.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from shim.broker.broker import Broker
+from shim.broker.settings import Settings
+from shim.broker.topics import Node, Topics
+from shim.groups.outbox import Outbox
+
+EPOCH_MS = 1_700_000_000_000
+"""What `now` 0 is in ms since the epoch."""
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+BUILDERS = {"kafka-python": KafkaPythonBuilder, "aiokafka": AioBuilder}
+
+
+def batch(
+    *values: bytes,
+    client: str = "kafka-python",
+    codec: str = "none",
+    timestamp: int = EPOCH_MS,
+    step: int = 1,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    headers: list[tuple[str, bytes]] | None = None,
+) -> bytes:
+    """One record batch with a record per value, `step` ms apart; `producer` is its id, epoch and base sequence."""
+    producer_id, producer_epoch, base_sequence = producer
+    builder = BUILDERS[client](
+        magic=2,
+        compression_type=CODECS[codec],
+        is_transactional=0,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        batch_size=2**20,
+    )
+    for index, value in enumerate(values):
+        builder.append(index, timestamp + index * step, b"key", value, headers or [])
+    return bytes(builder.build())
+
+
+def records_of(data: bytes) -> list[Any]:
+    """The records of batches, as aiokafka's consumer reads them."""
+    found = []
+    while data:
+        size = 12 + int.from_bytes(data[8:12], "big")
+        one = AioBatch(data[:size])
+        assert one.validate_crc()
+        found += list(one)
+        data = data[size:]
+    return found
+
+
+class Cluster:
+    """Brokers 1 to `nodes` that share topics, an outbox, and a clock that only `advance` moves."""
+
+    def __init__(self, nodes: int = 1, *, log_bytes: int = 2**20, **settings: str) -> None:
+        ids = count(1)
+
+        def new_id() -> bytes:
+            return next(ids).to_bytes(16, "big")
+
+        self.now = 0.0
+        self.outbox = Outbox()
+        self.topics = Topics(
+            [Node(each, f"host-{each}", 9090 + each) for each in range(1, nodes + 1)],
+            Settings({name.replace("_", "."): value for name, value in settings.items()}),
+            new_id,
+            log_bytes,
+            cluster_id="cluster",
+        )
+        self.brokers = {
+            each: Broker(
+                each, self.topics, self.outbox, new_id=new_id, epoch_ms=lambda now: EPOCH_MS + round(now * 1000)
+            )
+            for each in self.topics.nodes
+        }
+        self.broker = self.brokers[1]
+        self._tokens = count()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and what is due happen, on every broker."""
+        self.now += seconds
+        for broker in self.brokers.values():
+            deadline = broker.next_deadline()
+            if deadline is not None and deadline <= self.now:
+                broker.expire(self.now)
+
+    def replies(self) -> list[tuple[Any, Any]]:
+        """Tokens and responses of the parked requests answered since the last call."""
+        released = [(token, response) for token, response, gate in self.outbox.replies if gate == 0]
+        assert len(released) == len(self.outbox.replies)
+        self.outbox.replies.clear()
+        return released
+
+    def send(
+        self, topic: str, index: int, data: bytes | None, *, acks: int = -1, node: int = 1, **flags: bool
+    ) -> PartitionProduceResponse:
+        """Produce one batch, and the answer for its partition."""
+        request = ProduceRequest(
+            acks=acks, topic_data=[TopicProduceData(topic, partition_data=[PartitionProduceData(index, data)])]
+        )
+        response = self.brokers[node].produce(
+            request, self.now, **{"by_topic_id": False, "zstd_allowed": True, "leaders_told": False, **flags}
+        )
+        assert response is not NO_REPLY
+        return response.responses[0].partition_responses[0]
+
+    def fetch(self, request: FetchRequest, *, node: int = 1, by_topic_id: bool = False, token: object = None) -> Any:
+        """Fetch: the response, or the token under which the request is parked."""
+        token = next(self._tokens) if token is None else token
+        response = self.brokers[node].fetch(request, token, self.now, by_topic_id=by_topic_id, leaders_told=True)
+        return token if response is PARKED else response
+
+
+def fetch_request(*wanted: tuple[str, int, int], topic_id: bytes = bytes(16), **fields: Any) -> FetchRequest:
+    """A Fetch of partitions `(topic, index, offset)`, one topic entry each."""
+    maximum = fields.pop("partition_max_bytes", 2**20)
+    leader_epoch = fields.pop("current_leader_epoch", -1)
+    forgotten = [ForgottenTopic(topic, topic_id, [index]) for topic, index in fields.pop("forgotten", ())]
+    return FetchRequest(
+        **{"max_wait_ms": 500, "min_bytes": 1, "session_epoch": -1, **fields},
+        forgotten_topics_data=forgotten,
+        topics=[
+            FetchTopic(
+                topic,
+                topic_id,
+                [
+                    FetchPartition(
+                        partition=index,
+                        fetch_offset=offset,
+                        partition_max_bytes=maximum,
+                        current_leader_epoch=leader_epoch,
+                    )
+                ],
+            )
+            for topic, index, offset in wanted
+        ],
+    )
+
+
+def partitions_of(response: FetchResponse) -> dict[tuple[str, int], PartitionData]:
+    """The partitions of a response by topic and index, in its order."""
+    return {(topic.topic, each.partition_index): each for topic in response.responses for each in topic.partitions}

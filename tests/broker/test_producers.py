@@ -1,0 +1,90 @@
+"""Idempotent producers: a batch sent again is not appended again, and a missing one is noticed."""
+
+import pytest
+
+from apis.wire.errors import ErrorCode
+from shim.broker.batches import InvalidBatch, parse_batch
+from shim.broker.log import PartitionLog, Written
+from shim.broker.producers import BATCHES_KEPT, EXPIRATION_SECONDS
+from tests.broker.context import batch
+
+
+def append(
+    log: PartitionLog, sequence: int, *, epoch: int = 0, id: int = 1, size: int = 1, now: float = 0.0
+) -> Written:
+    data = batch(*[b"v"] * size, producer=(id, epoch, sequence))
+    return log.append(parse_batch(data, max_bytes=2**20), None, now)
+
+
+def refusal(log: PartitionLog, sequence: int, **producer: int) -> ErrorCode:
+    before = log.end_offset
+    with pytest.raises(InvalidBatch) as caught:
+        append(log, sequence, **producer)
+    assert log.end_offset == before
+    return caught.value.error
+
+
+def test_batches_in_order_are_appended() -> None:
+    log = PartitionLog()
+    assert [append(log, sequence, size=2).base_offset for sequence in (0, 2, 4)] == [0, 2, 4]
+
+
+def test_a_repeated_batch_answers_where_it_is() -> None:
+    log = PartitionLog()
+    for sequence in range(BATCHES_KEPT):
+        append(log, sequence)
+    assert [append(log, sequence).base_offset for sequence in range(BATCHES_KEPT)] == list(range(BATCHES_KEPT))
+    assert log.end_offset == BATCHES_KEPT
+
+
+def test_a_repeated_batch_that_is_too_old_is_out_of_order() -> None:
+    log = PartitionLog()
+    for sequence in range(BATCHES_KEPT + 1):
+        append(log, sequence)
+    assert refusal(log, 0) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("sequence", [0, 2, 4, 100])
+def test_a_gap_is_out_of_order(sequence: int) -> None:
+    log = PartitionLog()
+    append(log, 0, size=3)
+    assert refusal(log, sequence) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_unknown_producer_may_begin_anywhere() -> None:
+    log = PartitionLog()
+    assert append(log, 17).base_offset == 0
+    assert append(log, 18).base_offset == 1
+
+
+def test_sequences_wrap_to_zero() -> None:
+    log = PartitionLog()
+    append(log, 2**31 - 1)
+    assert append(log, 0).base_offset == 1
+
+
+def test_a_new_epoch_begins_with_zero() -> None:
+    log = PartitionLog()
+    append(log, 0)
+    assert refusal(log, 1, epoch=1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert append(log, 0, epoch=1).base_offset == 1
+
+
+def test_an_older_epoch_is_fenced() -> None:
+    log = PartitionLog()
+    append(log, 0, epoch=1)
+    assert refusal(log, 1, epoch=0) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_producers_do_not_mix() -> None:
+    log = PartitionLog()
+    assert [append(log, 0, id=id).base_offset for id in (1, 2, 3)] == [0, 1, 2]
+
+
+def test_a_producer_silent_for_a_day_is_forgotten() -> None:
+    log = PartitionLog()
+    append(log, 0, id=1)
+    append(log, 0, id=2, now=EXPIRATION_SECONDS / 2)
+    append(log, 0, id=3, now=EXPIRATION_SECONDS + 1)
+    assert len(log.producers) == 2
+    assert append(log, 5, id=1, now=EXPIRATION_SECONDS + 2).base_offset == 3
