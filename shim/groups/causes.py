@@ -7,6 +7,7 @@ The names are those of the trace (`docs/trace.md`), of the metrics and of the pi
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 
 class Cause(StrEnum):
@@ -27,3 +28,26 @@ class Cause(StrEnum):
     ASSIGNMENT_WRITE_FAILED = "ASSIGNMENT_WRITE_FAILED"
     COOPERATIVE_FOLLOWUP = "COOPERATIVE_FOLLOWUP"
     PROTOCOL_CHANGED = "PROTOCOL_CHANGED"
+
+
+MEANING: Final[dict[Cause, str]] = {
+    Cause.NEW_MEMBER: "A member joined that was not in the group.",
+    Cause.MEMBER_LEFT: "A member left of its own accord.",
+    Cause.SESSION_EXPIRED: "A member gave no sign of life for its session timeout.",
+    Cause.REBALANCE_TIMEOUT: (
+        "A member did not give its partitions up in time. A classic group has no rebalance for it: the round under way"
+        " goes on without the member, which is in `dropped` of its `round` event."
+    ),
+    Cause.POLL_TIMEOUT_REASON: "A member left and said that its application had not polled in time.",
+    Cause.SUBSCRIPTION_CHANGED: "A member joined again with another subscription, or with other metadata.",
+    Cause.LEADER_REJOINED: "The leader joined again; consumers do so when topics they subscribe to have changed.",
+    Cause.STATIC_REPLACED: "A static member was restarted and the generation could not go on as it was.",
+    Cause.PENDING_SYNC_EXPIRED: "Members did not send their SyncGroup in time.",
+    Cause.TOPIC_METADATA_CHANGED: "Topics of a subscription changed; KIP-848 groups only.",
+    Cause.ADMIN_REMOVED: "An admin client removed a static member by its instance id.",
+    Cause.COORDINATOR_RELOADED: "The group was loaded with more members than `group.max.size`.",
+    Cause.ASSIGNMENT_WRITE_FAILED: "The leader's assignments could not be stored.",
+    Cause.COOPERATIVE_FOLLOWUP: "A member joined again because it has given up the partitions it had to.",
+    Cause.PROTOCOL_CHANGED: "The group moved between the classic protocol and that of KIP-848.",
+}
+"""What each cause means, for the documentation."""

@@ -84,6 +84,7 @@ class Context:
         self.written: list[tuple[Any, Any]] = []
         self.events: list[dict[str, Any]] = []
         self.parked: set[Reply] = set()
+        self.broker: Any = None
         self._ids = count(1)
         self.start()
 
@@ -143,7 +144,7 @@ class Context:
     def send(self, api: Any, request: Any, version: int, client: Client | None = None) -> Reply:
         """Send a request through its API's `handle`."""
         reply = Reply()
-        call = Call(version, client or self.client, reply, self.now, 1, self.service, None)  # type: ignore[arg-type]
+        call = Call(version, client or self.client, reply, self.now, 1, self.service, self.broker)
         # What a rule parks, it may release before it returns.
         self.parked.add(reply)
         response = api.API.handle(request, call)

@@ -1,0 +1,100 @@
+"""`docs/states.md` and `docs/trace.md`, written from the tables they describe.
+
+Decides only how the tables look on a page. Run it as `python -m shim.groups.documents DOCS_FOLDER` after a change; a
+test checks that the committed pages are fresh.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from shim.groups import causes, trace
+from shim.groups.classic.states import MEANING, RULES, TRANSITIONS, Rule, State
+
+
+def states_page() -> str:
+    """The classic group's state machine."""
+    return _page(
+        "# States of a classic group",
+        "Generated from `shim/groups/classic/states.py` by `python -m shim.groups.documents docs`.",
+        "A group is made Empty. From where it may go where:",
+        _diagram(),
+        "What a request does, by the state it finds the group in. Requests that are refused for what they say, such as"
+        " an unknown member id (25), a fenced instance id (82) or a wrong generation (22), do not get this far.",
+        _table(
+            ["request", *(state.value for state in State)],
+            ([request.value, *(f"`{rule.value}`" for rule in row.values())] for request, row in RULES.items()),
+        ),
+        "## Rules",
+        "The names are those of the field `rule` in the trace. A *round* is the join round under way in"
+        " PreparingRebalance; *the initial one* is that of a group that was Empty.",
+        _table(["rule", "what it does"], ([f"`{rule.value}`", MEANING[rule]] for rule in Rule)),
+    )
+
+
+def trace_page() -> str:
+    """The trace's schema."""
+    return _page(
+        "# The trace",
+        "Generated from `shim/groups/trace.py` and `shim/groups/causes.py` by `python -m shim.groups.documents docs`.",
+        f"`kafka-shim serve --trace PATH` writes JSON Lines, one event a line, schema version {trace.SCHEMA_VERSION}."
+        " A reader ignores fields and events it does not know; what is here does not change its meaning within a"
+        " version.",
+        "Every event has",
+        _fields(trace.EVERY_EVENT),
+        "## Terms",
+        "\n".join(f"- {term}" for term in TERMS),
+        "## Events",
+        *(part for name, event in trace.EVENTS.items() for part in _event(name, event)),
+        "## Causes",
+        "Every rebalance has exactly one. The set is closed.",
+        _table(["cause", "what happened"], ([f"`{cause}`", causes.MEANING[cause]] for cause in causes.Cause)),
+    )
+
+
+TERMS: Final = (
+    "A *round* starts when a group enters PreparingRebalance and ends when it is Stable. The `round` event comes at the"
+    " end of its first half, when the joins are answered, and `assignment` at its end.",
+    "The *blame* for a round's first half is the member first in `waited_for`: it joined last. The leader's time to"
+    " think is `leader_ms`.",
+    "A member's *pause*, as far as a coordinator sees it, lasts from the arrival of its JoinGroup to the answer of its"
+    " SyncGroup, which are `arrived` and `mono` of two `exchange` events.",
+)
+
+PAGES: Final[dict[str, Callable[[], str]]] = {"states.md": states_page, "trace.md": trace_page}
+"""Every generated page, by its name in the documentation's folder."""
+
+
+def _event(name: str, event: trace.Event) -> tuple[str, str, str]:
+    return f"### `{name}`", event.when, _fields(event.fields)
+
+
+def _fields(fields: Iterable[trace.EventField]) -> str:
+    return _table(
+        ["field", "type", "meaning"],
+        ([f"`{name}`", type_.replace("|", " or "), meaning] for name, type_, meaning in fields),
+    )
+
+
+def _diagram() -> str:
+    arrows = [
+        f"    {before.value} --> {after.value}" for before in State for after in State if after in TRANSITIONS[before]
+    ]
+    return "\n".join(["```mermaid", "stateDiagram-v2", "    [*] --> Empty", *arrows, "```"])
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _page(*parts: str) -> str:
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    for page_name, page in PAGES.items():
+        (Path(sys.argv[1]) / page_name).write_text(page())

@@ -1,0 +1,70 @@
+"""The tables of `states.py`: nothing undecided, nothing unused, and carried out as they say."""
+
+import pytest
+
+from shim.groups import causes
+from shim.groups.classic import join, rebalance
+from shim.groups.classic.group import ClassicGroup
+from shim.groups.classic.states import MEANING, RULES, TRANSITIONS, Request, Rule, State
+
+PAIRS = [(request, state) for request in Request for state in State]
+
+
+@pytest.mark.parametrize(("request_", "state"), PAIRS)
+def test_every_pair_has_a_rule_with_a_meaning(request_, state):
+    assert MEANING[RULES[request_][state]].endswith(".")
+
+
+def test_every_rule_is_used_and_every_meaning_is_a_rules():
+    assert {rule for row in RULES.values() for rule in row.values()} == set(Rule) == set(MEANING)
+
+
+def test_every_cause_has_a_meaning():
+    assert set(causes.MEANING) == set(causes.Cause)
+
+
+@pytest.mark.parametrize("request_", [request for request in Request if request.name.startswith("JOIN_")])
+def test_every_rule_of_a_join_is_carried_out(request_):
+    if request_ is not Request.JOIN_TIMEOUT:
+        living = {rule for state, rule in RULES[request_].items() if state is not State.DEAD}
+        assert living <= join._CARRY_OUT.keys()
+
+
+ALLOWED = {(before, after) for before, afters in TRANSITIONS.items() for after in afters}
+
+
+def test_the_transitions_are_kafkas():
+    """Semantics 2.1."""
+    empty, preparing, completing, stable, dead = State
+    kafkas = {
+        (empty, preparing),
+        (preparing, empty),
+        (preparing, completing),
+        (completing, preparing),
+        (completing, stable),
+        (stable, preparing),
+        (empty, dead),
+        (preparing, dead),
+        (completing, dead),
+        (stable, dead),
+        (dead, dead),
+    }
+    assert kafkas == ALLOWED
+
+
+@pytest.mark.parametrize("before", State)
+@pytest.mark.parametrize("after", State)
+def test_a_group_takes_allowed_transitions_and_no_others(before, after):
+    group = ClassicGroup("group", 0)
+    group.state = before
+    if (before, after) in ALLOWED:
+        group.enter(after)
+        assert (group.state, group.previous_state) == (after, before)
+    else:
+        with pytest.raises(ValueError, match="cannot go from"):
+            group.enter(after)
+
+
+def test_a_rebalance_needs_a_cause():
+    with pytest.raises(TypeError, match="cause"):
+        rebalance.start(shard=None, group=None, trigger="", rule=Rule.ADD, now=0.0)
