@@ -98,12 +98,11 @@ class DecoderWriter:
         if codes == "B":
             self.source.line(f"{targets} = data[pos]")
             return 1
-        layout = struct.Struct(">" + codes)
         if len(run) == 1:
             targets += ","
-        unpack = self.source.constant(f"unpack_{codes.replace('?', 'z')}", layout.unpack_from)
+        unpack = self.source.constant(f"unpack_{codes.replace('?', 'z')}", primitives.unpacker(codes))
         self.source.line(f"{targets} = {unpack}(data, pos)")
-        return layout.size
+        return struct.calcsize(">" + codes)
 
     def struct(self, cls: type[Struct] | type[Message]) -> str:
         """Write the reading of a struct's fields; returns the expression of the object, complete once flushed."""

@@ -78,7 +78,7 @@ class EncoderWriter:
         values = [value for _, value in run]
         if all(value.isdecimal() for value in values):
             return repr(struct.pack(">" + codes, *map(int, values)))
-        pack = self.source.constant(f"pack_{codes.replace('?', 'z')}", struct.Struct(">" + codes).pack)
+        pack = self.source.constant(f"pack_{codes.replace('?', 'z')}", primitives.packer(codes))
         return f"{pack}({', '.join(values)})"
 
     def end_run(self) -> None:

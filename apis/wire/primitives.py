@@ -7,7 +7,9 @@ Every reader takes `(data, position)` and may raise DecodeError or IndexError; i
 from __future__ import annotations
 
 import struct
-from typing import Final, NoReturn
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, NoReturn
 
 from apis.wire.exceptions import DecodeError
 
@@ -57,6 +59,18 @@ LENGTHS: Final = {
     "i": tuple(struct.pack(">i", length) for length in range(SMALL)),
 }
 """What leads a value of each small length, by the `struct` format of the length, which is none for a compact one."""
+
+
+@cache
+def packer(codes: str) -> Callable[..., bytes]:
+    """The function that packs values of these `struct` formats."""
+    return struct.Struct(">" + codes).pack
+
+
+@cache
+def unpacker(codes: str) -> Callable[[bytes, int], tuple[Any, ...]]:
+    """The function that unpacks values of these `struct` formats from bytes at an offset."""
+    return struct.Struct(">" + codes).unpack_from
 
 
 def null_blob(code: str) -> bytes:

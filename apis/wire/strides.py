@@ -13,6 +13,7 @@ import struct
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from apis.wire.primitives import unpacker
 from apis.wire.types import Blob, Fixed
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class _Sweep:
             is_null = f"{length} == 0"
         else:
             width = struct.calcsize(">" + type.code)
-            unpack = self.source.constant(f"unpack_{type.code}", struct.Struct(">" + type.code).unpack_from)
+            unpack = self.source.constant(f"unpack_{type.code}", unpacker(type.code))
             self.source.line(f"{length}, = {unpack}(data, {at})")
             condition = "" if nullable else f"{length} >= 0"
             size = f"{width} + ({length} if {length} > 0 else 0)"
