@@ -177,6 +177,11 @@ def decode_key(raw: bytes) -> Key:
     return key
 
 
+def group_of(key: Key) -> str:
+    """The group a record is about. Raises RecordError for an unknown key that does not begin with a name."""
+    return _Reader(key.raw).string() if isinstance(key, UnknownKey) else key[0]
+
+
 class KeyDecoder:
     """Decodes many keys that come in order, as a partition is loaded: names that repeat are decoded once and shared."""
 

@@ -30,6 +30,7 @@ from persistence.keys import (
     UnknownKey,
     decode_key,
     encode_key,
+    group_of,
 )
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "encode_key",
     "encode_offset",
     "encode_value",
+    "group_of",
 ]
 
 NO_TOPIC_ID: Final = bytes(16)

@@ -1,0 +1,197 @@
+"""`__consumer_offsets` to and from the log segments of a real broker.
+
+Decides what a partition's log amounts to: the newest value of every key, with what transactions committed and without
+what they aborted (semantics 3.2, 5.3). Groups go to the partition their id has here, however many partitions the log
+came from. It does not know groups' rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from persistence.batch import COMMIT, Batch, Record, end_of_transaction
+from persistence.partition import partition_for
+from persistence.records import (
+    GroupMetadataValue,
+    Key,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    RecordError,
+    UnknownKey,
+    Value,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+    group_of,
+)
+from persistence.segments import PartitionWriter, Problem, read_partition, read_segment
+from persistence.store import Store
+
+TOPIC: Final = "__consumer_offsets"
+BATCH_BYTES: Final = 256 * 1024
+"""Bytes of keys and values a written batch aims at, well under what any broker accepts."""
+_STORE_BATCH: Final = 10_000
+
+
+class Compacted:
+    """What is left of a log after the last record: the live records, and transactions nobody ended.
+
+    Feed it a partition's batches in order. `live` has, for each key, the offset of its newest record and the value.
+    """
+
+    def __init__(self, path: Path, report: Callable[[Problem], None]) -> None:
+        self.live: dict[Key, tuple[int, Value]] = {}
+        self.open: dict[int, dict[OffsetCommitKey, tuple[int, OffsetCommitValue]]] = {}
+        """By producer id, the offsets of its open transaction."""
+        self.records = 0
+        self._last_offset = -1
+        self._path = path
+        self._report = report
+
+    def feed(self, batch: Batch, records: Iterable[Record]) -> None:
+        """Let a batch take effect, unless it came before. A record that makes no sense is reported and left out."""
+        if batch.last_offset <= self._last_offset:
+            return
+        self._last_offset = batch.last_offset
+        if batch.control:
+            for record in records:
+                kind = end_of_transaction(record)
+                if kind is not None:
+                    self._end(batch.producer_id, commit=kind == COMMIT)
+            return
+        producer_id = batch.producer_id if batch.transactional else None
+        for record in records:
+            self.records += 1
+            try:
+                self._apply(record, producer_id)
+            except RecordError as error:
+                self._report(Problem(self._path, None, record.offset, str(error)))
+
+    def _apply(self, record: Record, producer_id: int | None) -> None:
+        if record.key is None:
+            raise RecordError("a record has no key")
+        key = decode_key(record.key)
+        group_of(key)
+        if isinstance(key, LegacyOffsetCommitKey):
+            key = OffsetCommitKey(key.group, key.topic, key.partition)
+        if record.value is None:
+            self.live.pop(key, None)
+            if isinstance(key, OffsetCommitKey):
+                for pending in self.open.values():
+                    pending.pop(key, None)
+            return
+        value = decode_value(key, record.value)
+        if producer_id is not None and isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+            self.open.setdefault(producer_id, {})[key] = record.offset, value
+        else:
+            self.live[key] = record.offset, value
+
+    def _end(self, producer_id: int, *, commit: bool) -> None:
+        for key, (offset, value) in self.open.pop(producer_id, {}).items():
+            stored = self.live.get(key)
+            if commit and (stored is None or stored[0] < offset):
+                self.live[key] = offset, value
+
+
+@dataclass
+class Import:
+    """What an import found."""
+
+    files: int = 0
+    records: int = 0
+    """Records read, tombstones and replaced ones too."""
+    offsets: int = 0
+    groups: int = 0
+    """Groups that have a record here, of an offset or their own."""
+    pending: int = 0
+    """Offsets of transactions that were open at the end of the log; they are not imported."""
+    unknown: int = 0
+    """Live records of types not known here (share and streams groups); they are imported as they are."""
+    problems: list[Problem] = field(default_factory=list)
+
+
+def import_offsets(source: Path, store: Store, partitions: int) -> Import:
+    """Put what `source` has into the store, where it replaces records of the same key.
+
+    `source` is a segment (`.log`), the folder of a partition, or a folder that has folders `__consumer_offsets-N`.
+    Raises FileNotFoundError if it is none of these, StoreError.
+    """
+    found = Import()
+    groups: set[str] = set()
+    for path, batches in _sources(source, found.problems.append):
+        found.files += 1
+        compacted = Compacted(path, found.problems.append)
+        for batch, records in batches:
+            compacted.feed(batch, records)
+        found.records += compacted.records
+        found.pending += sum(map(len, compacted.open.values()))
+        entries = []
+        for key, (_, value) in compacted.live.items():
+            group = group_of(key)
+            groups.add(group)
+            found.offsets += isinstance(key, OffsetCommitKey)
+            found.unknown += isinstance(key, UnknownKey)
+            entries.append((partition_for(group, partitions), key, value))
+        for at in range(0, len(entries), _STORE_BATCH):
+            store.write(entries[at : at + _STORE_BATCH])
+    found.groups = len(groups)
+    return found
+
+
+def _sources(
+    source: Path, report: Callable[[Problem], None]
+) -> Iterator[tuple[Path, Iterator[tuple[Batch, list[Record]]]]]:
+    if source.is_file():
+        yield source, read_segment(source, report)
+        return
+    folders = sorted(source.glob(f"{TOPIC}-*"), key=lambda path: (len(path.name), path.name))
+    if not folders and any(source.glob("*.log")):
+        folders = [source]
+    if not folders:
+        raise FileNotFoundError(f"{source} is no log segment and has neither segments nor folders {TOPIC}-N")
+    for folder in folders:
+        yield folder, read_partition(folder, report)
+
+
+def export_offsets(
+    store: Store, partitions: int, target: Path, now_ms: int, *, codec: str = "none", topic_id: str | None = None
+) -> int:
+    """Write a folder `__consumer_offsets-N` into `target` for each partition; returns how many records there are.
+
+    Partitions without records get an empty segment, as in a broker that has the topic. `now_ms`, in milliseconds of
+    Unix time, is the timestamp of records that have none of their own. `topic_id` is for `partition.metadata`, in
+    Kafka's base64 form. Raises FileExistsError if a folder is there already, StoreError.
+    """
+    total = 0
+    for partition in range(partitions):
+        writer = PartitionWriter(target / f"{TOPIC}-{partition}", codec=codec, topic_id=topic_id)
+        offset = 0
+        batch: list[Record] = []
+        size = 0
+        for key, value in store.load(partition):
+            record = Record(offset, _timestamp(value, now_ms), encode_key(key), encode_value(key, value))
+            offset += 1
+            batch.append(record)
+            size += len(record.key or b"") + len(record.value or b"")
+            if size >= BATCH_BYTES:
+                writer.append(batch)
+                batch, size = [], 0
+        if batch:
+            writer.append(batch)
+        writer.close()
+        total += offset
+    return total
+
+
+def _timestamp(value: Value, now_ms: int) -> int:
+    timestamp = -1
+    if isinstance(value, OffsetCommitValue):
+        timestamp = value.commit_timestamp
+    elif isinstance(value, GroupMetadataValue):
+        timestamp = value.current_state_timestamp
+    return timestamp if timestamp >= 0 else now_ms

@@ -1,0 +1,180 @@
+"""Log segments as a broker keeps them in a partition's folder: `.log`, `.index`, `.timeindex` and the small files.
+
+Decides where batches are in files and what is done about files that are not whole. It does not know what records mean.
+
+- `.log`: record batches one after the other, named after the offset of the first.
+- `.index`: pairs of int32, offset (less the file's) and position, about one for every 4 KiB of log.
+- `.timeindex`: int64 timestamp and int32 offset (less the file's): no older record comes after that offset.
+- `leader-epoch-checkpoint`: from which offset each leader epoch wrote. `partition.metadata`: the topic's id.
+
+Sources: Kafka's documentation of its log; KIP-33 for the time index, KIP-101 for leader epochs, KIP-516 for topic ids.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from persistence.batch import HEADER_SIZE, MAGIC, OVERHEAD, Batch, CorruptBatch, Record, read_batch, write_batch
+
+INDEX_INTERVAL: Final = 4096
+"""index.interval.bytes: least number of bytes of log between two index entries."""
+SEGMENT_BYTES: Final = 104_857_600
+"""offsets.topic.segment.bytes: a segment that would grow larger is left for the next one."""
+
+_START: Final = Struct(">qi")
+_MAGIC_AT: Final = 16
+_INDEX_ENTRY: Final = Struct(">ii")
+_TIME_ENTRY: Final = Struct(">qi")
+_SUFFIXES: Final = (".log.swap", ".log")
+
+
+class Problem(NamedTuple):
+    """What could not be used: where it begins in the file, and its offset in the log, None where unknown."""
+
+    path: Path
+    position: int | None
+    offset: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        at = "" if self.position is None else f", byte {self.position}"
+        of = "" if self.offset is None else f", offset {self.offset}"
+        return f"{self.path}{at}{of}: {self.reason}"
+
+
+def read_segment(path: Path, report: Callable[[Problem], None]) -> Iterator[tuple[Batch, list[Record]]]:
+    """The batches of a `.log` file with their records.
+
+    What cannot be read is reported and left out: a damaged batch whose length still makes sense alone, else the rest of
+    the file. A last batch that is not all there, as a crash leaves it, is reported too.
+    """
+    with path.open("rb") as file:
+        if file.seek(0, 2) == 0:
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            position = 0
+            while position < len(data):
+                try:
+                    found = read_batch(data, position)
+                    if found is None:
+                        report(Problem(path, position, None, "the file ends within a batch"))
+                        return
+                    batch, end = found
+                    records = batch.records()
+                except CorruptBatch as error:
+                    following = _following(data, position)
+                    if following is None:
+                        reason = error.reason if data[position:].strip(b"\0") else "nothing but zeroes from here on"
+                        report(Problem(path, position, error.offset, reason))
+                        return
+                    report(Problem(path, position, error.offset, error.reason))
+                    position = following
+                    continue
+                yield batch, records
+                position = end
+
+
+def _following(data: mmap.mmap, position: int) -> int | None:
+    """Where a damaged batch says it ends, if the file ends there or what begins there looks like a later batch."""
+    offset, length = _START.unpack_from(data, position)
+    end: int = position + OVERHEAD + length
+    if length < 0 or end > len(data):
+        return None
+    if end < len(data):
+        if end + HEADER_SIZE > len(data):
+            return None
+        next_offset, next_length = _START.unpack_from(data, end)
+        if data[end + _MAGIC_AT] != MAGIC or next_offset <= offset or next_length < HEADER_SIZE - OVERHEAD:
+            return None
+    return end
+
+
+def read_partition(folder: Path, report: Callable[[Problem], None]) -> Iterator[tuple[Batch, list[Record]]]:
+    """The batches of a partition's folder, segment by segment.
+
+    Files that a broker was about to delete or had not finished cleaning are left alone. A segment it had cleaned but
+    not yet put in place (`.swap`) comes before what it replaces, so batches may come twice.
+    """
+    segments = [path for path in folder.iterdir() if path.name.endswith(_SUFFIXES)]
+    for path in sorted(segments, key=lambda path: (path.name.split(".")[0], not path.name.endswith(".swap"))):
+        yield from read_segment(path, report)
+
+
+class PartitionWriter:
+    """Writes a partition's folder from its first record to its last, as a broker that was shut down leaves it.
+
+    `leader_epoch` is put on every batch. `topic_id`, in Kafka's base64 form, goes to `partition.metadata`; a broker
+    takes a folder without it for a stray one.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        codec: str = "none",
+        topic_id: str | None = None,
+        leader_epoch: int = 0,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        self.folder = folder
+        self.codec = codec
+        self.leader_epoch = leader_epoch
+        self.segment_bytes = segment_bytes
+        folder.mkdir(parents=True)
+        (folder / "leader-epoch-checkpoint").write_text(f"0\n1\n{leader_epoch} 0\n")
+        if topic_id is not None:
+            (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+        self._segment = _Segment(folder, 0)
+
+    def append(self, records: list[Record]) -> None:
+        """Write records, whose offsets follow those written before, as one batch."""
+        data = write_batch(records, codec=self.codec, leader_epoch=self.leader_epoch)
+        if self._segment.size and self._segment.size + len(data) > self.segment_bytes:
+            self._segment.close()
+            self._segment = _Segment(self.folder, records[0].offset)
+        self._segment.append(data, records[-1].offset, max(record.timestamp for record in records))
+
+    def close(self) -> None:
+        """Finish the last segment."""
+        self._segment.close()
+
+
+class _Segment:
+    """The three files of one segment, as Kafka's LogSegment writes them."""
+
+    def __init__(self, folder: Path, base_offset: int) -> None:
+        name = f"{base_offset:020d}"
+        self.base_offset = base_offset
+        self.size = 0
+        self._log = (folder / f"{name}.log").open("xb")
+        self._index = (folder / f"{name}.index").open("xb")
+        self._time_index = (folder / f"{name}.timeindex").open("xb")
+        self._since_entry = 0
+        self._newest = (-1, base_offset)
+        self._indexed = -1
+
+    def append(self, data: bytes, last_offset: int, max_timestamp: int) -> None:
+        self._log.write(data)
+        if max_timestamp > self._newest[0]:
+            self._newest = (max_timestamp, last_offset)
+        if self._since_entry > INDEX_INTERVAL:
+            self._index.write(_INDEX_ENTRY.pack(last_offset - self.base_offset, self.size))
+            self._index_time()
+            self._since_entry = 0
+        self._since_entry += len(data)
+        self.size += len(data)
+
+    def _index_time(self) -> None:
+        timestamp, offset = self._newest
+        if timestamp > self._indexed:
+            self._time_index.write(_TIME_ENTRY.pack(timestamp, offset - self.base_offset))
+            self._indexed = timestamp
+
+    def close(self) -> None:
+        self._index_time()
+        for file in (self._log, self._index, self._time_index):
+            file.close()
