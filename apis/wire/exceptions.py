@@ -13,7 +13,8 @@ class WireError(ValueError):
 class DecodeError(WireError):
     """The bytes are no message of the type and version asked for.
 
-    `reason` says why, `position` is the byte offset at which decoding stood, `message` the type that was being read.
+    `reason` says why, `message` is the type that was being read, `position` the byte offset at which decoding stood:
+    where the value begins that is wrong, or the run of fixed-width values before it that is read with it.
     """
 
     def __init__(self, reason: str, position: int, message: str = "") -> None:
