@@ -302,6 +302,28 @@ def _snappy_compress(data: bytes) -> bytes:
     return b"".join(out)
 
 
+# Kafka's readers refuse LZ4 frames whose blocks depend on one another: magic, independent blocks of at most 64 KiB and
+# the checksum byte of just that; then each block with its length, the top bit set if it is stored as it was.
+
+_LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
+_LZ4_BLOCK: Final = 64 * 1024
+_LZ4_STORED: Final = 1 << 31
+_LZ4_LENGTH: Final = Struct("<I")
+
+
+def _lz4_compress(data: bytes) -> bytes:
+    out = [_LZ4_HEADER]
+    for at in range(0, len(data), _LZ4_BLOCK):
+        block = data[at : at + _LZ4_BLOCK]
+        packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
+        if len(packed) < len(block):
+            out += (_LZ4_LENGTH.pack(len(packed)), packed)
+        else:
+            out += (_LZ4_LENGTH.pack(len(block) | _LZ4_STORED), block)
+    out.append(_LZ4_LENGTH.pack(0))
+    return b"".join(out)
+
+
 _DECOMPRESS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "gzip": gzip.decompress,
     "snappy": _snappy_decompress,
@@ -311,6 +333,6 @@ _DECOMPRESS: Final[dict[str, Callable[[bytes], bytes]]] = {
 _COMPRESS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "gzip": gzip.compress,
     "snappy": _snappy_compress,
-    "lz4": lambda data: bytes(cramjam.lz4.compress(data)),
+    "lz4": _lz4_compress,
     "zstd": lambda data: bytes(cramjam.zstd.compress(data)),
 }

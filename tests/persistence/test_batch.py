@@ -159,3 +159,13 @@ def test_log_append_time_is_the_time_of_every_record() -> None:
     batch = read(write_batch([Record(0, 5, b"a", b""), Record(1, 9, b"b", b"")]))
     stamped = batch._replace(attributes=batch.attributes | 0x08)
     assert [record.timestamp for record in stamped.records()] == [9, 9]
+
+
+def test_lz4_blocks_are_independent_as_kafka_wants_them() -> None:
+    records = [Record(n, 0, b"k" * 100, bytes([n % 7]) * 900) for n in range(200)]
+    batch = read(write_batch(records, codec="lz4"))
+    flags = batch.payload[4]
+    assert batch.payload[:4] == bytes.fromhex("04224d18")
+    assert flags & 0b0010_0000
+    assert batch.records() == records
+    assert len(batch.payload) < 20_000
