@@ -212,9 +212,9 @@ class GroupService:
         """See `Groups.heartbeat`."""
         # The most frequent request by far: the case that nothing is amiss takes no call but the two look-ups.
         group = self.groups.get(group_id)
-        if group is not None and instance_id is None and generation_id == group.generation:
+        if group is not None and generation_id == group.generation:
             member = group.members.get(member_id)
-            if member is not None:
+            if member is not None and (instance_id is None or instance_id == member.group_instance_id):
                 session = member.session
                 deadline = now + member.session_timeout
                 if session.queued <= deadline:

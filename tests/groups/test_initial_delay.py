@@ -62,6 +62,16 @@ def test_a_group_that_became_empty_begins_with_an_initial_round_again():
     assert (reply.generation_id, reply.leader) == (3, member_id)
 
 
+def test_a_newcomer_that_could_not_extend_one_initial_round_does_not_extend_the_next():
+    coordinator = Context()
+    ids = coordinator.prepare(2, rebalance=1000)
+    coordinator.end_round()
+    coordinator.leave(*ids)
+    _, reply = coordinator.join_new(rebalance=10_000)
+    coordinator.advance(3000)
+    assert reply.generation_id == 3
+
+
 def test_only_a_new_member_extends_the_initial_round():
     coordinator = Context()
     member_id, _ = coordinator.join_new()

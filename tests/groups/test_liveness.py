@@ -81,6 +81,7 @@ def test_a_member_with_a_parked_sync_does_not_expire(coordinator):
     leader, follower = coordinator.prepare(2, session=10_000, rebalance=60_000)
     coordinator.end_round()
     parked = coordinator.sync(follower, 1)
+    assert follower not in coordinator.armed("session")
     for _ in range(3):
         coordinator.advance(9000)
         coordinator.heartbeat(leader, 1)
@@ -94,6 +95,7 @@ def test_a_heartbeat_of_a_member_with_a_parked_join_does_not_let_it_expire(coord
     leader, other = coordinator.form(session=10_000, rebalance=60_000)
     parked = coordinator.join(leader, session=10_000, rebalance=60_000)
     assert coordinator.heartbeat(leader, 1) == 27
+    assert coordinator.armed("session")[leader] == 10_000
     coordinator.advance(5000)
     coordinator.heartbeat(other, 1)
     coordinator.advance(6000)
@@ -110,6 +112,15 @@ def test_a_new_member_that_never_gets_an_answer_is_gone_after_five_minutes(coord
     coordinator.advance(1)
     assert (parked.error, parked.member_id) == (25, "")
     assert set(coordinator.group.members) == {leader, other}
+
+
+def test_a_heartbeat_of_a_new_member_puts_its_own_session_in_place_of_the_five_minutes(coordinator):
+    coordinator.form(session=1_800_000, rebalance=1_800_000)
+    member_id, parked = coordinator.join_new(session=6000)
+    assert coordinator.armed("session")[member_id] == 300_000
+    assert coordinator.heartbeat(member_id, 1) == 27
+    coordinator.advance(6000)
+    assert parked.error == 25
 
 
 def test_when_the_last_awaited_member_expires_the_round_ends(coordinator):

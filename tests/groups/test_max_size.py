@@ -41,6 +41,11 @@ def test_members_may_rejoin_a_full_group(coordinator):
     assert coordinator.join(follower).generation_id == 2
 
 
+def test_a_member_whose_join_is_parked_may_repeat_it_in_a_full_round(coordinator):
+    ids = coordinator.prepare(2)
+    assert coordinator.join(ids[0]).parked
+
+
 def test_an_empty_group_lets_anybody_in(coordinator):
     coordinator.leave(*coordinator.form(2))
     assert coordinator.join(version=3).parked

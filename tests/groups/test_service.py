@@ -82,6 +82,20 @@ def test_records_of_unknown_types_are_skipped_and_counted(coordinator):
     assert coordinator.of("partition")[-1]["unknown_records"] == 1
 
 
+def test_the_last_record_of_a_group_wins(coordinator):
+    ids = coordinator.form(2)
+    first = coordinator.written[-1]
+    coordinator.leave(ids[0])
+    coordinator.join(ids[1])
+    coordinator.sync_all([ids[1]])
+    last = coordinator.written[-1]
+    partition = coordinator.service.partition_of(GROUP)
+    coordinator.service.unload(partition, coordinator.now)
+    coordinator.service.load(partition, [first, last], coordinator.now)
+    assert list(coordinator.group.members) == [ids[1]]
+    assert coordinator.group.supporters == {"range": 1}
+
+
 def test_unloading_answers_parked_requests_16_and_leaves_no_timer(coordinator):
     ids = coordinator.prepare(2)
     coordinator.end_round()

@@ -157,6 +157,15 @@ def test_the_last_static_members_session_ends_such_a_round(coordinator):
     assert coordinator.state == "Empty"
 
 
+def test_such_a_round_with_a_rebalance_timeout_of_zero_does_not_spin(coordinator):
+    coordinator.form(instances=["a"])
+    coordinator.join(instance="a", rebalance=0)
+    dynamic, _ = coordinator.join_new(rebalance=0)
+    coordinator.leave(dynamic)
+    coordinator.service.fire(coordinator.now)
+    assert coordinator.armed("join") == {"": 1}
+
+
 def test_an_admin_removes_a_static_member_by_its_instance_id(coordinator):
     coordinator.form(instances=["a", "b"])
     assert coordinator.left(("", "b")) == [0]

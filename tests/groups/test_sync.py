@@ -76,6 +76,15 @@ def test_a_rebalance_answers_every_parked_sync_27_and_clears_the_assignments(coo
     assert all(member.member_assignment == b"" for member in coordinator.describe().members)
 
 
+def test_a_rebalance_before_the_group_is_stable_clears_the_assignments_of_the_generation_before(coordinator):
+    leader, follower = coordinator.form()
+    coordinator.join(leader)
+    coordinator.join(follower)
+    assert [member.member_assignment for member in coordinator.describe().members] == [b"0", b"1"]
+    coordinator.join(version=3)
+    assert [member.member_assignment for member in coordinator.describe().members] == [b"", b"", b""]
+
+
 def test_assignments_stay_as_stored_while_a_stable_group_rebalances(coordinator):
     coordinator.form()
     coordinator.join(version=3)

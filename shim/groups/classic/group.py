@@ -105,10 +105,10 @@ class Member:
 class Round:
     """One join round: from a rebalance's start to the answer of the leader's SyncGroup.
 
-    `initial_delay` and `initial_remaining`, in seconds, are those of semantics 2.4 and count in the initial round only.
+    `initial_remaining` is for how many seconds newcomers may still keep the initial round open (semantics 2.4).
     """
 
-    __slots__ = ("cause", "dropped", "initial_delay", "initial_remaining", "joined", "rule", "started", "trigger")
+    __slots__ = ("cause", "dropped", "initial_remaining", "joined", "rule", "started", "trigger")
 
     def __init__(self, cause: Cause, trigger: str, rule: Rule, started: float) -> None:
         self.cause = cause
@@ -117,7 +117,6 @@ class Round:
         self.started = started
         self.joined = started
         self.dropped: list[str] = []
-        self.initial_delay = 0.0
         self.initial_remaining = 0.0
 
 
@@ -201,8 +200,6 @@ class ClassicGroup:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.state is State.EMPTY:
             return ErrorCode.NONE
-        if generation < 0 and member_id == "" and group_instance_id is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
         error = self.check_member(member_id, group_instance_id)
         if error:
             return error

@@ -35,7 +35,6 @@ def start(shard: Shard, group: ClassicGroup, cause: Cause, trigger: str, rule: R
     if before is State.EMPTY:
         delay = shard.config.group_initial_rebalance_delay_ms / 1000
         group.new_member_added = False
-        group.round.initial_delay = delay
         group.round.initial_remaining = max(group.rebalance_timeout - delay, 0.0)
         shard.arm(group.join_timer, now + delay)
     elif group.all_joined:
@@ -59,10 +58,9 @@ def join_timeout(shard: Shard, group: ClassicGroup, now: float) -> None:
     assert round_ is not None
     if group.in_initial_round and group.new_member_added and round_.initial_remaining > 0:
         group.new_member_added = False
-        previous_delay = round_.initial_delay
-        round_.initial_delay = min(shard.config.group_initial_rebalance_delay_ms / 1000, round_.initial_remaining)
-        round_.initial_remaining = max(round_.initial_remaining - previous_delay, 0.0)
-        shard.arm(group.join_timer, now + round_.initial_delay)
+        delay = min(shard.config.group_initial_rebalance_delay_ms / 1000, round_.initial_remaining)
+        round_.initial_remaining -= delay
+        shard.arm(group.join_timer, now + delay)
     else:
         end(shard, group, rule, now)
 
