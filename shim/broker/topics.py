@@ -177,7 +177,8 @@ class Topics:
             raise TopicError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {replication_factor} time(s): "
-                f"only {len(ids)} broker(s) are registered.",
+                f"The target replication factor of {replication_factor} cannot be reached because only {len(ids)} "
+                "broker(s) are registered.",
             )
         first = self._next_node
         return [

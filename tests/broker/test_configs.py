@@ -1,0 +1,214 @@
+"""DescribeConfigs and IncrementalAlterConfigs, for topics, brokers and groups."""
+
+import pytest
+
+from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResult
+from apis.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from apis.wire.errors import ErrorCode
+from shim.broker.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, Settings, group_refusal
+from tests.broker.context import Cluster, batch
+
+TOPIC, BROKER, GROUP = 2, 4, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster(log_retention_ms="777")
+    cluster.topics.declare("t", 1)
+    return cluster
+
+
+def describe(cluster: Cluster, kind: int, name: str, *keys: str, **fields: bool) -> DescribeConfigsResult:
+    resource = DescribeConfigsResource(kind, name, list(keys) or None)
+    (result,) = cluster.broker.describe_configs(DescribeConfigsRequest(resources=[resource], **fields)).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+def value(cluster: Cluster, kind: int, name: str, key: str) -> tuple[str | None, int]:
+    (config,) = describe(cluster, kind, name, key).configs
+    return config.value, config.config_source
+
+
+def alter(
+    cluster: Cluster, kind: int, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False
+) -> int:
+    resource = AlterConfigsResource(kind, name, [AlterableConfig(*change) for change in changes])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    (response,) = cluster.broker.incremental_alter_configs(request).responses
+    assert (response.resource_type, response.resource_name) == (kind, name)
+    assert bool(response.error_code) == bool(response.error_message)
+    return response.error_code
+
+
+class TestDescribe:
+    def test_topic_has_all_values_with_their_sources(self, cluster: Cluster) -> None:
+        configs = describe(cluster, TOPIC, "t").configs
+        assert {each.name for each in configs} == set(TOPIC_SETTINGS)
+        assert value(cluster, TOPIC, "t", "segment.bytes") == ("1073741824", 5)
+        assert value(cluster, TOPIC, "t", "retention.ms") == ("777", 4)
+
+    def test_synonyms_by_precedence(self, cluster: Cluster) -> None:
+        alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"))
+        (config,) = describe(cluster, TOPIC, "t", "retention.ms", include_synonyms=True).configs
+        assert [(each.name, each.value, each.source) for each in config.synonyms] == [
+            ("retention.ms", "5", 1),
+            ("log.retention.ms", "777", 4),
+            ("log.retention.ms", "604800000", 5),
+        ]
+        assert (config.config_type, config.read_only, config.is_sensitive) == (5, False, False)
+        assert describe(cluster, TOPIC, "t", "retention.ms").configs[0].synonyms == []
+
+    def test_unknown_keys_are_left_out(self, cluster: Cluster) -> None:
+        assert describe(cluster, TOPIC, "t", "no.such.thing").configs == []
+
+    def test_broker(self, cluster: Cluster) -> None:
+        configs = {each.name: each for each in describe(cluster, BROKER, "1").configs}
+        assert set(configs) == set(BROKER_SETTINGS)
+        assert configs["auto.create.topics.enable"].value == "true"
+        assert configs["auto.create.topics.enable"].read_only
+        assert configs["group.max.session.timeout.ms"].value == "1800000"
+
+    def test_all_brokers_have_what_was_set_for_all(self, cluster: Cluster) -> None:
+        assert describe(cluster, BROKER, "").configs == []
+        alter(cluster, BROKER, "", ("message.max.bytes", SET, "5000"))
+        assert [each.name for each in describe(cluster, BROKER, "").configs] == ["message.max.bytes"]
+
+    def test_group(self, cluster: Cluster) -> None:
+        assert {each.name for each in describe(cluster, GROUP, "g").configs} == set(GROUP_SETTINGS)
+        assert value(cluster, GROUP, "g", "consumer.session.timeout.ms") == ("45000", 5)
+
+    @pytest.mark.parametrize(
+        ("kind", "name", "error"),
+        [
+            (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            (BROKER, "2", ErrorCode.INVALID_REQUEST),
+            (BROKER, "one", ErrorCode.INVALID_REQUEST),
+            (GROUP, "", ErrorCode.INVALID_REQUEST),
+            (3, "x", ErrorCode.INVALID_REQUEST),
+        ],
+    )
+    def test_refused(self, cluster: Cluster, kind: int, name: str, error: ErrorCode) -> None:
+        result = describe(cluster, kind, name)
+        assert (result.error_code, result.configs) == (error, [])
+        assert result.error_message
+        assert alter(cluster, kind, name) == error
+
+
+class TestAlterTopic:
+    def test_set_and_delete(self, cluster: Cluster) -> None:
+        assert alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("flush.ms", SET, "9")) == 0
+        assert value(cluster, TOPIC, "t", "retention.ms") == ("5", 1)
+        assert alter(cluster, TOPIC, "t", ("retention.ms", DELETE, None)) == 0
+        assert value(cluster, TOPIC, "t", "retention.ms") == ("777", 4)
+        assert value(cluster, TOPIC, "t", "flush.ms") == ("9", 1)
+
+    def test_lists_are_appended_to_and_subtracted_from(self, cluster: Cluster) -> None:
+        assert alter(cluster, TOPIC, "t", ("cleanup.policy", APPEND, "compact")) == 0
+        assert value(cluster, TOPIC, "t", "cleanup.policy") == ("delete,compact", 1)
+        assert alter(cluster, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")) == 0
+        assert value(cluster, TOPIC, "t", "cleanup.policy") == ("compact", 1)
+
+    def test_only_validated(self, cluster: Cluster) -> None:
+        assert alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"), validate_only=True) == 0
+        assert value(cluster, TOPIC, "t", "retention.ms") == ("777", 4)
+
+    def test_takes_effect(self, cluster: Cluster) -> None:
+        alter(cluster, TOPIC, "t", ("max.message.bytes", SET, "100"))
+        assert cluster.send("t", 0, batch(b"x" * 200)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+    @pytest.mark.parametrize(
+        ("change", "error"),
+        [
+            (("no.such.thing", SET, "1"), ErrorCode.INVALID_CONFIG),
+            (("no.such.thing", DELETE, None), ErrorCode.INVALID_CONFIG),
+            (("retention.ms", SET, "x"), ErrorCode.INVALID_CONFIG),
+            (("retention.ms", SET, "-2"), ErrorCode.INVALID_CONFIG),
+            (("segment.bytes", SET, str(2**31)), ErrorCode.INVALID_CONFIG),
+            (("min.cleanable.dirty.ratio", SET, "1.5"), ErrorCode.INVALID_CONFIG),
+            (("preallocate", SET, "yes"), ErrorCode.INVALID_CONFIG),
+            (("compression.type", SET, "zip"), ErrorCode.INVALID_CONFIG),
+            (("cleanup.policy", SET, "compact,keep"), ErrorCode.INVALID_CONFIG),
+            (("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+            (("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+            (("retention.ms", 4, "1"), ErrorCode.INVALID_REQUEST),
+        ],
+    )
+    def test_refused(self, cluster: Cluster, change: tuple[str, int, str | None], error: ErrorCode) -> None:
+        before = describe(cluster, TOPIC, "t")
+        assert alter(cluster, TOPIC, "t", ("flush.ms", SET, "9"), change) == error
+        assert describe(cluster, TOPIC, "t") == before
+
+    def test_a_key_named_twice(self, cluster: Cluster) -> None:
+        changes = [("flush.ms", SET, "1"), ("flush.ms", SET, "2")]
+        assert alter(cluster, TOPIC, "t", *changes) == ErrorCode.INVALID_REQUEST
+
+    def test_a_resource_named_twice(self, cluster: Cluster) -> None:
+        resource = AlterConfigsResource(TOPIC, "t", [AlterableConfig("flush.ms", SET, "1")])
+        request = IncrementalAlterConfigsRequest(resources=[resource, resource])
+        responses = cluster.broker.incremental_alter_configs(request).responses
+        assert {each.error_code for each in responses} == {ErrorCode.INVALID_REQUEST}
+
+
+class TestAlterBroker:
+    @pytest.mark.parametrize("name", ["", "1"])
+    def test_takes_effect_for_topics_without_a_value_of_their_own(self, cluster: Cluster, name: str) -> None:
+        own = cluster.topics.create("own", [[1]], {"max.message.bytes": "900"})
+        assert alter(cluster, BROKER, name, ("message.max.bytes", SET, "100")) == 0
+        assert cluster.topics.named("t").max_message_bytes == 100
+        assert own.max_message_bytes == 900
+
+    def test_what_a_running_broker_cannot_change(self, cluster: Cluster) -> None:
+        assert alter(cluster, BROKER, "1", ("num.partitions", SET, "5")) == ErrorCode.INVALID_REQUEST
+
+
+class TestAlterGroup:
+    def test_takes_effect_and_is_told(self, cluster: Cluster) -> None:
+        told: list[str] = []
+        cluster.broker.configs.on_group_changed.append(told.append)
+        assert alter(cluster, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")) == 0
+        assert value(cluster, GROUP, "g", "consumer.session.timeout.ms") == ("50000", 8)
+        assert value(cluster, GROUP, "other", "consumer.session.timeout.ms") == ("45000", 5)
+        assert told == ["g"]
+        assert alter(cluster, GROUP, "g", ("consumer.session.timeout.ms", DELETE, None)) == 0
+        assert cluster.topics.settings.groups == {}
+
+    @pytest.mark.parametrize(
+        ("key", "text"),
+        [
+            ("consumer.session.timeout.ms", "44999"),
+            ("consumer.session.timeout.ms", "60001"),
+            ("consumer.heartbeat.interval.ms", "4999"),
+            ("consumer.heartbeat.interval.ms", "15001"),
+            ("streams.num.standby.replicas", "3"),
+            ("share.isolation.level", "serializable"),
+            ("consumer.assignor", "range"),
+        ],
+    )
+    def test_refused(self, cluster: Cluster, key: str, text: str) -> None:
+        assert alter(cluster, GROUP, "g", (key, SET, text)) == ErrorCode.INVALID_CONFIG
+
+    def test_a_session_outlasts_its_heartbeats(self) -> None:
+        settings = Settings({"group.consumer.min.session.timeout.ms": "1000"})
+        values = {"consumer.session.timeout.ms": "5000", "consumer.heartbeat.interval.ms": "5000"}
+        refusal = group_refusal(values, settings)
+        assert refusal is not None
+        assert "must be greater" in refusal
+        values["consumer.session.timeout.ms"] = "5001"
+        assert group_refusal(values, settings) is None
+
+
+class TestSettings:
+    @pytest.mark.parametrize("table", [TOPIC_SETTINGS, BROKER_SETTINGS])
+    def test_defaults_are_legal(self, table: dict[str, object]) -> None:
+        for setting in table.values():
+            assert setting.refusal(setting.default) is None
+
+    def test_given_values_are_checked_at_once(self) -> None:
+        with pytest.raises(ValueError, match=r"num\.partitions"):
+            Settings({"num.partitions": "0"})
+
+    def test_names_of_others_are_ignored(self) -> None:
+        assert Settings({"shim.own.thing": "1"}).number("num.partitions") == 1

@@ -1,0 +1,130 @@
+"""Topics: names, places, growth, and who hears of it."""
+
+import pytest
+
+from apis.wire.errors import ErrorCode
+from shim.broker.topics import OFFSETS_TOPIC, TopicError, name_refusal
+from tests.broker.context import Cluster
+
+
+class Heard:
+    """What the callbacks of `Topics` were told."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.changed: list[str] = []
+        self.deleted: list[tuple[str, bytes]] = []
+        cluster.topics.on_topic_changed.append(self.changed.append)
+        cluster.topics.on_topic_deleted.append(lambda name, topic_id: self.deleted.append((name, topic_id)))
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"])
+def test_legal_names(name: str) -> None:
+    assert name_refusal(name) is None
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "a\n", "a:b"])
+def test_illegal_names(name: str) -> None:
+    assert name_refusal(name)
+    with pytest.raises(TopicError) as caught:
+        Cluster().topics.declare(name, 1)
+    assert caught.value.error == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_names_that_differ_in_dot_and_underscore_alone_collide() -> None:
+    topics = Cluster().topics
+    first = topics.declare("a.b", 1)
+    with pytest.raises(TopicError, match="collides") as caught:
+        topics.declare("a_b", 1)
+    assert caught.value.error == ErrorCode.INVALID_TOPIC_EXCEPTION
+    topics.delete(first)
+    assert topics.declare("a_b", 1).name == "a_b"
+
+
+def test_a_topic_is_found_by_name_and_by_id() -> None:
+    cluster = Cluster()
+    topic = cluster.topics.declare("t", 3)
+    broker = cluster.broker
+    assert broker.topic_id("t") == topic.id
+    assert broker.topic_name(topic.id) == "t"
+    assert [broker.has("t", index) for index in (-1, 0, 2, 3)] == [False, True, True, False]
+    assert not broker.has("u", 0)
+    assert broker.topic_id("u") is None
+    assert broker.topic_name(b"?" * 16) is None
+
+
+def test_a_deleted_topic_comes_back_with_another_id() -> None:
+    cluster = Cluster()
+    heard = Heard(cluster)
+    first = cluster.topics.declare("t", 1)
+    cluster.topics.delete(first)
+    second = cluster.topics.declare("t", 1)
+    assert first.id != second.id
+    assert cluster.broker.topic_name(first.id) is None
+    assert heard.deleted == [("t", first.id)]
+    assert heard.changed == ["t", "t"]
+
+
+def test_growth_keeps_logs_and_is_told() -> None:
+    cluster = Cluster()
+    heard = Heard(cluster)
+    topic = cluster.topics.declare("t", 1)
+    log = topic.partitions[0].log
+    cluster.topics.grow(topic, cluster.topics.placed(2, 1))
+    assert [each.index for each in topic.partitions] == [0, 1, 2]
+    assert topic.partitions[0].log is log
+    assert heard.changed == ["t", "t"]
+
+
+def test_leaders_are_spread_over_the_nodes() -> None:
+    cluster = Cluster(nodes=3)
+    leaders = [partition.leader for name in "abc" for partition in cluster.topics.declare(name, 2).partitions]
+    assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
+
+
+def test_replicas_are_different_nodes_with_the_leader_first() -> None:
+    cluster = Cluster(nodes=3, default_replication_factor="2")
+    for partition in cluster.topics.declare("t", 6).partitions:
+        assert len(set(partition.replicas)) == 2
+        assert partition.leader == partition.replicas[0]
+
+
+def test_a_broker_setting_is_the_default_number_of_partitions() -> None:
+    assert len(Cluster(num_partitions="7").topics.declare("t").partitions) == 7
+
+
+def test_retention_bytes_bound_a_log_further() -> None:
+    topics = Cluster(log_bytes=5000).topics
+    topic = topics.create("t", [[1], [1]], {"retention.bytes": "100"})
+    assert [each.log.limit for each in topic.partitions] == [100, 100]
+    topics.configure(topic, {"retention.bytes": "9999"})
+    assert [each.log.limit for each in topic.partitions] == [5000, 5000]
+
+
+class TestOffsetsTopic:
+    def test_has_fifty_partitions_once_it_exists(self) -> None:
+        cluster = Cluster()
+        assert cluster.topics.named(OFFSETS_TOPIC) is None
+        cluster.broker.ensure_offsets_topic()
+        topic = cluster.topics.named(OFFSETS_TOPIC)
+        assert len(topic.partitions) == 50
+        assert topic.is_internal
+        cluster.broker.ensure_offsets_topic()
+        assert cluster.topics.named(OFFSETS_TOPIC) is topic
+
+    def test_is_led_by_the_coordinators(self) -> None:
+        cluster = Cluster(nodes=3, offsets_topic_num_partitions="6")
+        cluster.topics.offsets_owner = lambda index: 3 - index // 2
+        topic = cluster.topics.ensure_offsets_topic()
+        assert [partition.leader for partition in topic.partitions] == [3, 3, 2, 2, 1, 1]
+        assert all(len(set(partition.replicas)) == 3 for partition in topic.partitions)
+        assert all(partition.leader in partition.replicas for partition in topic.partitions)
+
+
+def test_a_leader_that_was_no_replica_becomes_one() -> None:
+    cluster = Cluster(nodes=2)
+    topic = cluster.topics.declare("t", 1)
+    (other,) = {1, 2} - {topic.partitions[0].leader}
+    before = cluster.topics.generation
+    cluster.topics.lead(topic, 0, other)
+    assert (topic.partitions[0].leader, topic.partitions[0].replicas) == (other, [other])
+    assert cluster.topics.generation > before
