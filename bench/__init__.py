@@ -1,0 +1,1 @@
+"""How fast ours is beside others: `python -m bench`, or `make bench`."""

@@ -1,0 +1,109 @@
+"""The load generator, built once, and what a server's process costs while it runs.
+
+The load is a C program in a process of its own; CPU and memory are the server process's, read from the kernel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).with_name("load.c")
+
+
+class NoCompiler(Exception):
+    """The load generator cannot be built here."""
+
+
+def build() -> Path:
+    """The compiled load generator. Built anew when its source has changed."""
+    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
+    program = Path(tempfile.gettempdir()) / f"kafka-shim-load-{os.getuid()}-{digest}"
+    if not program.exists():
+        compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+        if compiler is None:
+            raise NoCompiler("the load generator is a C program, and there is no C compiler here")
+        unfinished = program.with_suffix(".new")
+        subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", unfinished, SOURCE], check=True)
+        unfinished.rename(program)
+    return program
+
+
+@dataclass
+class Process:
+    """A process that is measured, told by its id."""
+
+    pid: int
+
+    @classmethod
+    def listening_on(cls, port: int) -> Process:
+        """The process that has this port open for connections."""
+        wanted = set()
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            if not os.path.exists(table):
+                continue
+            for line in Path(table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
+                    wanted.add(f"socket:[{fields[9]}]")
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if any(os.readlink(link) in wanted for link in (folder / "fd").iterdir()):
+                    return cls(int(folder.name))
+            except OSError:
+                continue
+        raise LookupError(f"no process listens on port {port}")
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all its threads so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_kib(self) -> int:
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1])
+        raise LookupError(f"process {self.pid} tells no resident memory")
+
+
+class Load:
+    """Members of one group on one connection each. Use as a context manager; leaving it closes the connections."""
+
+    def __init__(self, host: str, port: int, group: str, members: int, topics: str) -> None:
+        self._process = subprocess.Popen(
+            [build(), host, str(port), group, str(members), topics],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Load:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def tell(self, command: str, seconds: float, rate: float = 0) -> dict[str, Any]:
+        """Carry out one command of the generator; its figures."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{command} {seconds} {rate}\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the load generator ended with exit code {self._process.wait()} during {command}")
+        figures: dict[str, Any] = json.loads(line)
+        return figures

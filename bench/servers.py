@@ -1,0 +1,95 @@
+"""What is measured: ours, librdkafka's mock, kfake and Apache Kafka, started as the conformance suite starts them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from bench.load import Load, Process
+from conformance.targets import TargetError, open_target
+
+NAMES = ("shim", "rdkafka-mock", "kfake", "kafka")
+TOPIC = "bench"
+ROUNDS = 3
+"""Turns per figure; the median counts, so that what else the machine does in one of them does not."""
+
+# The mock makes topics of four partitions by itself and no others, so its ten are in three topics.
+SPREAD = {"rdkafka-mock": f"{TOPIC}-a:4,{TOPIC}-b:4,{TOPIC}-c:2"}
+
+
+def make_topics(bootstrap: str, name: str) -> str:
+    """See to it that ten partitions can be committed to; where they are, in the words of the load generator."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    if name in SPREAD:
+        for topic in SPREAD[name].split(","):
+            admin.list_topics(topic.split(":")[0], timeout=10)
+        return SPREAD[name]
+    admin.create_topics([NewTopic(TOPIC, 10, 1)])[TOPIC].result(30)
+    return f"{TOPIC}:10"
+
+
+def work(load: Load, process: Process, command: str, seconds: float, rate: float) -> dict[str, float]:
+    """One kind of request: at full speed for what it costs, then at a fixed rate for how long each takes."""
+    load.tell(command, 0.3)
+    turns = []
+    for _ in range(ROUNDS):
+        before = process.cpu_seconds()
+        figures = load.tell(command, seconds)
+        cpu = process.cpu_seconds() - before
+        turns.append((cpu / max(figures["answered"], 1) * 1e6, figures["answered"] / figures["seconds"], figures))
+    paced = load.tell(command, seconds, rate)
+    failed = paced["failed"] + sum(turn[2]["failed"] for turn in turns)
+    return {
+        "cpu_us": round(statistics.median(turn[0] for turn in turns), 2),
+        "per_second": round(statistics.median(turn[1] for turn in turns)),
+        "p50_us": paced["p50_us"],
+        "p99_us": paced["p99_us"],
+        "p999_us": paced["p999_us"],
+        "failed": failed,
+        **({"error": paced["last_error"] or turns[-1][2]["last_error"]} if failed else {}),
+    }
+
+
+def measure(name: str, members: Iterable[int], seconds: float, rate: float, forming: float) -> dict[str, Any]:
+    """All figures of one server. A size it cannot form a group of is reported as not formed, and its work left out."""
+    target = open_target(name)
+    began = time.perf_counter()
+    try:
+        instance = target.start("default")
+        ready = time.perf_counter() - began
+        process = Process.listening_on(instance.port)
+        topics = make_topics(f"{instance.host}:{instance.port}", name)
+        idle = process.resident_kib()
+        sizes = {}
+        for count in members:
+            before = process.resident_kib()
+            with Load(instance.host, instance.port, f"bench-{count}", count, topics) as load:
+                formed = load.tell("form", forming)
+                memory = process.resident_kib()
+                figures: dict[str, Any] = {
+                    "formed": formed["formed"],
+                    "form_s": formed["seconds"],
+                    "generation": formed["generation"],
+                    "resident_mib": round(memory / 1024, 1),
+                    "per_member_kib": round((memory - before) / count, 1),
+                }
+                if formed["formed"]:
+                    figures["heartbeat"] = work(load, process, "heartbeat", seconds, rate)
+                    figures["commit"] = work(load, process, "commit", seconds, rate)
+                else:
+                    figures["error"] = formed["last_error"]
+                sizes[count] = figures
+        return {
+            "description": instance.description,
+            "ready_s": round(ready, 3),
+            "idle_mib": round(idle / 1024, 1),
+            "members": sizes,
+        }
+    except TargetError as reason:
+        return {"missing": str(reason)}
+    finally:
+        target.stop()
