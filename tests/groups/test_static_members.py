@@ -118,6 +118,14 @@ def test_a_different_id_at_each_rejoin_leaves_one_member(coordinator):
     assert len(coordinator.armed("session")) == 2
 
 
+def test_until_its_first_heartbeat_it_lives_by_the_session_timeout_of_the_one_it_replaced(coordinator):
+    coordinator.form(instances=["a", "b"], session=7000)
+    again = coordinator.join(instance="b", session=30_000).member_id
+    assert coordinator.armed("session")[again] == 7000
+    coordinator.heartbeat(again, 1)
+    assert coordinator.armed("session")[again] == 30_000
+
+
 def test_the_follower_still_owes_its_sync_under_the_new_id(coordinator):
     ids = coordinator.prepare(instances=["a", "b"])
     coordinator.end_round()

@@ -27,9 +27,10 @@ def take_over(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupR
     request, now, rule = joining.request, joining.now, joining.rule
     old_leader = group.leader
     member = _replace(shard, group, joining)
+    # Until its first heartbeat it lives by the session timeout of the one it replaced, as a running Kafka 4.2 shows.
+    shard.wake(member, now)
     group.update(member, joining.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
     if rule is Rule.TAKE_OVER_STABLE and group.select_protocol() == group.protocol:
-        shard.wake(member, now)
         shard.write_group(group, {m.member_id: m.assignment for m in group.members.values()}, now)
         return _keep_generation(group, member, old_leader, joining.skip_assignment_supported)
     park(shard, group, member, joining)
