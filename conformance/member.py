@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 Protocols = tuple[tuple[str, bytes], ...]
 
 
-def subscription(*topics: str, user_data: bytes = b"") -> bytes:
+def subscription(*topics: str, user_data: bytes | None = None) -> bytes:
     """What a consumer says as metadata: a version 0 ConsumerProtocolSubscription."""
     data = struct.pack(">hi", 0, len(topics))
     for topic in topics:
         data += struct.pack(">h", len(topic.encode())) + topic.encode()
-    return data + struct.pack(">i", len(user_data)) + user_data
+    return data + (struct.pack(">i", -1) if user_data is None else struct.pack(">i", len(user_data)) + user_data)
 
 
 def said(text: bytes) -> bytes:

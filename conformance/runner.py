@@ -28,6 +28,7 @@ from conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable, Wi
 
 _WARM_GROUPS: Final = [f"warm-up-{number}" for number in range(32)]
 _BROKER_RESOURCE: Final = 4
+SHARED_TOPICS: Final = (1, 3, 8, 100)
 _NOT_READY: Final = frozenset({14, 15, 16})
 
 
@@ -148,6 +149,7 @@ class Runner:
         peer = probe(instance)
         if "configurable" not in instance.capabilities:
             instance.limits = instance.limits.configured(configuration(peer))
+        make_topics(peer)
         return peer
 
     def run_cell(self, cell: Cell) -> Result:
@@ -235,6 +237,19 @@ def coordinators_ready(connection: Connection, peer: Peer) -> bool:
         return True
     described = connection.call(DescribeGroupsRequest(_WARM_GROUPS), version).groups
     return not any(group.error_code in _NOT_READY for group in described)
+
+
+def make_topics(peer: Peer) -> None:
+    """Make the topics the cases share, so that none of them is new to the coordinator when a case begins."""
+    case = Case("topics", "", "", Level.MUST, None, None, frozenset(), frozenset(), "", 30.0, lambda trial: None, "")
+    trial = Trial(case, 0, peer, "topics")
+    try:
+        for partitions in SHARED_TOPICS:
+            trial.topic(partitions)
+    except (Unadvertised, Skipped, Failed, WireTrouble):
+        """A target that makes no topics: the cases that need one will each say so."""
+    finally:
+        trial.end()
 
 
 def configuration(peer: Peer) -> dict[str, str]:

@@ -12,9 +12,11 @@ from typing import Any, Final, TypeVar
 
 from apis.create_topics import CreatableTopic, CreateTopicsRequest
 from apis.describe_groups import DescribedGroup, DescribeGroupsRequest
+from apis.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from apis.metadata import MetadataRequest, MetadataRequestTopic
 from apis.wire import Message
 from conformance.case import Case, Failed, NotServed, Skipped, Unadvertised
+from conformance.consumer_member import ConsumerMember
 from conformance.member import Member, Protocols, RANGE
 from conformance.protocol import BY_NAME, error_name, exchange_of
 from conformance.targets import Instance, Limits
@@ -32,6 +34,7 @@ class Peer:
         self.instance = instance
         self.versions = versions
         self.topic_ids: dict[str, bytes] = {}
+        self.partitions: dict[str, int] = {}
 
     @property
     def limits(self) -> Limits:
@@ -123,6 +126,34 @@ class Trial:
             rebalance_timeout=rebalance_timeout,
         )
 
+    def consumer(self, *topics: str, **options: Any) -> ConsumerMember:
+        """A member of a consumer group that has not joined yet; see `ConsumerMember`."""
+        self._members += 1
+        return ConsumerMember(self, f"m{self._members}", topics, **options)
+
+    def converge(self, *members: ConsumerMember) -> None:
+        """Let every member do as it is told until all are of one epoch and together own all they subscribed to."""
+        counts = self.peer.partitions
+        wanted = {(topic, n) for each in members for topic in each.topics for n in range(counts.get(topic, 0))}
+
+        def quiet() -> bool:
+            before = [(each.epoch, frozenset(each.assigned), frozenset(each.owned)) for each in members]
+            for each in members:
+                self.expect(each.obey(), error_code=0)
+            after = [(each.epoch, frozenset(each.assigned), frozenset(each.owned)) for each in members]
+            settled = before == after and len({each.epoch for each in members}) == 1
+            return settled and set().union(*(each.owned for each in members)) == wanted
+
+        self.until(quiet, bool, f"the members never settled: {[(each.epoch, each.assigned) for each in members]}")
+
+    def configure(self, group: str | None = None, **settings: object) -> None:
+        """Set configurations of a group, their dots as underscores."""
+        configs = [AlterableConfig(name.replace("_", "."), 0, str(value)) for name, value in settings.items()]
+        answer = self.call(IncrementalAlterConfigsRequest([AlterConfigsResource(32, group or self.group, configs)]))
+        code = answer.responses[0].error_code
+        if code != 0:
+            raise Skipped(f"the group cannot be configured: {error_name(code)}")
+
     def stable(self, count: int = 1, **options: Any) -> list[Member]:
         """`count` new members in a Stable group, the leader first. `options` as of `member`."""
         members = [self.member(**options) for _ in range(count)]
@@ -207,7 +238,7 @@ class Trial:
     def topic(self, partitions: int = 3) -> str:
         """A topic that exists, made once per target."""
         name = f"conformance-{partitions}"
-        return name if name in self.peer.instance.topics else self.new_topic(partitions, name)
+        return name if name in self.peer.partitions else self.new_topic(partitions, name)
 
     def new_topic(self, partitions: int, name: str | None = None) -> str:
         """Create a topic and wait until it is known."""
@@ -221,8 +252,7 @@ class Trial:
 
         found = self.until(known, lambda topic: len(topic.partitions) == partitions, f"topic {name} never showed")
         self.peer.topic_ids[name] = found.topic_id
-        if name.startswith("conformance-"):
-            self.peer.instance.topics[name] = partitions
+        self.peer.partitions[name] = partitions
         return name
 
     def topic_id(self, name: str) -> bytes:

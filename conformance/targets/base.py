@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -30,7 +30,6 @@ PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
         "group.max.size": "2",
         "group.consumer.max.size": "2",
         "offset.metadata.max.bytes": "10",
-        "socket.request.max.bytes": "200000",
     },
     # The clean-up of offsets runs often enough to wait for.
     "retention": {
@@ -94,7 +93,6 @@ class Instance:
     limits: Limits
     capabilities: frozenset[str] = frozenset()
     description: str = ""
-    topics: dict[str, int] = field(default_factory=dict)
 
 
 class Target(Protocol):

@@ -127,7 +127,7 @@ class KafkaTarget:
         command = [java, *_JAVA, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars]
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         formatted = subprocess.run(
-            [*command, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)],
+            [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(properties)],
             capture_output=True,
             text=True,
         )
