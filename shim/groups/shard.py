@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from persistence.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from shim.groups import trace
-from shim.groups.classic.group import ClassicGroup, Member
+from shim.groups.classic.group import ClassicGroup
+from shim.groups.classic.member import Member
 from shim.groups.config import GroupConfig
 from shim.groups.counters import Counters
 from shim.groups.offsets import Offsets

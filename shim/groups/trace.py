@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from apis.call import Client
     from apis.offset_commit import OffsetCommitRequest
     from persistence.records import OffsetCommitKey
-    from shim.groups.classic.group import ClassicGroup, Member
+    from shim.groups.classic.group import ClassicGroup
+    from shim.groups.classic.member import Member
     from shim.groups.classic.states import Rule, State
     from shim.groups.outbox import Outbox
     from shim.groups.shard import Shard

@@ -1,4 +1,4 @@
-"""A classic group and its members: what is stored, the book-keeping over it, and what a record does to it.
+"""A classic group: what is stored of it, the book-keeping over its members, and what a record does to it.
 
 Decides who is a member, which protocols the group supports and selects, and who a request may speak for. It does not
 know requests, answers, timers firing or where records go: the rules that move a group from state to state are in the
@@ -14,7 +14,7 @@ Source: semantics 2.1, 2.2, 2.5, 2.8; KIP-345, KIP-394.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from apis.consumer_protocol import ConsumerProtocolSubscription
 from apis.join_group import JoinGroupResponseMember
@@ -22,11 +22,9 @@ from apis.wire import DecodeError
 from apis.wire.errors import ErrorCode
 from persistence.records import GroupMetadataValue, MemberMetadata
 from shim.groups.causes import Cause
+from shim.groups.classic.member import Member, Protocols
 from shim.groups.classic.states import RULES, TRANSITIONS, Request, Rule, State
 from shim.groups.timers import Timer, TimerKind
-
-Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
-"""Protocols a member offers, best first: (name, metadata)."""
 
 _K = TypeVar("_K")
 
@@ -39,67 +37,6 @@ _HEARTBEAT_ERRORS: Final = {
     Rule.REFUSE_UNKNOWN: int(ErrorCode.UNKNOWN_MEMBER_ID),
     Rule.REFUSE_NOT_AVAILABLE: int(ErrorCode.COORDINATOR_NOT_AVAILABLE),
 }
-
-
-class Member:
-    """A member of a classic group.
-
-    Timeouts are as the client said them, in milliseconds; `session_timeout` is the same in seconds, for the timers.
-    `join_token` and `sync_token` name parked requests, None if there is none. `is_new` until its first round ends.
-    """
-
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "group_instance_id",
-        "is_new",
-        "join_token",
-        "joined_at",
-        "member_id",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session",
-        "session_timeout",
-        "session_timeout_ms",
-        "sync_token",
-    )
-
-    def __init__(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocols: Protocols,
-        session: Timer,
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.session_timeout = session_timeout_ms / 1000
-        self.protocols = protocols
-        self.assignment = b""
-        self.session = session
-        self.join_token: object | None = None
-        self.sync_token: object | None = None
-        self.is_new = False
-        self.joined_at = 0.0
-
-    def __repr__(self) -> str:
-        return f"<Member {self.member_id!r}>"
-
-    def metadata_for(self, protocol_name: str | None) -> bytes:
-        """The metadata offered with a protocol; empty if it is not offered."""
-        for name, metadata in self.protocols:
-            if name == protocol_name:
-                return metadata
-        return b""
 
 
 class Round:

@@ -19,8 +19,9 @@ from shim.groups import trace
 from shim.groups.causes import Cause
 from shim.groups.classic import rebalance
 from shim.groups.classic.answers import join_refused, joined
-from shim.groups.classic.group import ClassicGroup, Member
+from shim.groups.classic.group import ClassicGroup
 from shim.groups.classic.joining import Joining, new_member_id, park
+from shim.groups.classic.member import Member
 from shim.groups.classic.reasons import why_rejoined
 from shim.groups.classic.states import RULES, Request, Rule, State
 from shim.groups.classic.static import take_over
@@ -94,7 +95,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
 def _turn_away(shard: Shard, group: ClassicGroup, member_id: str) -> JoinGroupResponse:
     member = group.members.get(member_id)
     if member is not None:
-        rebalance.remove_member(shard, group, member, "removed", Rule.REJOIN_IN_ROUND)
+        rebalance.remove_member(shard, group, member, "removed", Rule.TURN_AWAY)
     return join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
 
 

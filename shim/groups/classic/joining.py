@@ -11,7 +11,8 @@ from apis.call import Client
 from apis.join_group import JoinGroupRequest
 from apis.wire.errors import ErrorCode
 from shim.groups.classic.answers import join_refused
-from shim.groups.classic.group import ClassicGroup, Member, Protocols
+from shim.groups.classic.group import ClassicGroup
+from shim.groups.classic.member import Member, Protocols
 from shim.groups.classic.states import Rule
 from shim.groups.shard import Shard
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from apis.consumer_protocol import ConsumerProtocolSubscription, subscription_from_bytes
 from apis.leave_group import MemberIdentity
 from shim.groups.causes import Cause
-from shim.groups.classic.group import CONSUMER, ClassicGroup, Member, Protocols
+from shim.groups.classic.group import CONSUMER, ClassicGroup
+from shim.groups.classic.member import Member, Protocols
 
 
 def why_rejoined(group: ClassicGroup, member: Member, before: Protocols) -> Cause:

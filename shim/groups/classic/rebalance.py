@@ -16,7 +16,8 @@ from apis.wire.errors import ErrorCode
 from shim.groups import trace
 from shim.groups.causes import Cause
 from shim.groups.classic.answers import join_refused, joined, sync_refused
-from shim.groups.classic.group import ClassicGroup, Member, Round
+from shim.groups.classic.group import ClassicGroup, Round
+from shim.groups.classic.member import Member
 from shim.groups.classic.states import RULES, Request, Rule, State
 from shim.groups.shard import Shard
 

@@ -55,6 +55,7 @@ class Request(StrEnum):
     JOIN_SAME = "JoinGroup of a follower, protocols unchanged"
     JOIN_LEADER = "JoinGroup of the leader, protocols unchanged"
     JOIN_CHANGED = "JoinGroup of a member, protocols changed"
+    JOIN_NO_ROOM = "JoinGroup of somebody for whom group.max.size leaves no room"
     SYNC_FOLLOWER = "SyncGroup of a follower"
     SYNC_LEADER = "SyncGroup of the leader"
     HEARTBEAT = "Heartbeat"
@@ -81,6 +82,7 @@ class Rule(StrEnum):
     REJOIN = "rejoin"
     REJOIN_IN_ROUND = "rejoin-in-round"
     CURRENT_GENERATION = "current-generation"
+    TURN_AWAY = "turn-away"
     PARK_SYNC = "park-sync"
     ASSIGN = "assign"
     STORED_ASSIGNMENT = "stored-assignment"
@@ -121,6 +123,7 @@ MEANING: Final[dict[Rule, str]] = {
     Rule.REJOIN: "Update the member, park its request, start a rebalance.",
     Rule.REJOIN_IN_ROUND: "Update the member, park its request, answering an earlier parked one with 27.",
     Rule.CURRENT_GENERATION: "Answer with the current generation; the leader also gets the members.",
+    Rule.TURN_AWAY: "Answer GROUP_MAX_SIZE_REACHED (81); if it was a member, it is one no more.",
     Rule.PARK_SYNC: "Park the request until the leader's arrives.",
     Rule.ASSIGN: "Store the leader's assignments, answer every parked sync; the group is Stable.",
     Rule.STORED_ASSIGNMENT: "Answer with the member's stored assignment.",
@@ -171,6 +174,7 @@ RULES: Final[dict[Request, dict[State, Rule]]] = {
         _R.REFUSE_UNKNOWN, _R.REJOIN_IN_ROUND, _R.CURRENT_GENERATION, _R.REJOIN, _R.REFUSE_NOT_AVAILABLE
     ),
     Request.JOIN_CHANGED: _row(_R.REFUSE_UNKNOWN, _R.REJOIN_IN_ROUND, _R.REJOIN, _R.REJOIN, _R.REFUSE_NOT_AVAILABLE),
+    Request.JOIN_NO_ROOM: _row(_R.REFUSE_IMPOSSIBLE, _R.TURN_AWAY, _R.TURN_AWAY, _R.TURN_AWAY, _R.REFUSE_NOT_AVAILABLE),
     Request.SYNC_FOLLOWER: _row(
         _R.REFUSE_UNKNOWN, _R.REFUSE_REBALANCING, _R.PARK_SYNC, _R.STORED_ASSIGNMENT, _R.REFUSE_NOT_AVAILABLE
     ),

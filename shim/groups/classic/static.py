@@ -15,8 +15,9 @@ from shim.groups import trace
 from shim.groups.causes import Cause
 from shim.groups.classic import rebalance
 from shim.groups.classic.answers import join_refused, joined, sync_refused
-from shim.groups.classic.group import ClassicGroup, Member
+from shim.groups.classic.group import ClassicGroup
 from shim.groups.classic.joining import Joining, new_member_id, park
+from shim.groups.classic.member import Member
 from shim.groups.classic.states import Rule
 from shim.groups.shard import Shard
 from shim.groups.timers import Timer, TimerKind

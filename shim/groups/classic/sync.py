@@ -15,7 +15,8 @@ from shim.groups import trace
 from shim.groups.causes import Cause
 from shim.groups.classic import rebalance
 from shim.groups.classic.answers import sync_refused, synced
-from shim.groups.classic.group import ClassicGroup, Member
+from shim.groups.classic.group import ClassicGroup
+from shim.groups.classic.member import Member
 from shim.groups.classic.states import RULES, Request, Rule
 from shim.groups.shard import Shard
 

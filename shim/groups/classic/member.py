@@ -1,0 +1,74 @@
+"""A member of a classic group: what it said of itself, what it was assigned, and which of its requests are parked.
+
+Decides nothing; the rules do. Source: semantics 2.1.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from shim.groups.timers import Timer
+
+Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
+"""Protocols a member offers, best first: (name, metadata)."""
+
+
+class Member:
+    """A member of a classic group.
+
+    Timeouts are as the client said them, in milliseconds; `session_timeout` is the same in seconds, for the timers.
+    `join_token` and `sync_token` name parked requests, None if there is none. `is_new` until its first round ends.
+    """
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "join_token",
+        "joined_at",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session",
+        "session_timeout",
+        "session_timeout_ms",
+        "sync_token",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Protocols,
+        session: Timer,
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.session_timeout = session_timeout_ms / 1000
+        self.protocols = protocols
+        self.assignment = b""
+        self.session = session
+        self.join_token: object | None = None
+        self.sync_token: object | None = None
+        self.is_new = False
+        self.joined_at = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Member {self.member_id!r}>"
+
+    def metadata_for(self, protocol_name: str | None) -> bytes:
+        """The metadata offered with a protocol; empty if it is not offered."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        return b""
