@@ -102,15 +102,19 @@ class Batch(NamedTuple):
         """Written by the broker: its one record says how a transaction ended."""
         return bool(self.attributes & _CONTROL)
 
-    def records(self) -> list[Record]:
-        """The records, unpacked. Raises CorruptBatch."""
+    def unpacked(self) -> bytes:
+        """The records as bytes, no longer compressed. Raises CorruptBatch."""
         codec = self.codec
-        payload = self.payload
-        if codec != "none":
-            try:
-                payload = _DECOMPRESS[codec](payload)
-            except Exception as error:
-                raise CorruptBatch(f"{codec} data cannot be decompressed: {error}", self.base_offset) from error
+        if codec == "none":
+            return self.payload
+        try:
+            return _DECOMPRESS[codec](self.payload)
+        except Exception as error:
+            raise CorruptBatch(f"{codec} data cannot be decompressed: {error}", self.base_offset) from error
+
+    def records(self) -> list[Record]:
+        """The records. Raises CorruptBatch."""
+        payload = self.unpacked()
         try:
             return _read_records(self, payload)
         except (IndexError, StructError, UnicodeDecodeError) as error:

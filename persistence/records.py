@@ -153,8 +153,9 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
     rebalance_timeout_ms: int = field(int32, default=-1)
     server_assignor: str | None = field(string, nullable="0+")
     classic_member_metadata: ClassicMemberMetadata | None = field(
-        ClassicMemberMetadata, nullable="0+", tag=0, tagged="0+", default=None
+        ClassicMemberMetadata, nullable="0+", tag=0, tagged="0+"
     )
+    """None for a member of the consumer protocol. To Kafka an empty one is the default, so it writes None out."""
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, key=6, versions="0", flexible="0+"):

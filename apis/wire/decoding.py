@@ -152,10 +152,11 @@ class DecoderWriter:
             self.flush()
         self.source.line(f"{target} = {created}")
 
-    def nullable_struct(self, type: Nested[Any], target: str) -> None:
+    def nullable_struct(self, type: Nested[Any], target: str, null: str = "< 0") -> None:
+        """A byte says whether there is one; in a tagged field it is a varint of which 0 is null (KIP-893)."""
         present, size = self.flush_with("b")
         self.source.line(f"pos += {size}")
-        with self.source.block(f"if {present} < 0:"):
+        with self.source.block(f"if {present} {null}:"):
             self.source.line(f"{target} = None")
         with self.source.block("else:"):
             self.nested(type, target)
@@ -244,7 +245,10 @@ class DecoderWriter:
                 self.source.line(f"pos, {end} = {self.source.helper(primitives.tagged_span)}(data, pos)")
                 for index, each in enumerate(fields):
                     with self.source.block(f"{'elif' if index else 'if'} {tag} == {each.tag}:"):
-                        self.value(each.type, targets[each.name], self.version in each.nullable)
+                        if isinstance(each.type, Nested) and self.version in each.nullable:
+                            self.nullable_struct(each.type, targets[each.name], "<= 0")
+                        else:
+                            self.value(each.type, targets[each.name], self.version in each.nullable)
                         self.flush()
                         with self.source.block(f"if pos != {end}:"):
                             self.source.line(f"{self.source.helper(primitives.wrong_size)}({end})")

@@ -150,7 +150,8 @@ class EncoderWriter:
         """The expression to be packed for a fixed-width value."""
         return f"{self.source.helper(sixteen)}({value})" if type.code == "16s" else value
 
-    def nested(self, cls: type[Struct], value: str, nullable: bool) -> None:
+    def nested(self, cls: type[Struct], value: str, nullable: bool, null: bytes = b"\xff") -> None:
+        """A nullable one is led by a byte; in a tagged field it is a varint of which 0 is null (KIP-893)."""
         local = self.source.name("o")
         if not nullable:
             self.source.line(f"{local} = {value}")
@@ -159,7 +160,7 @@ class EncoderWriter:
         self.flush()
         self.source.line(f"{local} = {value}")
         with self.source.block(f"if {local} is None:"):
-            self.source.line(f"{self.pieces}.append(b'\\xff')")
+            self.source.line(f"{self.pieces}.append({null!r})")
         with self.source.block("else:"):
             self._run.append(("b", "1"))
             self.struct(cls, local)
@@ -238,7 +239,10 @@ class EncoderWriter:
             with self.source.block(f"if {self.differs(each, target)}:"):
                 body = self.source.name("body")
                 with self._into(body):
-                    self.value(each.type, target, self.version in each.nullable)
+                    if isinstance(each.type, Nested):
+                        self.nested(each.type.struct, target, self.version in each.nullable, b"\0")
+                    else:
+                        self.value(each.type, target, self.version in each.nullable)
                 self.source.line(f"{body} = b''.join({body})")
                 tag = primitives.write_uvarint(each.tag or 0)
                 self.source.line(f"{section} += ({tag!r}, {write}(len({body})), {body})")

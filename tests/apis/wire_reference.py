@@ -33,6 +33,8 @@ def _struct(value: Any, version: int, flexible: bool) -> bytes:
         if version in each.tagged:
             if inner != each.default_value():
                 tagged[each.tag] = _value(each.type, inner, version, flexible, version in each.nullable)
+                if inner is None and isinstance(each.type, Nested):
+                    tagged[each.tag] = b"\0"
         else:
             out += _value(each.type, inner, version, flexible, version in each.nullable)
     if flexible:

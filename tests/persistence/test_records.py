@@ -95,6 +95,23 @@ def test_golden_group_values() -> None:
     )
 
 
+def test_golden_member_as_kafka_4_2_wrote_it() -> None:
+    key = records.ConsumerGroupMemberMetadataKey("g848", "m")
+    golden = "000000000872646b61666b610b2f3132372e302e302e310108285e666f2e2a29000493e00001000100"
+    value = records.ConsumerGroupMemberMetadataValue(
+        None, None, "rdkafka", "/127.0.0.1", [], "(^fo.*)", 300000, None, None
+    )
+    assert encode_value(key, value).hex() == golden
+    assert decode_value(key, bytes.fromhex(golden)) == value
+    classic = records.ConsumerGroupMemberMetadataValue(
+        None, None, "c", "/h", [], None, -1, None, records.ClassicMemberMetadata(45000, [])
+    )
+    assert (
+        encode_value(key, classic).hex().endswith("ffffffff" + "00" + "01" + "00" + "07" + "01" + "0000afc8" + "0100")
+    )
+    assert decode_value(key, encode_value(key, classic)) == classic
+
+
 @given(pairs)
 def test_round_trip(pair: tuple[records.Key, records.Value]) -> None:
     key, value = pair
