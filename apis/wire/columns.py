@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from apis.wire.encoding import EncoderWriter
     from apis.wire.message import Struct
 
-WORTHWHILE: Final = 12
+WORTHWHILE: Final = 32
 """Shorter arrays are written faster one by one."""
 
 Column = bytes | list[bytes]
@@ -28,7 +28,8 @@ Column = bytes | list[bytes]
 def write_columns(writer: EncoderWriter, cls: type[Struct], items: str, count: str) -> None:
     """Write the columns, if elements of `cls` can be written so: they go to `pieces` and leave `items` empty."""
     present = [each for each in cls.fields if writer.version in each.versions]
-    if not all(isinstance(each.type, (Fixed, Blob)) and writer.version not in each.tagged for each in present):
+    flat = all(isinstance(each.type, (Fixed, Blob)) and writer.version not in each.tagged for each in present)
+    if not present or not flat:
         return
     source = writer.source
     columns: list[str] = []

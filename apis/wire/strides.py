@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from apis.wire.decoding import DecoderWriter
     from apis.wire.message import Field, Struct
 
-WORTHWHILE: Final = 6
+WORTHWHILE: Final = 8
 """Shorter arrays are read faster one by one."""
 
 

@@ -110,7 +110,7 @@ VERSIONS = list(Everything.versions)
 
 _INTEGERS = {"b": 8, "h": 16, "i": 32, "q": 64, "H": 16, "I": 32}
 _LENGTHS = [0, 1, 125, 126, 127, 128, 300, 1023, 1024]
-_COUNTS = [0, 1, 5, 6, 11, 12, 13, 127]
+_COUNTS = [0, 1, 3, 7, 8, 31, 32, 33]
 
 
 def values(type: Type[Any], version: int, alike: bool = False) -> st.SearchStrategy[Any]:
@@ -118,7 +118,7 @@ def values(type: Type[Any], version: int, alike: bool = False) -> st.SearchStrat
     if isinstance(type, Array):
         element = values(type.element, version, alike)
         if isinstance(type.element, Nested):
-            counts = st.sampled_from([*_COUNTS[:-1], 3])
+            counts = st.sampled_from(_COUNTS)
             alikes = values(type.element, version, alike=True)
             return counts.flatmap(lambda n: st.lists(alikes, min_size=n, max_size=n)) | st.lists(element, max_size=3)
         return st.lists(element, max_size=4)
