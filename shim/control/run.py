@@ -1,0 +1,117 @@
+"""One process that serves: the coordinator, its store, its trace and its control server, from ready line to signal.
+
+Decides the order in which they start and stop, and how what cannot be is told to the operator: `Unusable`, one plain
+sentence. It does not know command lines.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import ssl
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from persistence.store import Store, StoreError, open_store
+from shim.broker.settings import BROKER_SETTINGS
+from shim.broker.topics import TopicError
+from shim.groups.config import NAMES, GroupConfig
+from shim.server.cluster import ClusterConfig
+from shim.server.limits import raise_file_limit
+from shim.server.server import ServerConfig, serve, the_only
+
+log: Final = logging.getLogger("shim.server")
+
+
+class Unusable(Exception):
+    """What the operator asked for cannot be; the message is one plain sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What `kafka-shim serve` was told; see its help."""
+
+    listen: tuple[str, int]
+    control: tuple[str, int] | None
+    store: str
+    brokers: int
+    topics: Sequence[tuple[str, int]]
+    settings: Sequence[tuple[str, str]]
+    release: str
+    advertise: str | None
+    trace: Path | None
+    tls_cert: str | None
+    tls_key: str | None
+    log_level: str
+
+
+def run(options: Options) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code. Raises Unusable."""
+    logging.basicConfig(
+        level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    raise_file_limit()
+    config = _config(options)
+    try:
+        with closing(open_store(options.store, _partitions(options))) as store:
+            trio.run(_serve, options, config, store)
+    except Exception as group:
+        error = the_only(group)
+        if isinstance(error, (StoreError, ValueError, TopicError, OSError)):
+            raise Unusable(_sentence(error, options)) from group
+        raise
+    return 0
+
+
+def _sentence(error: BaseException, options: Options) -> str:
+    if isinstance(error, OSError):
+        host, port = options.listen
+        return f"{host}:{port} cannot be listened on: {error.strerror or error}."
+    return str(error)
+
+
+def _config(options: Options) -> ServerConfig:
+    unknown = [name for name, _ in options.settings if name not in NAMES and name not in BROKER_SETTINGS]
+    if unknown:
+        raise Unusable(f"{unknown[0]!r} is not a setting of this coordinator.")
+    if bool(options.tls_cert) != bool(options.tls_key):
+        raise Unusable("TLS needs both a certificate (--tls-cert) and its key (--tls-key).")
+    tls = None
+    if options.tls_cert and options.tls_key:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            tls.load_cert_chain(options.tls_cert, options.tls_key)
+        except (ssl.SSLError, OSError) as error:
+            raise Unusable(f"The TLS certificate and key cannot be used: {error}.") from None
+    host, port = options.listen
+    return ServerConfig(
+        host=host,
+        port=port,
+        brokers=options.brokers,
+        advertise=options.advertise,
+        tls=tls,
+        cluster=ClusterConfig(settings=dict(options.settings), topics=dict(options.topics), release=options.release),
+    )
+
+
+def _partitions(options: Options) -> int:
+    """How many partitions the store must have."""
+    named = [f"{name}={value}" for name, value in options.settings if name in NAMES]
+    return GroupConfig().with_settings(named).offsets_topic_num_partitions
+
+
+async def _serve(options: Options, config: ServerConfig, store: Store) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            server = await nursery.start(serve, config, store)
+            print(f"ready kafka={server.bootstrap}", flush=True)
+            async for _ in signals:
+                log.info("stopping")
+                server.stop()
+                return

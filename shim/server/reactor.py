@@ -1,0 +1,234 @@
+"""The reactor: every plain connection of a process on one epoll object, in one trio task.
+
+Decides when a socket is read and written, and when trio gets its turn. A task per connection would cost trio two or
+three times what a heartbeat needs; here the task waits, in `trio.lowlevel.wait_readable`, for the epoll object that has
+all sockets, and then serves whichever are ready without waiting for any. It knows no request: `session.py` does.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import select
+import socket
+from typing import Any, Final
+
+import trio
+
+from shim.server.cluster import Cluster, Node
+from shim.server.session import Session, client_host
+
+log: Final = logging.getLogger("shim.server")
+
+AVAILABLE: Final = hasattr(select, "epoll")
+"""Whether this platform has what the reactor needs."""
+
+RECEIVE_BYTES: Final = 16 * 1024
+EVENTS: Final = 128
+TURN: Final = 0.002
+"""Seconds after which the rest of trio gets a turn."""
+STALLED: Final = 30.0
+"""Seconds that a client may leave an answer unread."""
+
+
+class Connection:
+    """One socket. What could not be sent yet is `unsent`, since `stalled_since`."""
+
+    __slots__ = (
+        "_events",
+        "_reactor",
+        "_send",
+        "fd",
+        "peer",
+        "receive",
+        "recv",
+        "session",
+        "sock",
+        "stalled_since",
+        "unsent",
+    )
+
+    def __init__(self, reactor: Reactor, node: Node, sock: socket.socket, address: Any, number: int) -> None:
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.peer = f"{address[0]}:{address[1]}"
+        self.recv = sock.recv
+        self.unsent = b""
+        self.stalled_since = 0.0
+        self._send = sock.send
+        self._reactor = reactor
+        self._events = select.EPOLLIN
+        self.session = Session(node, self, client_host(address), number)
+        self.receive = self.session.receive
+
+    def send(self, data: bytes) -> bool:
+        """See `Transport.send`."""
+        if self.unsent:
+            self.unsent += data
+            return False
+        try:
+            sent = self._send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self.close()
+            return True
+        if sent == len(data):
+            return True
+        self.unsent = data[sent:]
+        self.stalled_since = self._reactor.cluster.clock()
+        self._reactor.stalled.add(self)
+        self._watch(self._events | select.EPOLLOUT)
+        return False
+
+    def flush(self, now: float) -> None:
+        """The socket takes more."""
+        try:
+            sent = self._send(memoryview(self.unsent))
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+            return
+        self.unsent = self.unsent[sent:]
+        self.stalled_since = now
+        if not self.unsent:
+            self._reactor.stalled.discard(self)
+            self._watch(self._events & ~select.EPOLLOUT)
+            self.session.drained(now)
+
+    def pause(self) -> None:
+        """See `Transport.pause`."""
+        self._watch(self._events & ~select.EPOLLIN)
+
+    def resume(self) -> None:
+        """See `Transport.resume`."""
+        self._watch(self._events | select.EPOLLIN)
+
+    def close(self) -> None:
+        """See `Transport.close`."""
+        if self._reactor.connections.pop(self.fd, None) is not None:
+            self._reactor.stalled.discard(self)
+            self.unsent = b""
+            # Closing a socket takes it out of the epoll object.
+            self.sock.close()
+            self.session.lost()
+
+    def _watch(self, events: int) -> None:
+        if events != self._events:
+            self._events = events
+            self._reactor.epoll.modify(self.fd, events)
+
+
+class Reactor:
+    """Serves the plain connections of `cluster` that come in on `listeners`."""
+
+    def __init__(self, cluster: Cluster, listeners: list[tuple[socket.socket, Node]]) -> None:
+        self.cluster = cluster
+        self.epoll = select.epoll()
+        self.connections: dict[int, Connection] = {}
+        self.stalled: set[Connection] = set()
+        self._listeners = {sock.fileno(): (sock, node) for sock, node in listeners}
+        # Given up for a moment when descriptors run out, so that a connection can be accepted and refused.
+        self._spare = os.open(os.devnull, os.O_RDONLY)
+        for fd, (sock, _) in self._listeners.items():
+            sock.setblocking(False)
+            self.epoll.register(fd, select.EPOLLIN)
+
+    async def run(self) -> None:
+        """Serve until cancelled; then close everything."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._close_stalled)
+                await self._serve()
+        finally:
+            for connection in list(self.connections.values()):
+                connection.close()
+            for sock, _ in self._listeners.values():
+                sock.close()
+            self.epoll.close()
+            os.close(self._spare)
+
+    def stop_accepting(self) -> None:
+        """New connections are refused; those that exist go on."""
+        for fd, (sock, _) in self._listeners.items():
+            self.epoll.unregister(fd)
+            sock.close()
+        self._listeners.clear()
+
+    async def _serve(self) -> None:
+        poll = self.epoll.poll
+        clock = self.cluster.clock
+        settle = self.cluster.settle
+        find = self.connections.get
+        turn_ends = clock() + TURN
+        while True:
+            events = poll(0, EVENTS)
+            if not events:
+                await trio.lowlevel.wait_readable(self.epoll.fileno())
+                turn_ends = clock() + TURN
+                continue
+            now = clock()
+            for fd, mask in events:
+                connection = find(fd)
+                if connection is None:
+                    self._accept(fd)
+                    continue
+                if mask & select.EPOLLOUT:
+                    connection.flush(now)
+                    if mask == select.EPOLLOUT:
+                        continue
+                try:
+                    data = connection.recv(RECEIVE_BYTES)
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    connection.close()
+                    continue
+                if data:
+                    connection.receive(data, now)
+                else:
+                    connection.close()
+            settle(now)
+            if now > turn_ends:
+                await trio.lowlevel.checkpoint()
+                turn_ends = clock() + TURN
+
+    def _accept(self, listener: int) -> None:
+        if listener not in self._listeners:
+            return
+        listening, node = self._listeners[listener]
+        for _ in range(EVENTS):
+            try:
+                sock, address = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self._turn_away(listening)
+                    return
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(self, node, sock, address, next(self.cluster.connections))
+            self.connections[connection.fd] = connection
+            node.sessions.add(connection.session)
+            self.epoll.register(connection.fd, select.EPOLLIN)
+
+    def _turn_away(self, listening: socket.socket) -> None:
+        os.close(self._spare)
+        try:
+            listening.accept()[0].close()
+        except OSError:
+            pass
+        finally:
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+        log.error("a connection was refused: no more than %d files may be open", len(self.connections))
+
+    async def _close_stalled(self) -> None:
+        while True:
+            await trio.sleep(STALLED / 10)
+            too_long = self.cluster.clock() - STALLED
+            for connection in [each for each in self.stalled if each.stalled_since < too_long]:
+                connection.session.refuse(f"{len(connection.unsent)} bytes of an answer unread for {STALLED:.0f} s")

@@ -1,0 +1,148 @@
+"""A server: listeners, the cluster behind them, and how both begin and end.
+
+Decides which addresses nodes have, which kind of connections carries the bytes, and the order of starting and stopping.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from persistence.store import Store
+from shim.broker.topics import Node as Address
+from shim.server import reactor
+from shim.server.cluster import Cluster, ClusterConfig
+from shim.server.reactor import Reactor
+from shim.server.streams import serve_streams
+
+BACKLOG: Final = 4096
+DRAIN_SECONDS: Final = 5.0
+"""How long stopping waits for the store."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig:
+    """Where a server listens and what it is.
+
+    With several brokers each has a port of its own: `port` and the ones after it, or any free ones for port 0.
+    `advertise` is the host that clients are told; by default the one listened on. `tls` makes every connection a TLS
+    one.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    brokers: int = 1
+    advertise: str | None = None
+    tls: ssl.SSLContext | None = None
+    epoll: bool = True
+    """Use the reactor where it can be."""
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+
+
+class Server:
+    """A running server. `bootstrap` is what clients are given as bootstrap servers."""
+
+    def __init__(self, config: ServerConfig, cluster: Cluster) -> None:
+        self.config = config
+        self.cluster = cluster
+        self._stop = trio.Event()
+
+    @property
+    def bootstrap(self) -> str:
+        """`HOST:PORT` of every node, with commas between them."""
+        return ",".join(
+            f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
+            for address in (node.address for node in self.cluster.nodes.values())
+        )
+
+    def stop(self) -> None:
+        """Accept no more, make durable what was written, then close."""
+        self._stop.set()
+
+    async def stopped(self) -> None:
+        """`stop` was called."""
+        await self._stop.wait()
+
+
+async def serve(
+    config: ServerConfig,
+    store: Store | None = None,
+    prepare: Callable[[Server], Awaitable[None]] | None = None,
+    task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a server until it is stopped; `task_status` gets it once it answers and all partitions were loaded.
+
+    `store` is open, and is not closed here. Raises OSError if an address cannot be listened on, ValueError for a
+    configuration that cannot be.
+    """
+    sockets = listen(config.host, config.port, config.brokers)
+    try:
+        host = config.advertise or _reachable(config.host)
+        addresses = [Address(number, host, sock.getsockname()[1]) for number, sock in enumerate(sockets, 1)]
+        cluster = Cluster(addresses, config.cluster, store)
+        server = Server(config, cluster)
+        listeners = list(zip(sockets, cluster.nodes.values(), strict=True))
+        if prepare is not None:
+            await prepare(server)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(cluster.run)
+            if config.tls is None and config.epoll and reactor.AVAILABLE:
+                plain = Reactor(cluster, listeners)
+                stop_accepting = plain.stop_accepting
+                nursery.start_soon(plain.run)
+            else:
+                over_trio = [
+                    (trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node) for sock, node in listeners
+                ]
+
+                def stop_accepting() -> None:
+                    for listener, _ in over_trio:
+                        listener.socket.close()
+
+                nursery.start_soon(serve_streams, cluster, over_trio, config.tls)
+            await cluster.loaded.wait()
+            task_status.started(server)
+            await server.stopped()
+            stop_accepting()
+            with trio.move_on_after(DRAIN_SECONDS):
+                await cluster.durability.flushed()
+            cluster.close()
+            nursery.cancel_scope.cancel()
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def listen(host: str, port: int, count: int) -> list[socket.socket]:
+    """Listening sockets on consecutive ports, or on free ones for port 0. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sockets: list[socket.socket] = []
+    try:
+        for number in range(count):
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            sockets.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((host, port + number if port else 0))
+            sock.listen(BACKLOG)
+    except BaseException:
+        for sock in sockets:
+            sock.close()
+        raise
+    return sockets
+
+
+def _reachable(host: str) -> str:
+    """An address of this machine where all are listened on."""
+    return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def the_only(error: BaseException) -> BaseException:
+    """The exception in groups of one, which is how nurseries raise it."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

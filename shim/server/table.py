@@ -1,0 +1,82 @@
+"""Which requests a broker answers, and with what: one entry per API key and version.
+
+Decides which decoder, rule and encoder a request gets, from its first four bytes. It does not know connections. What a
+release of Kafka does not serve has no entry.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from apis.api_versions import unsupported_version
+from apis.profiles import PROFILES, is_served
+from apis.registry import APIS
+from apis.wire.frames import frame
+from apis.wire.headers import API_VERSIONS, encode_response_header
+
+if TYPE_CHECKING:
+    from apis.api import Api
+    from apis.call import Call, NoReply, Parked
+    from apis.wire import Message
+
+_head: Final = struct.Struct(">hh")
+_pack_size: Final = struct.Struct(">i").pack
+
+
+class Served:
+    """One version of one API. `calls` counts its requests.
+
+    `constants` are whole answers by error code, for an API whose answers are nothing but that; each in two parts,
+    between which the correlation id belongs.
+    """
+
+    __slots__ = ("api", "calls", "constants", "decode", "encode", "handle", "header_end", "key", "shape", "version")
+
+    def __init__(self, api: Api, version: int) -> None:
+        assert api.handle is not None
+        self.api = api
+        self.key = api.key
+        self.version = version
+        self.decode: Callable[[bytes, int], tuple[Any, int]] = api.request.decoder(version)
+        self.encode: Callable[[Any], bytes] = api.response.encoder(version)
+        self.handle: Callable[[Any, Call], Message | Parked | NoReply] = api.handle
+        self.shape = api.shape
+        self.header_end = encode_response_header(api.key, version, 0)[4:]
+        self.constants: dict[int, tuple[bytes, bytes]] = {}
+        self.calls = 0
+
+    def __repr__(self) -> str:
+        return f"<Served {self.api.name} {self.version}>"
+
+    def body(self, response: Message) -> bytes:
+        """A response in its newest form as the bytes of this version. Raises EncodeError."""
+        return self.encode(self.shape(response, self.version))
+
+    def answer(self, correlation_id: bytes, body: bytes) -> bytes:
+        """The frame that answers the request of this correlation id."""
+        end = self.header_end
+        return b"".join((_pack_size(4 + len(end) + len(body)), correlation_id, end, body))
+
+
+class Table:
+    """All that a broker of one release serves. Entries are made when first asked for."""
+
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self.served: dict[bytes, Served] = {}
+        """By the first four bytes of a request."""
+        self._unsupported = unsupported_version(PROFILES[release][API_VERSIONS]).encode(0)
+
+    def find(self, head: bytes) -> Served | None:
+        """The entry for a request whose header begins with these four bytes; None if it is not served."""
+        key, version = _head.unpack(head)
+        if key not in APIS or not is_served(self.release, key, version):
+            return None
+        served = self.served[head] = Served(APIS[key], version)
+        return served
+
+    def unsupported_version(self, correlation_id: bytes) -> bytes:
+        """The frame that answers a version of ApiVersions that is not served, in the form of version 0 (KIP-511)."""
+        return frame(correlation_id + self._unsupported)
