@@ -38,4 +38,6 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=2s --start-period=2s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8092/health', timeout=1)"]
 ENTRYPOINT ["kafka-shim"]
-CMD ["serve", "--listen", "0.0.0.0:9092", "--control", "127.0.0.1:8092"]
+VOLUME /var/lib/kafka-shim
+# Clients outside are told where the port is published; for others, say --advertise with the name they use.
+CMD ["serve", "--listen", "0.0.0.0:9092", "--control", "127.0.0.1:8092", "--advertise", "localhost"]

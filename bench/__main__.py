@@ -25,6 +25,8 @@ from bench.servers import NAMES, measure
 
 RESULTS = Path(__file__).with_name("results")
 
+SERVE = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--store", "memory:")
+
 IN_PROCESS = """
 import time
 from shim.testing import CoordinatorServer
@@ -48,13 +50,10 @@ def start_serve_s() -> float:
     took = []
     for _ in range(5):
         began = time.perf_counter()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        process = subprocess.Popen([sys.executable, "-m", "shim", "serve", *SERVE], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
-        process.stdout.readline()
+        if not process.stdout.readline().startswith("ready "):
+            sys.exit("kafka-shim serve did not get ready")
         took.append(time.perf_counter() - began)
         process.terminate()
         process.wait()
@@ -70,14 +69,21 @@ def tables(servers: dict[str, Any], console: Console) -> None:
         for name, server in servers.items():
             for count, size in server.get("members", {}).items():
                 if kind in size:
-                    figures = size[kind]
-                    columns = ("cpu_us", "per_second", "p50_us", "p99_us", "p999_us", "failed")
-                    table.add_row(name, str(count), *(f"{figures[column]:,}" for column in columns))
+                    keys = ("cpu_us", "per_second", "p50_us", "p99_us", "p999_us", "failed")
+                    table.add_row(name, str(count), *(f"{size[kind][key]:,}" for key in keys))
             table.add_section()
         console.print(table)
     table = Table(title="Groups and memory")
-    columns = ("server", "members", "formed in s", "generation", "resident MiB", "KiB/member", "ready in s", "idle MiB")
-    for column in columns:
+    for column in (
+        "server",
+        "members",
+        "formed in s",
+        "generation",
+        "resident MiB",
+        "KiB/member",
+        "ready in s",
+        "idle",
+    ):
         table.add_column(column, justify="left" if column == "server" else "right")
     for name, server in servers.items():
         for count, size in server.get("members", {}).items():
