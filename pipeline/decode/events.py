@@ -1,0 +1,333 @@
+"""Lines of a trace as Arrow, many at a time.
+
+Decides how events become rows of `pipeline.schemas.EVENTS`. Nearly all events are heartbeats and commits answered
+(`exchange`), which have plain fields only: those lines are parsed by Arrow in one go. All others are parsed one by one,
+and so are all lines if Arrow stumbles; a line that is no event becomes a row with a reason in `unreadable`. Fields and
+events not known here are ignored, as `docs/trace.md` asks. It does not know files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.json
+
+_OFFSET: Final = pa.struct(
+    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("error", pa.int32())]
+)
+_ASSIGNED: Final = pa.struct(
+    [("member_id", pa.string()), ("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]
+)
+_WAITED: Final = pa.struct([("member_id", pa.string()), ("ms", pa.float64())])
+
+SCHEMA: Final = pa.schema(
+    [
+        ("trace", pa.string()),
+        ("file", pa.string()),
+        ("position", pa.int64()),
+        ("seq", pa.int64()),
+        ("event", pa.string()),
+        ("wall", pa.float64()),
+        ("mono", pa.float64()),
+        ("group", pa.string()),
+        ("member_id", pa.string()),
+        ("instance_id", pa.string()),
+        ("client_id", pa.string()),
+        ("client_host", pa.string()),
+        ("node", pa.int32()),
+        ("conn", pa.int64()),
+        ("api", pa.string()),
+        ("version", pa.int32()),
+        ("correlation_id", pa.int32()),
+        ("arrived", pa.float64()),
+        ("error", pa.int32()),
+        ("generation", pa.int32()),
+        ("offsets_partition", pa.int32()),
+        ("change", pa.string()),
+        ("from", pa.string()),
+        ("to", pa.string()),
+        ("cause", pa.string()),
+        ("trigger", pa.string()),
+        ("rule", pa.string()),
+        ("started", pa.float64()),
+        ("ended", pa.float64()),
+        ("waited_for", pa.list_(_WAITED)),
+        ("dropped", pa.list_(pa.string())),
+        ("leader", pa.string()),
+        ("leader_ms", pa.float64()),
+        ("protocol", pa.string()),
+        ("members", pa.list_(pa.string())),
+        ("assignments", pa.list_(_ASSIGNED)),
+        ("offsets", pa.list_(_OFFSET)),
+        ("session_timeout_ms", pa.int32()),
+        ("rebalance_timeout_ms", pa.int32()),
+        ("reason", pa.string()),
+        ("request", pa.string()),
+        ("answer", pa.string()),
+        ("unreadable", pa.string()),
+    ]
+)
+
+_FAST: Final = b'"event":"exchange"'
+_FAST_APIS: Final = (b'"api":"Heartbeat"', b'"api":"OffsetCommit"')
+_ARROW_SCHEMA: Final = pa.schema(
+    [
+        *[
+            (name, SCHEMA.field(name).type)
+            for name in ("seq", "event", "wall", "mono", "group", "client_id", "node", "conn", "api")
+        ],
+        ("member", pa.string()),
+        ("version", pa.int32()),
+        ("correlation_id", pa.int32()),
+        ("arrived", pa.float64()),
+        ("error", pa.int32()),
+        (
+            "request",
+            pa.struct(
+                [
+                    ("generation_id", pa.int32()),
+                    ("generation_id_or_member_epoch", pa.int32()),
+                    ("group_instance_id", pa.string()),
+                ]
+            ),
+        ),
+    ]
+)
+_PARSE: Final = pa.json.ParseOptions(explicit_schema=_ARROW_SCHEMA, unexpected_field_behavior="ignore")
+_LONGEST_LINE: Final = 1 << 26
+
+# Field of the event -> column, where the names differ and nothing has to be done.
+_RENAMED: Final = {"member": "member_id", "partition": "offsets_partition"}
+_PLAIN: Final = frozenset(
+    {
+        *("seq", "event", "wall", "mono", "group", "member_id", "instance_id", "client_id", "client_host", "node"),
+        *("conn", "api", "version", "correlation_id", "arrived", "error", "generation", "change", "from", "to"),
+        *("cause", "trigger", "rule", "started", "ended", "waited_for", "dropped", "leader", "leader_ms", "protocol"),
+    }
+)
+
+
+def decode(
+    lines: Sequence[bytes], positions: Sequence[int], trace: str, file: str, *, bodies: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """These lines as rows; `positions` says where each begins in the file. Empty lines are left out."""
+    fast: list[int] = []
+    slow: list[int] = []
+    for index, line in enumerate(lines):
+        if _FAST in line and not bodies and (_FAST_APIS[0] in line or _FAST_APIS[1] in line):
+            fast.append(index)
+        elif line:
+            slow.append(index)
+    if fast:
+        try:
+            yield _by_arrow([lines[index] for index in fast], [positions[index] for index in fast], trace, file)
+        except pa.ArrowInvalid:
+            slow += fast
+    if slow:
+        rows = [_row(lines[index], positions[index], trace, file, bodies) for index in slow]
+        columns = [pa.array([row.get(name) for row in rows], SCHEMA.field(name).type) for name in SCHEMA.names]
+        yield pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def unreadable(line: bytes, position: int, trace: str, file: str, reason: str) -> pa.RecordBatch:
+    """The row that stands for a line that could not be read."""
+    return pa.RecordBatch.from_pylist([_unreadable(position, trace, file, reason)], schema=SCHEMA)
+
+
+def _by_arrow(lines: list[bytes], positions: list[int], trace: str, file: str) -> pa.RecordBatch:
+    text = b"\n".join(lines)
+    options = pa.json.ReadOptions(use_threads=False, block_size=min(len(text) + 1, _LONGEST_LINE))
+    table = pa.json.read_json(pa.BufferReader(text), options, _PARSE).combine_chunks()
+    if table.num_rows != len(lines):
+        raise pa.ArrowInvalid("a line holds no event, or two")
+    count = table.num_rows
+    found = {name: table.column(name).combine_chunks() for name in _ARROW_SCHEMA.names}
+    request = found.pop("request")
+    generation = pa.compute.coalesce(request.field("generation_id"), request.field("generation_id_or_member_epoch"))
+    found |= {
+        "trace": pa.repeat(trace, count),
+        "file": pa.repeat(file, count),
+        "position": pa.array(np.array(positions, np.int64)),
+        "member_id": found.pop("member"),
+        "generation": generation,
+        "instance_id": request.field("group_instance_id"),
+    }
+    columns = [found[name] if name in found else pa.nulls(count, field.type) for name, field in _FIELDS]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+_FIELDS: Final = [(field.name, field) for field in SCHEMA]
+
+
+def _unreadable(position: int, trace: str, file: str, reason: str) -> dict[str, Any]:
+    return {"trace": trace, "file": file, "position": position, "unreadable": reason}
+
+
+def _row(line: bytes, position: int, trace: str, file: str, bodies: bool) -> dict[str, Any]:
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return _unreadable(position, trace, file, f"no JSON: {error}")
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        return _unreadable(position, trace, file, "no event")
+    row = {name: value for name, value in event.items() if name in _PLAIN}
+    row |= {column: event[name] for name, column in _RENAMED.items() if name in event}
+    try:
+        _DETAILS.get(event["event"], _nothing)(event, row)
+        if bodies:
+            for side in ("request", "answer"):
+                if side in event:
+                    row[side] = orjson.dumps(event[side]).decode()
+        _check(row)
+    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+        return _unreadable(position, trace, file, f"not of the schema: {error!r}")
+    row |= {"trace": trace, "file": file, "position": position}
+    return row
+
+
+def _check(row: dict[str, Any]) -> None:
+    """Raises TypeError if a scalar is not of its column's type: one wrong line must not fail its whole chunk."""
+    for name, value in row.items():
+        expected = _SCALARS.get(name)
+        if expected is not None and value is not None and (type(value) not in expected):
+            raise TypeError(f"{name} is {value!r}")
+
+
+def _scalar_types(type_: pa.DataType) -> tuple[type, ...] | None:
+    if pa.types.is_string(type_):
+        return (str,)
+    if pa.types.is_integer(type_):
+        return (int,)
+    return (int, float) if pa.types.is_floating(type_) else None
+
+
+_SCALARS: Final = {name: types for name, field in _FIELDS if (types := _scalar_types(field.type)) is not None}
+
+
+def _nothing(event: dict[str, Any], row: dict[str, Any]) -> None:
+    """A kind whose plain fields are all."""
+
+
+def _round(event: dict[str, Any], row: dict[str, Any]) -> None:
+    row["members"] = event["members"]
+    row["waited_for"] = [{"member_id": each["member_id"], "ms": float(each["ms"])} for each in event["waited_for"]]
+
+
+def _assignment(event: dict[str, Any], row: dict[str, Any]) -> None:
+    row["members"] = list(event["assignments"])
+    row["assignments"] = [
+        {"member_id": member_id, "topic": topic, "partitions": partitions}
+        for member_id, topics in event["assignments"].items()
+        if isinstance(topics, dict)
+        for topic, partitions in topics.items()
+    ]
+
+
+def _offsets(event: dict[str, Any], row: dict[str, Any]) -> None:
+    row["offsets"] = [
+        {"topic": each["topic"], "partition": each["partition"], "offset": each.get("offset")}
+        for each in event["offsets"]
+    ]
+
+
+def _exchange(event: dict[str, Any], row: dict[str, Any]) -> None:
+    request, answer = event["request"], event["answer"]
+    row["generation"] = request.get("generation_id", request.get("generation_id_or_member_epoch"))
+    row["instance_id"] = request.get("group_instance_id")
+    _BODIES.get(event["api"], _no_body)(request, answer, row)
+
+
+def _no_body(request: dict[str, Any], answer: dict[str, Any], row: dict[str, Any]) -> None:
+    """A request whose body says nothing the tables need."""
+
+
+def _join_group(request: dict[str, Any], answer: dict[str, Any], row: dict[str, Any]) -> None:
+    row["generation"] = answer.get("generation_id")
+    row["leader"] = answer.get("leader")
+    row["protocol"] = answer.get("protocol_name")
+    row["members"] = [member["member_id"] for member in answer.get("members") or ()]
+    row["session_timeout_ms"] = request.get("session_timeout_ms")
+    row["rebalance_timeout_ms"] = request.get("rebalance_timeout_ms")
+    row["reason"] = request.get("reason")
+
+
+def _leave_group(request: dict[str, Any], answer: dict[str, Any], row: dict[str, Any]) -> None:
+    members = request.get("members") or []
+    row["members"] = [member["member_id"] for member in members]
+    reasons = [member["reason"] for member in members if member.get("reason")]
+    row["reason"] = reasons[0] if reasons else None
+    if len(members) == 1 and not row.get("member_id"):
+        row["member_id"] = members[0]["member_id"]
+
+
+def _offset_fetch(request: dict[str, Any], answer: dict[str, Any], row: dict[str, Any]) -> None:
+    topics = answer.get("topics") or []
+    groups = answer.get("groups") or []
+    if len(groups) == 1:
+        # From version 8 on an answer is by group; ours and all clients but admin clients ask for one.
+        row["group"] = groups[0]["group_id"]
+        row["error"] = groups[0].get("error_code") or row.get("error")
+        topics = groups[0]["topics"]
+    row["offsets"] = [
+        {
+            "topic": topic["name"],
+            "partition": partition["partition_index"],
+            "offset": partition["committed_offset"],
+            "error": partition["error_code"],
+        }
+        for topic in topics
+        for partition in topic["partitions"]
+    ]
+
+
+def _list_offsets(request: dict[str, Any], answer: dict[str, Any], row: dict[str, Any]) -> None:
+    asked_for_end = {
+        (topic["name"], partition["partition_index"])
+        for topic in request["topics"]
+        for partition in topic["partitions"]
+        if partition["timestamp"] == -1
+    }
+    row["offsets"] = [
+        {
+            "topic": topic["name"],
+            "partition": partition["partition_index"],
+            "offset": partition["offset"],
+            "error": partition["error_code"],
+        }
+        for topic in answer["topics"]
+        for partition in topic["partitions"]
+        if (topic["name"], partition["partition_index"]) in asked_for_end
+    ]
+
+
+def _offset_delete(request: dict[str, Any], answer: dict[str, Any], row: dict[str, Any]) -> None:
+    row["offsets"] = [
+        {
+            "topic": topic["name"],
+            "partition": partition["partition_index"],
+            "offset": None,
+            "error": partition["error_code"],
+        }
+        for topic in answer.get("topics") or ()
+        for partition in topic["partitions"]
+    ]
+
+
+_DETAILS: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], None]]] = {
+    "round": _round,
+    "assignment": _assignment,
+    "commit": _offsets,
+    "offsets_expired": _offsets,
+    "exchange": _exchange,
+}
+_BODIES: Final[dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], None]]] = {
+    "JoinGroup": _join_group,
+    "LeaveGroup": _leave_group,
+    "OffsetFetch": _offset_fetch,
+    "ListOffsets": _list_offsets,
+    "OffsetDelete": _offset_delete,
+}

@@ -1,0 +1,421 @@
+"""Records of `__consumer_offsets` as Arrow, many at a time.
+
+Decides how records become rows of `pipeline.schemas.LOG_RECORDS`. Committed offsets, nearly all there is, are decoded
+column by column with numpy; whatever is not of their plain form goes through `persistence.records`, one by one, and is
+damage if that cannot read it either. It does not know files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from apis.consumer_protocol import assignment_from_bytes
+from apis.wire import Message, Struct
+from persistence.batch import CODECS
+from persistence.records import (
+    GroupMetadataValue,
+    OffsetCommitValue,
+    RecordError,
+    UnknownValue,
+    Value,
+    decode_key,
+    decode_value,
+    group_of,
+)
+from pipeline.decode.batches import Batches
+from pipeline.decode.varints import Bytes, Ints, fixed, strings, uvarints, varints
+
+KINDS: Final = {
+    0: "OffsetCommit",
+    1: "OffsetCommit",
+    2: "GroupMetadata",
+    3: "ConsumerGroupMetadata",
+    4: "ConsumerGroupPartitionMetadata",
+    5: "ConsumerGroupMemberMetadata",
+    6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember",
+    8: "ConsumerGroupCurrentMemberAssignment",
+    9: "ShareGroupPartitionMetadata",
+    10: "ShareGroupMemberMetadata",
+    11: "ShareGroupMetadata",
+    12: "ShareGroupTargetAssignmentMetadata",
+    13: "ShareGroupTargetAssignmentMember",
+    14: "ShareGroupCurrentMemberAssignment",
+    15: "ShareGroupStatePartitionMetadata",
+    16: "ConsumerGroupRegularExpression",
+    17: "StreamsGroupMetadata",
+    18: "StreamsGroupPartitionMetadata",
+    19: "StreamsGroupMemberMetadata",
+    20: "StreamsGroupTargetAssignmentMetadata",
+    21: "StreamsGroupTargetAssignmentMember",
+    22: "StreamsGroupCurrentMemberAssignment",
+    23: "StreamsGroupTopology",
+}
+"""Record types by number (semantics 5.2)."""
+
+SCHEMA: Final = pa.schema(
+    [
+        ("file", pa.string()),
+        ("position", pa.int64()),
+        ("offsets_partition", pa.int32()),
+        ("record_offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("kind", pa.string()),
+        ("record_type", pa.int16()),
+        ("value_version", pa.int16()),
+        ("tombstone", pa.bool_()),
+        ("group", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("metadata", pa.string()),
+        ("commit_timestamp", pa.int64()),
+        ("expire_timestamp", pa.int64()),
+        ("member_id", pa.string()),
+        ("value", pa.string()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int16()),
+        ("transactional", pa.bool_()),
+        ("control", pa.string()),
+        ("codec", pa.string()),
+        ("reason", pa.string()),
+        ("damaged_bytes", pa.int64()),
+    ]
+)
+
+_LOG_APPEND_TIME: Final = 0x08
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+_FEW: Final = 8
+_MALFORMED: Final = "a record is malformed: its lengths do not fit its batch"
+_CODEC_NAMES: Final = pa.array([*CODECS, "?", "?", "?"])
+
+Masks = NDArray[np.bool_]
+
+
+def decode(batches: Batches, file: str, offsets_partition: int | None) -> Iterator[pa.RecordBatch]:
+    """The records of these batches as rows; several record batches, in no order."""
+    owner, starts, ends, bad = record_bounds(batches)
+    for index in bad:
+        size = int(batches.header["length"][index]) + 12
+        offset = int(batches.header["base_offset"][index])
+        yield damage(file, offsets_partition, int(batches.positions[index]), size, offset, _MALFORMED)
+    if not owner.size:
+        return
+    rows = _Rows(batches, owner, starts, ends, file, offsets_partition)
+    plain = rows.plain_offsets()
+    if plain.any():
+        try:
+            yield rows.offsets(np.flatnonzero(plain))
+        except pa.ArrowInvalid:
+            # A string that is no UTF-8: let each row be judged by itself.
+            plain[:] = False
+    if not plain.all():
+        yield rows.one_by_one(np.flatnonzero(~plain))
+
+
+def damage(
+    file: str, offsets_partition: int | None, position: int, size: int, offset: int, reason: str
+) -> pa.RecordBatch:
+    """The row that says what could not be read."""
+    row = {
+        "file": file,
+        "position": position,
+        "offsets_partition": offsets_partition,
+        "record_offset": offset,
+        "reason": reason,
+        "damaged_bytes": size,
+    }
+    return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
+
+
+def record_bounds(batches: Batches) -> tuple[Ints, Ints, Ints, list[int]]:
+    """For every record the index of its batch, where it begins and where it ends; and batches that make no sense.
+
+    Where a record begins is known only when the one before it was read, so the batches are gone through in step: the
+    first records of all of them, then the second ones. The last few batches with many records are walked one by one.
+    """
+    data, ends = batches.data, batches.ends
+    at = batches.starts.copy()
+    left = batches.header["count"].astype(np.int64)
+    bad = left < 0
+    active = np.flatnonzero(left > 0)
+    owners: list[Ints] = []
+    starts: list[Ints] = []
+    stops: list[Ints] = []
+    while active.size > _FEW:
+        length, body = varints(data, at[active])
+        stop = body + length
+        wrong = (length < 4) | (stop > ends[active]) | (body > ends[active])
+        if wrong.any():
+            bad[active[wrong]] = True
+            active, body, stop = active[~wrong], body[~wrong], stop[~wrong]
+        owners.append(active)
+        starts.append(body)
+        stops.append(stop)
+        at[active] = stop
+        left[active] -= 1
+        active = active[left[active] > 0]
+    raw = data.tobytes() if active.size else b""
+    for batch in active.tolist():
+        found = _walk_records(raw, int(at[batch]), int(ends[batch]), int(left[batch]))
+        if found is None:
+            bad[batch] = True
+            continue
+        bounds = np.array(found, np.int64).reshape(-1, 2)
+        owners.append(np.full(len(bounds), batch, np.int64))
+        starts.append(bounds[:, 0])
+        stops.append(bounds[:, 1])
+        at[batch] = bounds[-1, 1]
+    bad |= ~bad & (at != ends)
+    if not owners:
+        empty = np.zeros(0, np.int64)
+        return empty, empty, empty, np.flatnonzero(bad).tolist()
+    owner, start, stop = np.concatenate(owners), np.concatenate(starts), np.concatenate(stops)
+    if bad.any():
+        good = ~bad[owner]
+        owner, start, stop = owner[good], start[good], stop[good]
+    return owner, start, stop, np.flatnonzero(bad).tolist()
+
+
+def _walk_records(data: bytes, at: int, end: int, count: int) -> list[int] | None:
+    """Where `count` records begin and end, flat; None if they do not fit."""
+    found = []
+    for _ in range(count):
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > 35:
+                return None
+        stop = at + (value >> 1)
+        if value & 1 or value < 8 or stop > end:
+            return None
+        found += (at, stop)
+        at = stop
+    return found
+
+
+class _Rows:
+    """The fields all records have, and from these the rows."""
+
+    def __init__(
+        self, batches: Batches, owner: Ints, starts: Ints, ends: Ints, file: str, offsets_partition: int | None
+    ) -> None:
+        data = batches.data
+        header = batches.header
+        self.data: Bytes = data
+        self.file = file
+        self.offsets_partition = offsets_partition
+        self.owner = owner
+        self.starts = starts
+        self.ends = ends
+        self.header = header
+        self.positions = batches.positions
+        attributes = header["attributes"].astype(np.int64)
+        timestamp_delta, at = varints(data, starts + 1)
+        offset_delta, at = varints(data, at)
+        self.key_size, self.key = varints(data, at)
+        after_key = self.key + np.maximum(self.key_size, 0)
+        # What a wrong size points at is read, but never outside the buffer.
+        self.value_size, self.value = varints(data, np.clip(after_key, 0, data.size - 1))
+        after = self.value + np.maximum(self.value_size, 0)
+        self.sound: Masks = (after_key <= ends) & (after < ends) & (self.key_size >= 2)
+        self.record_offset = header["base_offset"].astype(np.int64)[owner] + offset_delta
+        appended = (attributes & _LOG_APPEND_TIME) != 0
+        self.timestamp = np.where(
+            appended[owner],
+            header["max_timestamp"].astype(np.int64)[owner],
+            header["base_timestamp"].astype(np.int64)[owner] + timestamp_delta,
+        )
+        self.codec = attributes & 0x07
+        self.transactional = (attributes & _TRANSACTIONAL) != 0
+        self.control = (attributes & _CONTROL) != 0
+        self.record_type = fixed(data, np.where(self.sound, self.key, 0), ">i2")
+
+    def plain_offsets(self) -> Masks:
+        """Which records are committed offsets of the forms decoded here; leaves what it found out for `offsets`."""
+        data = self.data
+        candidate = self.sound & ~self.control[self.owner] & ((self.record_type >> 1) == 0) & (self.key_size >= 10)
+        key = np.where(candidate, self.key, 0)
+        key_end = key + self.key_size
+        self.group_size = fixed(data, key + 2, ">i2")
+        topic = np.clip(key + 4 + self.group_size, 0, data.size - 8)
+        self.topic_size = fixed(data, topic, ">i2")
+        self.topic = topic + 2
+        good = candidate & (self.group_size >= 0) & (self.topic_size >= 0)
+        good &= self.topic + self.topic_size + 4 == key_end
+        tombstone = self.value_size < 0
+        value = np.where(good & ~tombstone, self.value, 0)
+        version = fixed(data, value, ">i2")
+        flexible = version == 4
+        # v4: offset, leader epoch, compact metadata, timestamp, tags; v3 the same with an int16 size and no tags;
+        # v0 and v2: offset, metadata, timestamp; v1 with the time it expires after that.
+        text_at = value + np.where(version >= 3, 14, 10)
+        short = fixed(data, text_at, ">i2")
+        compact, compact_at = uvarints(data, text_at)
+        self.text_size = np.where(flexible, compact.astype(np.int64) - 1, short)
+        self.text = np.where(flexible, compact_at, text_at + 2)
+        self.committed = np.clip(self.text + self.text_size, 0, data.size - 24)
+        end = self.committed + 8 + np.where(version == 1, 8, 0) + flexible
+        untagged = ~flexible | (data[np.clip(end - 1, 0, data.size - 1)] == 0)
+        known = (version >= 0) & (version <= 4) & (self.text_size >= 0) & (end == value + self.value_size) & untagged
+        self.tombstone: Masks = tombstone
+        self.version = version
+        plain: Masks = good & (tombstone | known)
+        return plain
+
+    def offsets(self, rows: Ints) -> pa.RecordBatch:
+        """Rows of committed offsets."""
+        data = self.data
+        null = self.tombstone[rows]
+        value = np.where(null, 0, self.value[rows])
+        version = self.version[rows]
+        committed = np.where(null, 0, self.committed[rows])
+        epoch = np.where(version >= 3, fixed(data, value + 10, ">i4"), -1)
+        expire = np.where(version == 1, fixed(data, committed + 8, ">i8"), -1)
+        key = self.key[rows]
+        group_size, topic, topic_size = self.group_size[rows], self.topic[rows], self.topic_size[rows]
+        nothing = pa.nulls
+        count = len(rows)
+        columns = {
+            "kind": pa.repeat("OffsetCommit", count),
+            "record_type": pa.array(self.record_type[rows], pa.int16()),
+            "value_version": pa.array(version, pa.int16(), mask=null),
+            "tombstone": pa.array(null),
+            "group": strings(data, key + 4, group_size),
+            "topic": strings(data, topic, topic_size),
+            "partition": pa.array(fixed(data, topic + topic_size, ">i4"), pa.int32()),
+            "offset": pa.array(fixed(data, value + 2, ">i8"), mask=null),
+            "leader_epoch": pa.array(epoch, pa.int32(), mask=null),
+            "metadata": strings(data, self.text[rows], self.text_size[rows], null),
+            "commit_timestamp": pa.array(fixed(data, committed, ">i8"), mask=null),
+            "expire_timestamp": pa.array(expire, mask=null),
+            "member_id": nothing(count, pa.string()),
+            "value": nothing(count, pa.string()),
+            "control": nothing(count, pa.string()),
+            "reason": nothing(count, pa.string()),
+            "damaged_bytes": nothing(count, pa.int64()),
+        }
+        return self._batch(rows, columns)
+
+    def one_by_one(self, rows: Ints) -> pa.RecordBatch:
+        """Rows of all other records, and of records that cannot be read."""
+        found = [self._one(row) for row in rows.tolist()]
+        names = [name for name in SCHEMA.names if name not in _OF_THE_BATCH]
+        columns = {name: pa.array([row.get(name) for row in found], SCHEMA.field(name).type) for name in names}
+        return self._batch(rows, columns)
+
+    def _one(self, row: int) -> dict[str, Any]:
+        size = int(self.ends[row] - self.starts[row])
+        if not self.sound[row]:
+            return {"reason": _MALFORMED, "damaged_bytes": size}
+        key = self.data[self.key[row] : self.key[row] + self.key_size[row]].tobytes()
+        value_size = int(self.value_size[row])
+        value = None if value_size < 0 else self.data[self.value[row] : self.value[row] + value_size].tobytes()
+        if self.control[self.owner[row]]:
+            kind = int.from_bytes(key[2:4], "big") if len(key) >= 4 else -1
+            return {"kind": "control", "control": {0: "ABORT", 1: "COMMIT"}.get(kind), "tombstone": False}
+        try:
+            return readable(key, value)
+        except RecordError as error:
+            return {"reason": str(error), "damaged_bytes": size}
+
+    def _batch(self, rows: Ints, columns: dict[str, Any]) -> pa.RecordBatch:
+        owner = self.owner[rows]
+        count = len(rows)
+        columns |= {
+            "file": pa.repeat(self.file, count),
+            "position": pa.array(self.positions[owner]),
+            "offsets_partition": pa.repeat(pa.scalar(self.offsets_partition, pa.int32()), count),
+            "record_offset": pa.array(self.record_offset[rows]),
+            "timestamp": pa.array(self.timestamp[rows]),
+            "producer_id": pa.array(self.header["producer_id"].astype(np.int64)[owner]),
+            "producer_epoch": pa.array(self.header["producer_epoch"].astype(np.int16)[owner]),
+            "transactional": pa.array(self.transactional[owner]),
+            "codec": _CODEC_NAMES.take(pa.array(self.codec[owner])),
+        }
+        return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+_OF_THE_BATCH: Final = frozenset(
+    {
+        "file",
+        "position",
+        "offsets_partition",
+        "record_offset",
+        "timestamp",
+        "producer_id",
+        "producer_epoch",
+        "transactional",
+        "codec",
+    }
+)
+
+
+def readable(raw_key: bytes, raw_value: bytes | None) -> dict[str, Any]:
+    """The columns of one record by `persistence.records`. Raises RecordError."""
+    key = decode_key(raw_key)
+    value = None if raw_value is None else decode_value(key, raw_value)
+    row: dict[str, Any] = {
+        "kind": KINDS.get(key.record_type, f"type {key.record_type}"),
+        "record_type": key.record_type,
+        "value_version": None if raw_value is None else int.from_bytes(raw_value[:2], "big", signed=True),
+        "tombstone": value is None,
+        "group": group_of(key),
+        "topic": getattr(key, "topic", None),
+        "partition": getattr(key, "partition", None),
+        "member_id": getattr(key, "member_id", None),
+    }
+    if isinstance(value, OffsetCommitValue):
+        row |= {
+            "offset": value.offset,
+            "leader_epoch": value.leader_epoch,
+            "metadata": value.metadata,
+            "commit_timestamp": value.commit_timestamp,
+            "expire_timestamp": value.expire_timestamp,
+        }
+    elif value is not None:
+        row["value"] = json.dumps(as_json(value), separators=(",", ":"))
+    return row
+
+
+def as_json(value: Value) -> Any:
+    """A value as JSON has it. Assignments of consumers are by topic; other bytes are hexadecimal."""
+    if isinstance(value, UnknownValue):
+        return {"raw": value.raw.hex()}
+    assert isinstance(value, Message)
+    assignment: Callable[[bytes], Any] = bytes.hex
+    if isinstance(value, GroupMetadataValue) and value.protocol_type == "consumer":
+        assignment = _consumer_assignment
+    return _plain(value, assignment)
+
+
+def _consumer_assignment(data: bytes) -> Any:
+    decoded = assignment_from_bytes(data)
+    return data.hex() if decoded is None else {each.topic: list(each.partitions) for each in decoded.assigned_partitions}
+
+
+def _plain(value: Any, assignment: Callable[[bytes], Any]) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list):
+        return [_plain(each, assignment) for each in value]
+    if isinstance(value, (Message, Struct)):
+        return {
+            field.name: assignment(part) if field.name == "assignment" else _plain(part, assignment)
+            for field in value.fields
+            for part in [getattr(value, field.name)]
+        }
+    return value

@@ -1,0 +1,65 @@
+"""Makes the Spark session the pipeline runs in. It does not know what is computed.
+
+What is set here is what the jobs rely on (UTC, our sources registered, the same Python on every worker) and what a
+single machine wants (few shuffle partitions, no web page). All of it can be overridden by `config`, and none of it is
+in the way of a cluster: `master` alone says where the work is done.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from pipeline.java import find_java
+
+SHUFFLE_PARTITIONS: Final = 8
+
+_ALWAYS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    # A task writes files for several groups' buckets at once; without this it sorts all of its rows first.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+_ON_THIS_MACHINE: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+}
+
+
+def session(
+    master: str = "local[*]", *, name: str = "kafka-shim pipeline", config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The session at `master`, with the sources of `pipeline.sources` registered.
+
+    Raises `pipeline.java.NoJava`. The workers of a cluster need this package and pyarrow in the Python that
+    `PYSPARK_PYTHON` names there; here it is this Python.
+    """
+    from pipeline.sources import register
+
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    local = master.startswith("local") or "127.0.0.1" in master or "localhost" in master
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Otherwise the workers take the python3 of PATH, which need not have what this one has.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings = {**_ALWAYS, **(_ON_THIS_MACHINE if local else {}), **(config or {})}
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    return spark
+
