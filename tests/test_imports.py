@@ -31,7 +31,7 @@ HTTP = {"starlette", "hypercorn", "httpx", "http", "prometheus_client"}
 BLIND = {
     "apis": IO | CLOCKS_AND_CHANCE | HTTP | {"logging"},
     "persistence": {"socket", "ssl", "select", "selectors", "trio"} | HTTP,
-    "shim.groups": IO | CLOCKS_AND_CHANCE | HTTP | {"logging", "os", "pathlib", "persistence.store", "apis.registry"},
+    "shim.groups": IO | CLOCKS_AND_CHANCE | HTTP | {"logging", "os", "persistence.store", "apis.registry"},
     "shim.broker": IO | HTTP | {"persistence.store"},
     "shim.server": HTTP,
     "conformance": {"pyspark", "starlette", "hypercorn"},
