@@ -42,6 +42,9 @@ def write_uvarint(value: int) -> bytes:
     return bytes(out)
 
 
+MAX_STRING: Final = 0x7FFF
+"""Bytes of the longest string."""
+
 ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x100))
 
 SMALL: Final = 0x400
@@ -96,8 +99,10 @@ def read_compact_bytes(data: bytes, position: int) -> tuple[bytes, int]:
 
 
 def read_compact_text(data: bytes, position: int) -> tuple[str, int]:
-    """A compact string that may not be null."""
+    """A compact string that may not be null. Kafka takes none that a version without compact lengths could not say."""
     value, end = read_compact_bytes(data, position)
+    if len(value) > MAX_STRING:
+        raise DecodeError(f"a string of {len(value)} bytes is too long", position)
     return value.decode(), end
 
 
