@@ -64,18 +64,13 @@ class Timers:
         """Let `timer` fire at `deadline`, whatever it was set to before."""
         timer.deadline = deadline
         if deadline < timer.queued:
-            if timer.queued != NEVER:
-                self._dead += 1
+            self._abandon(timer)
             self._push(timer, deadline)
 
     def cancel(self, timer: Timer) -> None:
         """Let `timer` not fire until it is armed again."""
         timer.deadline = NEVER
-        if timer.queued != NEVER:
-            timer.queued = NEVER
-            self._dead += 1
-            if self._dead > 64 and self._dead * 2 > len(self._heap):
-                self._compact()
+        self._abandon(timer)
 
     def pop(self, now: float) -> Timer | None:
         """The timer that is due first, no longer armed; None if none is due at `now`."""
@@ -101,14 +96,21 @@ class Timers:
 
     def armed(self) -> Iterator[Timer]:
         """Every armed timer, in no particular order."""
-        return (timer for at, _, timer in self._heap if at == timer.queued)
+        # One that was cancelled and armed again for the same moment has two entries alike.
+        return iter({timer for at, _, timer in self._heap if at == timer.queued})
 
     def _push(self, timer: Timer, at: float) -> None:
         timer.queued = at
         self._order += 1
         heappush(self._heap, (at, self._order, timer))
 
-    def _compact(self) -> None:
-        self._heap = [entry for entry in self._heap if entry[0] == entry[2].queued]
-        heapify(self._heap)
-        self._dead = 0
+    def _abandon(self, timer: Timer) -> None:
+        """Let the timer's entry, if it has one, count no more; when most entries are dead they are swept out."""
+        if timer.queued == NEVER:
+            return
+        timer.queued = NEVER
+        self._dead += 1
+        if self._dead > 64 and self._dead * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[0] == entry[2].queued]
+            heapify(self._heap)
+            self._dead = 0

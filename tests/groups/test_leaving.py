@@ -85,6 +85,12 @@ def test_a_pending_id_that_leaves_an_empty_group_is_forgotten(coordinator):
     assert coordinator.join(pending).error == 25
 
 
+def test_a_pending_id_cannot_leave_as_a_static_member(coordinator):
+    pending = coordinator.join().member_id
+    assert coordinator.left((pending, "instance")) == [25]
+    assert coordinator.join(pending).parked
+
+
 def test_the_poll_timeout_of_a_consumer_is_told_apart_by_its_reason(coordinator):
     _, follower = coordinator.form()
     coordinator.leave(follower, reason="consumer poll timeout has expired.")

@@ -28,6 +28,7 @@ def errors(coordinator, group=GROUP):
 def test_a_coordinator_that_is_not_running_answers_15(coordinator):
     coordinator.service.running = False
     assert set(errors(coordinator).values()) == {15}
+    assert coordinator.join(session=1).error == 15
 
 
 def test_an_empty_group_id_is_refused_where_members_speak(coordinator):
@@ -71,6 +72,7 @@ def test_a_partition_that_failed_to_load_answers_16_until_it_is_loaded_anew(coor
     assert coordinator.service.partitions()[partition] == "failed"
     assert coordinator.join().error == 16
     coordinator.service.begin_loading(partition)
+    assert coordinator.service.partitions()[partition] == "loading"
     coordinator.service.load(partition, [], coordinator.now)
     assert coordinator.join().error == 79
 

@@ -145,6 +145,15 @@ def test_a_static_member_that_does_not_rejoin_stays_until_its_session_ends(coord
     assert absent in coordinator.group.pending_sync
 
 
+def test_an_absent_static_leader_is_replaced_by_a_member_that_rejoined(coordinator):
+    coordinator.form(instances=["a", "b"], session=30_000, rebalance=10_000)
+    follower = coordinator.group.static["b"]
+    parked = coordinator.join(follower, RANGE, ROUND_ROBIN, session=30_000, rebalance=10_000)
+    coordinator.advance(10_000)
+    assert parked.leader == follower
+    assert {member.group_instance_id for member in parked.members} == {"a", "b"}
+
+
 def test_a_round_of_absent_static_members_waits_for_another_rebalance_timeout(coordinator):
     coordinator.form(instances=["a", "b"], session=60_000, rebalance=10_000)
     dynamic, reply = coordinator.join_new(session=30_000, rebalance=10_000)

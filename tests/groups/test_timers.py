@@ -46,6 +46,14 @@ def test_cancelled_timers_do_not_pile_up():
     assert timers.next_deadline() == NEVER
 
 
+def test_entries_left_behind_by_earlier_deadlines_do_not_pile_up():
+    timers, session = Timers(), timer()
+    for number in range(10_000):
+        timers.arm(session, 20_000.0 - number)
+    assert len(timers._heap) < 200
+    assert timers.pop(10_001.0) is session
+
+
 operations = st.lists(
     st.tuples(st.sampled_from(["arm", "move", "cancel", "pop"]), st.integers(0, 4), st.integers(0, 20)), max_size=60
 )

@@ -308,7 +308,6 @@ class ClassicGroup:
     def next_generation(self) -> None:
         """Begin the next generation, with the members there are; without any, only a record can make it Empty."""
         self.generation += 1
-        self.pending_sync.clear()
         if self.members:
             self.protocol = self.select_protocol()
             self.refresh_subscriptions()

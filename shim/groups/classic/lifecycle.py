@@ -11,7 +11,7 @@ from shim.groups.causes import Cause
 from shim.groups.classic import rebalance
 from shim.groups.classic.answers import join_refused, sync_refused
 from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.states import RULES, Request, Rule, State
+from shim.groups.classic.states import RULES, Request, State
 from shim.groups.shard import Shard
 
 
@@ -21,9 +21,8 @@ def activate(shard: Shard, group: ClassicGroup, now: float) -> None:
         trace.group(shard.outbox, group, "loaded")
     for member in group.members.values():
         shard.wake(member, now)
-    rule = RULES[Request.OVERSIZE][group.state]
-    if rule is Rule.SHRINK and len(group.members) > shard.config.group_max_size:
-        rebalance.start(shard, group, Cause.COORDINATOR_RELOADED, "", rule, now)
+    if len(group.members) > shard.config.group_max_size:
+        rebalance.start(shard, group, Cause.COORDINATOR_RELOADED, "", RULES[Request.OVERSIZE][group.state], now)
 
 
 def resign(shard: Shard, group: ClassicGroup) -> None:
