@@ -101,10 +101,10 @@ class Admin:
             if (refusal := setting.refusal(config.value)) is not None:
                 raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
             configs[config.name] = config.value
-        topic = None if validate_only else self.topics.create(asked.name, replicas, configs)
+        topic_id = self.topics.new_id() if validate_only else self.topics.create(asked.name, replicas, configs).id
         return CreatableTopicResult(
             name=asked.name,
-            topic_id=topic.id if topic is not None else NO_ID,
+            topic_id=topic_id,
             error_message=None,
             num_partitions=len(replicas),
             replication_factor=len(replicas[0]),

@@ -35,6 +35,9 @@ MAGIC: Final = 2
 LEADER_EPOCH: Final = 0
 """Leaders change nothing here that a client could see in the log, so every batch has the first epoch."""
 
+_LEAST_LENGTH: Final = 14
+"""The length of the smallest record there was in message format 0."""
+
 _CRC_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
 _MAX_TIMESTAMP_AT: Final = 35
@@ -46,10 +49,10 @@ _INT64: Final = Struct(">q")
 
 
 class InvalidBatch(Exception):
-    """A batch that is refused, with the Kafka error the producer gets and a sentence for people."""
+    """A batch that is refused, with the error the producer gets, and the message where Kafka has one."""
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, error: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or error.name)
         self.error = error
         self.message = message
 
@@ -89,62 +92,69 @@ class Batch(NamedTuple):
     def stamped(self, base_offset: int, append_time: int | None) -> Batch:
         """This batch as the log keeps it: with its offset, the leader epoch and, if given, the append time in ms.
 
-        Only the append time changes what the CRC covers.
+        Only the kind of timestamp and the append time change what the CRC covers.
         """
         start = _START.pack(base_offset, len(self.data) - LOG_OVERHEAD, LEADER_EPOCH)
-        if append_time is None:
+        if append_time is None and not self.attributes & LOG_APPEND_TIME:
             data = b"".join((start, memoryview(self.data)[_MAGIC_AT:]))
             return self._replace(data=data, base_offset=base_offset)
+        attributes, latest = self.attributes & ~LOG_APPEND_TIME, self.max_timestamp
+        if append_time is not None:
+            attributes, latest = self.attributes | LOG_APPEND_TIME, append_time
         changed = bytearray(self.data)
         changed[:_MAGIC_AT] = start
-        attributes = self.attributes | LOG_APPEND_TIME
         _INT16.pack_into(changed, _ATTRIBUTES_AT, attributes)
-        _INT64.pack_into(changed, _MAX_TIMESTAMP_AT, append_time)
+        _INT64.pack_into(changed, _MAX_TIMESTAMP_AT, latest)
         _UINT32.pack_into(changed, _CRC_AT, crc32c(memoryview(changed)[_ATTRIBUTES_AT:]))
-        return self._replace(
-            data=bytes(changed), base_offset=base_offset, attributes=attributes, max_timestamp=append_time
-        )
+        return self._replace(data=bytes(changed), base_offset=base_offset, attributes=attributes, max_timestamp=latest)
 
 
 def parse_batch(data: bytes | None, *, max_bytes: int, zstd_allowed: bool = True) -> Batch:
-    """The one batch that a producer's `data` must be, checked as Kafka checks it.
+    """The one batch that a producer's `data` must be, checked as Kafka checks it; a torn second batch is cut off.
 
     Raises InvalidBatch with INVALID_RECORD (87) for what is no single batch of format 2 or contradicts itself,
-    MESSAGE_TOO_LARGE (10) beyond `max_bytes`, CORRUPT_MESSAGE (2) for an impossible size or a wrong CRC, and
+    MESSAGE_TOO_LARGE (10) beyond `max_bytes`, CORRUPT_MESSAGE (2) for an impossible size, format or CRC, and
     UNSUPPORTED_COMPRESSION_TYPE (76) for zstd where the request's version does not know it.
     """
-    if not data:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a partition needs exactly one record batch, and has none")
-    if len(data) > _MAGIC_AT and data[_MAGIC_AT] != MAGIC:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"only record batches of format 2, not {data[_MAGIC_AT]}")
-    if len(data) < HEADER_SIZE:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(data)} bytes are less than the header of a record batch")
-    base_offset, length, _, _, crc, attributes, last_delta, base_time, max_time, producer_id, epoch, sequence, count = (
+    size = _whole(data or b"", 0)
+    if data is None or not size:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD)
+    if data[_MAGIC_AT] > MAGIC:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {data[_MAGIC_AT]}")
+    if data[_MAGIC_AT] != MAGIC or _whole(data, size):
+        raise InvalidBatch(ErrorCode.INVALID_RECORD)
+    if size < HEADER_SIZE:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE)
+    data = data[:size]
+    base_offset, _, _, _, crc, attributes, last_delta, base_time, max_time, producer_id, epoch, sequence, count = (
         HEADER.unpack_from(data)
     )
-    size = length + LOG_OVERHEAD
-    if size < HEADER_SIZE:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"the batch says it has {size} bytes, less than its header")
-    if size != len(data):
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"exactly one batch is wanted: {size} bytes, not {len(data)}")
-    if attributes & COMPRESSION == ZSTD and not zstd_allowed:
-        raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
-    if base_offset != 0:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"the base offset should be 0, and is {base_offset}")
-    if size > max_bytes:
-        raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, at most {max_bytes} are allowed")
-    if crc32c(memoryview(data)[_ATTRIBUTES_AT:]) != crc:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "the record batch's CRC does not match its bytes")
-    if attributes & COMPRESSION > ZSTD:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"no compression has the number {attributes & COMPRESSION}")
-    if attributes & CONTROL:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "clients may not write control records")
-    if count <= 0 or last_delta + 1 != count:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{count} records cannot span {last_delta + 1} offsets")
     batch = Batch(data, 0, attributes, last_delta, base_time, max_time, producer_id, epoch, sequence, count)
-    if batch.has_producer and batch.base_sequence < 0:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a batch with a producer id needs a sequence number")
+    if batch.compression == ZSTD and not zstd_allowed:
+        raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if base_offset != 0:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD)
+    if size > max_bytes:
+        raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE)
+    if crc32c(memoryview(data)[_ATTRIBUTES_AT:]) != crc or batch.compression > ZSTD:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE)
+    if attributes & CONTROL or count <= 0 or last_delta + 1 != count or (batch.has_producer and sequence < 0):
+        raise InvalidBatch(ErrorCode.INVALID_RECORD)
     return batch
+
+
+def _whole(data: bytes, at: int) -> int:
+    """The size in bytes of the batch that begins at `at`, 0 when not all of it is there. Raises InvalidBatch."""
+    if len(data) - at <= _MAGIC_AT:
+        return 0
+    _, length, _ = _START.unpack_from(data, at)
+    if length < _LEAST_LENGTH:
+        raise InvalidBatch(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Record size {length} is less than the minimum record overhead ({_LEAST_LENGTH})",
+        )
+    size: int = length + LOG_OVERHEAD
+    return size if size <= len(data) - at else 0
 
 
 def max_timestamp(data: bytes) -> int:

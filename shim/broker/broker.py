@@ -146,10 +146,11 @@ class Broker:
         return self.configs.incremental_alter_configs(request)
 
     def init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
-        if request.transactional_id is None:
-            return InitProducerIdResponse(producer_id=next(self.topics.producer_ids), producer_epoch=0)
-        error = ErrorCode.UNSUPPORTED_VERSION if request.transactional_id else ErrorCode.INVALID_REQUEST
-        return InitProducerIdResponse(error_code=error, producer_epoch=-1)
+        if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):
+            return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
+        if request.transactional_id is not None:
+            return InitProducerIdResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, producer_epoch=-1)
+        return InitProducerIdResponse(producer_id=next(self.topics.producer_ids), producer_epoch=0)
 
     def next_deadline(self) -> float | None:
         return self._fetches.next_deadline()

@@ -36,6 +36,7 @@ from shim.broker.settings import (
     Settings,
     as_list,
     group_refusal,
+    group_value,
 )
 from shim.broker.topics import Topic, TopicError, Topics, name_refusal
 
@@ -88,24 +89,28 @@ class Value(NamedTuple):
 
 def topic_values(overrides: Mapping[str, str], settings: Settings) -> list[Value]:
     """Every value of a topic that has these of its own."""
-    return [_inherited(setting, overrides, Source.TOPIC, settings) for setting in TOPIC_SETTINGS.values()]
+    values = []
+    for name, setting in TOPIC_SETTINGS.items():
+        own = [(name, overrides[name], Source.TOPIC)] if name in overrides else []
+        inherited = (
+            _of_broker(setting.synonym, settings) if setting.synonym else [(name, setting.default, Source.DEFAULT)]
+        )
+        values.append(Value(setting, [*own, *inherited]))
+    return values
 
 
 def group_values(overrides: Mapping[str, str], settings: Settings) -> list[Value]:
     """Every value of a group that has these of its own."""
-    return [_inherited(each.setting, overrides, Source.GROUP, settings) for each in GROUP_SETTINGS.values()]
+    values = []
+    for name, each in GROUP_SETTINGS.items():
+        own = [(name, overrides[name], Source.GROUP)] if name in overrides else []
+        values.append(Value(each.setting, [*own, (name, group_value(name, {}, settings), Source.DEFAULT)]))
+    return values
 
 
 def broker_values(settings: Settings) -> list[Value]:
     """Every value of a broker."""
     return [Value(setting, _of_broker(setting.name, settings)) for setting in BROKER_SETTINGS.values()]
-
-
-def _inherited(setting: Setting, overrides: Mapping[str, str], source: Source, settings: Settings) -> Value:
-    own = [(setting.name, overrides[setting.name], source)] if setting.name in overrides else []
-    if setting.synonym:
-        return Value(setting, own + _of_broker(setting.synonym, settings))
-    return Value(setting, [*own, (setting.name, setting.default, Source.DEFAULT)])
 
 
 def _of_broker(name: str, settings: Settings) -> list[tuple[str, str, Source]]:
@@ -130,13 +135,13 @@ class Configs:
         results = []
         for resource in request.resources:
             result = DescribeConfigsResult(
-                error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+                error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
             )
             try:
                 result.configs = [
                     _described(value, synonyms_wanted=request.include_synonyms)
                     for value in self._values(resource)
-                    if resource.configuration_keys is None or value.name in resource.configuration_keys
+                    if not resource.configuration_keys or value.name in resource.configuration_keys
                 ]
             except TopicError as refused:
                 result.error_code, result.error_message = refused.error, refused.message
@@ -174,13 +179,13 @@ class Configs:
 
     def _alter(self, resource: AlterConfigsResource, *, validate_only: bool) -> None:
         names = Counter(each.name for each in resource.configs)
-        if repeated := [name for name, times in names.items() if times > 1]:
-            raise TopicError(ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {', '.join(repeated)}")
+        if any(times > 1 for times in names.values()):
+            raise TopicError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
         nulls = [
             each.name for each in resource.configs if each.value is None and each.config_operation != Operation.DELETE
         ]
         if nulls:
-            raise TopicError(ErrorCode.INVALID_REQUEST, f"Null value not supported for: {', '.join(nulls)}")
+            raise TopicError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
         if resource.resource_type == ResourceType.TOPIC:
             self._alter_topic(resource, validate_only=validate_only)
         elif resource.resource_type == ResourceType.BROKER:
@@ -188,7 +193,7 @@ class Configs:
         elif resource.resource_type == ResourceType.GROUP:
             self._alter_group(resource, validate_only=validate_only)
         else:
-            raise TopicError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource.resource_type}")
+            raise TopicError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
 
     def _alter_topic(self, resource: AlterConfigsResource, *, validate_only: bool) -> None:
         topic = self._topic(resource.resource_name)
@@ -205,7 +210,9 @@ class Configs:
             if each.name in BROKER_SETTINGS and not BROKER_SETTINGS[each.name].dynamic
         ]
         if fixed:
-            raise TopicError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {', '.join(fixed)}")
+            raise TopicError(
+                ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
+            )
         current = {name: self.settings.text(name) for name in BROKER_SETTINGS}
         changed = _altered(resource.configs, self.settings.altered, current, BROKER_SETTINGS, "broker")
         if not validate_only:
@@ -238,17 +245,18 @@ class Configs:
         return topic
 
     def _check_broker(self, name: str) -> None:
-        """The empty name means all brokers."""
-        if name and name != str(self.node_id):
+        """Raises TopicError unless this broker may speak for `name`; the empty name means all brokers."""
+        if name and not name.isdecimal():
+            raise TopicError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+        if name and int(name) != self.node_id:
             raise TopicError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {self.node_id} or empty string, but received {name}",
+                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {self.node_id}, but received {name}"
             )
 
 
 def _check_group(name: str) -> None:
     if not name:
-        raise TopicError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
 
 
 def _altered(
@@ -262,13 +270,13 @@ def _altered(
     (42) for an operation that does not exist."""
     changed = dict(own)
     for each in operations:
+        if each.config_operation == Operation.DELETE:
+            changed.pop(each.name, None)
+            continue
         setting = known.get(each.name)
         if setting is None:
             raise TopicError(ErrorCode.INVALID_CONFIG, f"Unknown {what} config name: {each.name}")
         value = each.value or ""
-        if each.config_operation == Operation.DELETE:
-            changed.pop(each.name, None)
-            continue
         if each.config_operation in (Operation.APPEND, Operation.SUBTRACT):
             operation = Operation(each.config_operation)
             if setting.type is not ConfigType.LIST:

@@ -21,7 +21,6 @@ from typing import Final
 from apis.call import PARKED, Parked
 from apis.fetch import (
     AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -93,7 +92,9 @@ class Wanted:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.leader_epoch > LEADER_EPOCH:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
-        return 0 if partition.log.has(self.offset) else ErrorCode.OFFSET_OUT_OF_RANGE
+        if self.last_fetched_epoch > LEADER_EPOCH or not partition.log.has(self.offset):
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        return 0
 
 
 class Waiter:
@@ -368,7 +369,7 @@ class Fetches:
             if partition is None:
                 continue
             has_partition = True
-            if wanted.refusal(self.node_id) or wanted.last_fetched_epoch > LEADER_EPOCH:
+            if wanted.refusal(self.node_id):
                 return True
             if wanted.offset < partition.log.end_offset:
                 found += min(partition.log.readable(wanted.offset), wanted.max_bytes)
@@ -400,7 +401,7 @@ class Fetches:
                 partition_index=wanted.index,
                 error_code=error,
                 high_watermark=_UNKNOWN,
-                aborted_transactions=None,
+                aborted_transactions=_NO_ABORTS if partition is None else None,
                 records=b"",
             )
             if partition is not None and watch.leaders_told and error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -415,9 +416,7 @@ class Fetches:
             aborted_transactions=_NO_ABORTS if watch.read_committed else None,
             records=b"",
         )
-        if wanted.last_fetched_epoch > LEADER_EPOCH:
-            data.diverging_epoch = EpochEndOffset(LEADER_EPOCH, log.end_offset)
-        elif wanted.offset < log.end_offset:
+        if wanted.offset < log.end_offset:
             data.records = log.read(wanted.offset, min(wanted.max_bytes, left), first_whole=first_whole)
         return data
 
@@ -426,7 +425,7 @@ class Fetches:
         if watch.epoch == FINAL_EPOCH:
             return NO_SESSION
         if watch.is_full and watch.session is None:
-            watch.session = self.sessions.create(watch, now) if watch.parts else None
+            watch.session = self.sessions.create(watch, now)
         for wanted, data in answered:
             wanted.told_end = _UNKNOWN if data.error_code else data.high_watermark
             wanted.told_start = data.log_start_offset
@@ -447,7 +446,6 @@ def _is_news(wanted: Wanted, data: PartitionData) -> bool:
         or data.error_code
         or data.high_watermark != wanted.told_end
         or data.log_start_offset != wanted.told_start
-        or data.diverging_epoch.epoch >= 0
     )
 
 

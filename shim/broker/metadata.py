@@ -27,6 +27,7 @@ CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10,
 """Every operation there is on a resource, as a bit field of AclOperation codes: without ACLs all are allowed."""
 
 BROKERS_ENDPOINT: Final = 1
+CONTROLLERS_ENDPOINT: Final = 2
 _NO_LEADER: Final = -1
 
 
@@ -48,18 +49,22 @@ class Describes:
             response.cluster_authorized_operations = CLUSTER_OPERATIONS
         if request.include_topic_authorized_operations:
             for topic in response.topics:
-                if not topic.error_code:
-                    topic.topic_authorized_operations = TOPIC_OPERATIONS
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
         return response
 
     def describe_cluster(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
-        """The brokers. Asked for controllers, a broker answers MISMATCHED_ENDPOINT_TYPE (114) (KIP-919)."""
-        if request.endpoint_type != BROKERS_ENDPOINT:
+        """The brokers. Asked for controllers, a broker answers MISMATCHED_ENDPOINT_TYPE (114), asked for anything else
+        UNSUPPORTED_ENDPOINT_TYPE (115) (KIP-919)."""
+        if request.endpoint_type == CONTROLLERS_ENDPOINT:
             return DescribeClusterResponse(
                 error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
                 error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
                 "CONTROLLER",
-                endpoint_type=BROKERS_ENDPOINT,
+            )
+        if request.endpoint_type != BROKERS_ENDPOINT:
+            return DescribeClusterResponse(
+                error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                error_message=f"Unsupported endpoint type {request.endpoint_type}",
             )
         response = DescribeClusterResponse(
             cluster_id=self.topics.cluster_id,

@@ -48,23 +48,20 @@ class Offsets:
 
     def list_offsets(self, request: ListOffsetsRequest, *, lowest_timestamp: int) -> ListOffsetsResponse:
         """`lowest_timestamp`: the last special timestamp that the request's version knows; lower ones answer
-        UNSUPPORTED_VERSION (35). A partition asked for twice answers INVALID_REQUEST (42)."""
+        UNSUPPORTED_VERSION (35). A partition asked for twice answers INVALID_REQUEST (42), once."""
         committed = request.isolation_level == READ_COMMITTED
         named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
-        return ListOffsetsResponse(
-            topics=[
-                ListOffsetsTopicResponse(
-                    topic.name,
-                    [
-                        ListOffsetsPartitionResponse(each.partition_index, ErrorCode.INVALID_REQUEST)
-                        if named[topic.name, each.partition_index] > 1
-                        else self._listed(topic.name, each, committed, lowest_timestamp)
-                        for each in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
+        topics = []
+        for topic in request.topics:
+            answers = {}
+            for each in topic.partitions:
+                if named[topic.name, each.partition_index] > 1:
+                    answer = ListOffsetsPartitionResponse(each.partition_index, ErrorCode.INVALID_REQUEST)
+                else:
+                    answer = self._listed(topic.name, each, committed, lowest_timestamp)
+                answers[each.partition_index] = answer
+            topics.append(ListOffsetsTopicResponse(topic.name, list(answers.values())))
+        return ListOffsetsResponse(topics=topics)
 
     def offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
         """The end of the log for the one epoch there is, nothing for an epoch yet to come."""

@@ -20,7 +20,7 @@ from apis.produce import (
     TopicProduceResponse,
 )
 from apis.wire.errors import ErrorCode
-from shim.broker.batches import LEADER_EPOCH, LOG_APPEND_TIME, NO_TIMESTAMP, Batch, InvalidBatch, parse_batch
+from shim.broker.batches import LEADER_EPOCH, NO_TIMESTAMP, Batch, InvalidBatch, parse_batch
 from shim.broker.topics import Topic, Topics
 
 NO_ACKS = 0
@@ -77,7 +77,7 @@ class Produces:
         if topic is None or partition is None:
             return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic.is_internal:
-            return _refused(asked, ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
+            return _refused(asked, ErrorCode.INVALID_TOPIC_EXCEPTION)
         if partition.leader != self.node_id:
             return _refused(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         wall = self._epoch_ms(now)
@@ -110,18 +110,16 @@ class Produces:
 
 
 def _check_timestamps(batch: Batch, topic: Topic, wall: int) -> None:
-    """Raises InvalidBatch with INVALID_TIMESTAMP (32) for times that only the log may give, or too far from `wall`, ms.
+    """Raises InvalidBatch with INVALID_TIMESTAMP (32) for times too far from `wall`, ms.
 
     The header has the largest timestamp of the batch; Kafka looks at those of the single records too.
     """
     if topic.log_append_time:
         return
-    if batch.attributes & LOG_APPEND_TIME:
-        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a producer may not say when the log appended its batch")
     early, late = wall - topic.timestamp_before_max_ms, wall + topic.timestamp_after_max_ms
     if batch.max_timestamp != NO_TIMESTAMP and not early <= batch.max_timestamp <= late:
         raise InvalidBatch(
-            ErrorCode.INVALID_TIMESTAMP, f"timestamp {batch.max_timestamp} is not between {early} and {late}"
+            ErrorCode.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp"
         )
 
 

@@ -64,10 +64,7 @@ class Producers:
         if producer is None:
             return None
         if batch.producer_epoch < producer.epoch:
-            raise InvalidBatch(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {batch.producer_id} has epoch {producer.epoch}, the batch has {batch.producer_epoch}",
-            )
+            raise InvalidBatch(ErrorCode.INVALID_PRODUCER_EPOCH)
         if batch.producer_epoch > producer.epoch:
             expected = 0
         else:
@@ -77,10 +74,7 @@ class Producers:
             last = producer.batches[-1].last_sequence
             expected = 0 if last == _MAX_SEQUENCE else last + 1
         if batch.base_sequence != expected:
-            raise InvalidBatch(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {batch.producer_id} should go on with {expected}, not with {batch.base_sequence}",
-            )
+            raise InvalidBatch(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         return None
 
     def appended(self, batch: Batch, append_time: int, now: float) -> None:

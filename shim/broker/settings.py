@@ -43,19 +43,21 @@ class Setting(NamedTuple):
     def refusal(self, value: str) -> str | None:
         """Why `value` cannot be, in a sentence, or None when it can."""
         if self.type is ConfigType.BOOLEAN:
-            return None if value.lower() in ("true", "false") else self._refused(value, "it is neither true nor false")
+            legal = value.lower() in ("true", "false")
+            return None if legal else self._refused(value, "Expected value to be either true or false")
         if self.type in (ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE):
             try:
                 number = float(value) if self.type is ConfigType.DOUBLE else int(value)
             except ValueError:
-                return self._refused(value, f"it is not of type {self.type.name}")
-            most = min(self.most, MAX_INT) if self.type is ConfigType.INT else self.most
-            if not self.least <= number <= most:
-                return self._refused(value, f"it must be from {self.least} to {most}")
-            return None
+                return self._refused(value, f"Not a number of type {self.type.name}")
+            if abs(number) > (MAX_INT if self.type is ConfigType.INT else MAX_LONG):
+                return self._refused(value, f"Not a number of type {self.type.name}")
+            if number < self.least:
+                return self._refused(value, f"Value must be at least {self.least}")
+            return self._refused(value, f"Value must be no more than {self.most}") if number > self.most else None
         parts = as_list(value) if self.type is ConfigType.LIST else [value]
         if self.choices and any(part not in self.choices for part in parts):
-            return self._refused(value, f"it must be of {', '.join(self.choices)}")
+            return self._refused(value, f"String must be one of: {', '.join(self.choices)}")
         return None
 
     def _refused(self, value: str, why: str) -> str:

@@ -120,7 +120,7 @@ class Topics:
         self.on_topic_changed: list[Callable[[str], None]] = []
         self.on_topic_deleted: list[Callable[[str, bytes], None]] = []
         self.producer_ids = count(int.from_bytes(new_id()[-5:], "big"))
-        self._new_id = new_id
+        self.new_id = new_id
         self._log_bytes = log_bytes
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
@@ -168,9 +168,11 @@ class Topics:
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 "Replication factor must be larger than 0, or -1 to use the default value.",
             )
-        if not 0 < partitions <= MAX_PARTITIONS:
+        if partitions > MAX_PARTITIONS:
+            raise TopicError(ErrorCode.INVALID_PARTITIONS, f"At most {MAX_PARTITIONS} partitions are possible.")
+        if partitions <= 0:
             raise TopicError(
-                ErrorCode.INVALID_PARTITIONS, f"Number of partitions was set to an invalid value: {partitions}."
+                ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
             )
         ids = list(self.nodes)
         if replication_factor > len(ids):
@@ -191,8 +193,8 @@ class Topics:
         for replicas in assignments:
             if not replicas:
                 refusal = "The manual partition assignment includes an empty replica list."
-            elif len(set(replicas)) != len(replicas):
-                refusal = "The manual partition assignment includes a broker more than once."
+            elif repeated := [each for each in replicas if replicas.count(each) > 1]:
+                refusal = f"The manual partition assignment includes the broker {repeated[0]} more than once."
             elif unknown := set(replicas) - self.nodes.keys():
                 refusal = (
                     f"The manual partition assignment includes broker {min(unknown)}, but no such broker is registered."
@@ -211,7 +213,7 @@ class Topics:
     ) -> Topic:
         """Create a topic with one partition per list of replicas. Raises TopicError as `check_new` does."""
         self.check_new(name)
-        topic = Topic(name, self._new_id())
+        topic = Topic(name, self.new_id())
         self._by_name[name] = self._by_id[topic.id] = topic
         self._collisions[name.replace(".", "_")] = name
         self.configure(topic, configs or {})
@@ -285,11 +287,13 @@ class Topics:
 def name_refusal(name: str) -> str | None:
     """Why a topic cannot be called `name`, in Kafka's words, or None."""
     if not name:
-        return "Topic name is invalid: the empty string is not allowed"
-    if name in (".", ".."):
-        return 'Topic name cannot be "." or ".."'
-    if len(name) > MAX_NAME_LENGTH:
-        return f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
-    if not _LEGAL_NAME.match(name):
-        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-    return None
+        why = "the empty string is not allowed"
+    elif name in (".", ".."):
+        why = f"'{name}' is not allowed"
+    elif len(name) > MAX_NAME_LENGTH:
+        why = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    elif not _LEGAL_NAME.match(name):
+        why = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return None
+    return f"Topic name is invalid: {why}"

@@ -53,7 +53,8 @@ class TestCreateTopics:
     def test_only_validated(self) -> None:
         cluster = Cluster()
         (result,) = create(cluster, wanted(), validate_only=True)
-        assert (result.error_code, result.num_partitions, result.topic_id) == (0, 2, bytes(16))
+        assert (result.error_code, result.num_partitions) == (0, 2)
+        assert result.topic_id != bytes(16)
         assert cluster.topics.all() == []
 
     def test_assigned_by_hand(self) -> None:

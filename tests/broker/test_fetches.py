@@ -53,6 +53,12 @@ class TestAnsweredAtOnce:
         response = cluster_with("t").fetch(fetch_request(("t", 0, 0), current_leader_epoch=1))
         assert partitions_of(response)["t", 0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
+    def test_last_fetched_epoch_of_the_future(self) -> None:
+        request = fetch_request(("t", 0, 0))
+        request.topics[0].partitions[0].last_fetched_epoch = 1
+        data = partitions_of(cluster_with("t").fetch(request))["t", 0]
+        assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
     def test_unknown_topic_alone(self) -> None:
         response = cluster_with().fetch(fetch_request(("nope", 0, 0)))
         assert partitions_of(response)["nope", 0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -327,6 +327,12 @@ def test_describe_cluster(version: int) -> None:
         assert answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
 
 
+@versions(init_producer_id.API, since=3)
+def test_init_producer_id_wants_id_and_epoch_or_neither(version: int) -> None:
+    request = init_producer_id.InitProducerIdRequest(None, 1000, producer_id=5, producer_epoch=-1)
+    assert ask(cluster_of_two(), init_producer_id.API, request, version).error_code == ErrorCode.INVALID_REQUEST
+
+
 @versions(init_producer_id.API)
 def test_init_producer_id(version: int) -> None:
     cluster = cluster_of_two()

