@@ -6,6 +6,7 @@ Decides what is shown of a group and which groups may be deleted. Source: semant
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from typing import Final
 
 from apis.delete_groups import DeletableGroupResult
 from apis.describe_groups import DescribedGroup, DescribedGroupMember
@@ -17,7 +18,8 @@ from shim.groups.classic.states import RULES, Request, Rule, State
 from shim.groups.offsets import delete_all
 from shim.groups.shard import Shard
 
-CLASSIC = "Classic"
+CLASSIC: Final = "classic"
+"""The type of these groups, as ListGroups spells it."""
 
 
 def describe(shard: Shard, group_id: str) -> DescribedGroup:
@@ -55,11 +57,11 @@ def describe(shard: Shard, group_id: str) -> DescribedGroup:
 def listed(shard: Shard, states: Set[str], types: Set[str]) -> Iterator[ListedGroup]:
     """The groups in one of `states` and of one of `types`, both in lower case; an empty set lets all through."""
     shard.outbox.touch(shard)
-    if types and CLASSIC.lower() not in types:
+    if types and CLASSIC not in types:
         return
     for group in shard.groups.values():
         if not states or group.state.lower() in states:
-            yield ListedGroup(group.group_id, group.protocol_type or "", group.state, CLASSIC.lower())
+            yield ListedGroup(group.group_id, group.protocol_type or "", group.state, CLASSIC)
 
 
 def delete(shard: Shard, group_id: str) -> DeletableGroupResult:
