@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from apis.wire import primitives
 from apis.wire.exceptions import DecodeError, explain
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 Decoder = Callable[[bytes, int], tuple[Any, int]]
 
+TEXT: Final = '.decode("utf-8", "replace")'
+"""How bytes become a string: as in Kafka, what is no UTF-8 is replaced, not refused."""
+
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
     """The decoder of `cls` in `version`: `(data, offset) -> (message, offset after it)`."""
     writer = DecoderWriter(f"{cls.__name__} v{version} decoder", version, version in cls.flexible)
     source = writer.source
-    failures = source.constant("failures", (DecodeError, IndexError, struct.error, UnicodeDecodeError))
+    failures = source.constant("failures", (DecodeError, IndexError, struct.error))
     with source.block("def decode(data, pos):"):
         with source.block("try:"):
             message = writer.struct(cls)
@@ -166,13 +169,13 @@ class DecoderWriter:
         length, size = self.flush_with(type.code)
         self.source.line(f"pos += {size}")
         with self.source.block(f"if {length} >= 0:"):
-            self.source.line(f"{target} = data[pos : (pos := pos + {length})]{'.decode()' if type.is_text else ''}")
+            self.source.line(f"{target} = data[pos : (pos := pos + {length})]{TEXT if type.is_text else ''}")
         with self.source.block("else:"):
             self.source.line(f"{target} = None" if nullable else f"{self.source.helper(primitives.null)}(pos)")
 
     def compact_blob(self, type: Blob[Any], target: str, nullable: bool) -> None:
         length, size = self.flush_with("B")
-        text = ".decode()" if type.is_text else ""
+        text = TEXT if type.is_text else ""
         slow = self.source.helper(primitives.read_compact_text if type.is_text else primitives.read_compact_bytes)
         if nullable:
             with self.source.block(f"if not {length}:"):

@@ -37,7 +37,5 @@ def explain(error: Exception, data: bytes, position: int, message: str) -> Decod
     match error:
         case DecodeError():
             return DecodeError(error.reason, error.position, message)
-        case UnicodeDecodeError():
-            return DecodeError(f"not UTF-8: {error.reason}", data.find(error.object) + error.start, message)
         case _:
             return DecodeError(f"the data ends, at {len(data)}, within a value", min(position, len(data)), message)

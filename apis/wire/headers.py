@@ -55,7 +55,7 @@ def decode_request_header(data: bytes) -> tuple[int, int, int, str | None, int]:
         api_key, version, correlation_id, length = _unpack(data)
         if length >= 0:
             offset = 10 + length
-            client_id = data[10:offset].decode()
+            client_id = data[10:offset].decode("utf-8", "replace")
         else:
             offset = 10
             client_id = None
@@ -66,7 +66,7 @@ def decode_request_header(data: bytes) -> tuple[int, int, int, str | None, int]:
                 offset += 1
         elif offset > len(data):
             raise IndexError
-    except (DecodeError, IndexError, struct.error, UnicodeDecodeError) as error:
+    except (DecodeError, IndexError, struct.error) as error:
         raise explain(error, data, offset, "RequestHeader") from None
     return api_key, version, correlation_id, client_id, offset
 

@@ -103,7 +103,7 @@ def read_compact_text(data: bytes, position: int) -> tuple[str, int]:
     value, end = read_compact_bytes(data, position)
     if len(value) > MAX_STRING:
         raise DecodeError(f"a string of {len(value)} bytes is too long", position)
-    return value.decode(), end
+    return value.decode("utf-8", "replace"), end
 
 
 def skip_tagged(data: bytes, position: int) -> int:

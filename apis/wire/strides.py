@@ -121,5 +121,5 @@ class _Sweep:
             self.source.line(f"{missing} = None if {is_null} else {empty}")
             empty = missing
         if type.is_text:
-            return f"{value}.decode() if {value} else {empty}"
+            return f'{value}.decode("utf-8", "replace") if {value} else {empty}'
         return f"{value} or {empty}" if nullable else value
