@@ -102,18 +102,17 @@ def remove_member(shard: Shard, group: ClassicGroup, member: Member, change: str
 
 
 def release_sync(shard: Shard, member: Member, response: object, now: float) -> None:
-    """Answer a member's parked SyncGroup, if there is one; its session, asleep while it was parked, runs again."""
-    if member.sync_token is not None:
-        shard.outbox.reply(member.sync_token, response, shard)
-        member.sync_token = None
-        shard.wake(member, now)
+    """Answer a member's parked SyncGroup; its session, asleep while it was parked, runs again."""
+    shard.outbox.reply(member.sync_token, response, shard)
+    member.sync_token = None
+    shard.wake(member, now)
 
 
 def _call_back_syncing_members(shard: Shard, group: ClassicGroup, now: float) -> None:
-    refused = sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)
     for member in group.members.values():
         member.assignment = b""
-        release_sync(shard, member, refused, now)
+        if member.sync_token is not None:
+            release_sync(shard, member, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), now)
 
 
 def _begin_sync(shard: Shard, group: ClassicGroup, rule: Rule, now: float) -> None:

@@ -88,6 +88,7 @@ def _assign(shard: Shard, group: ClassicGroup, request: SyncGroupRequest, rule: 
         trace.state(shard, group, before, rule)
         trace.assignment(shard, group, now)
     for member in group.members.values():
-        rebalance.release_sync(shard, member, synced(group, member.assignment), now)
+        if member.sync_token is not None:
+            rebalance.release_sync(shard, member, synced(group, member.assignment), now)
     assert group.leader is not None
     shard.wake(group.members[group.leader], now)
