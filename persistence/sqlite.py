@@ -36,6 +36,7 @@ _UPSERT: Final = {
     + " ON CONFLICT DO UPDATE SET value=excluded.value"
     for rows in _ROWS
 }
+_PAGE: Final = "SELECT key, value FROM records WHERE partition=? AND key>? ORDER BY key LIMIT 10000"
 _DELETE: Final = {
     rows: "DELETE FROM records WHERE (partition, key) IN (VALUES " + ",".join(["(?,?)"] * rows) + ")" for rows in _ROWS
 }
@@ -144,17 +145,23 @@ class SqliteStore:
             raise self._fail(error) from error
 
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
+        # A statement never stays open between two rows: other partitions are written while this one is loaded slowly.
         decode_key = KeyDecoder().decode
+        last_key = b""
         try:
-            for raw_key, raw_value in self._opened().execute(
-                "SELECT key, value FROM records WHERE partition=?", (partition,)
-            ):
-                key = decode_key(raw_key)
-                yield key, decode_value(key, raw_value)
-        except sqlite3.Error as error:
-            raise self._fail(error) from error
+            while rows := self._page(partition, last_key):
+                for raw_key, raw_value in rows:
+                    key = decode_key(raw_key)
+                    yield key, decode_value(key, raw_value)
+                last_key = rows[-1][0]
         except RecordError as error:
             raise self._refuse(f"holds a record of partition {partition} that cannot be read: {error}") from error
+
+    def _page(self, partition: int, after: bytes) -> list[tuple[bytes, bytes]]:
+        try:
+            return self._opened().execute(_PAGE, (partition, after)).fetchall()
+        except sqlite3.Error as error:
+            raise self._fail(error) from error
 
     def close(self) -> None:
         if self._connection is not None:

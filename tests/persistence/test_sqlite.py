@@ -306,3 +306,13 @@ def test_a_record_that_cannot_be_read_fails_its_partition_alone(store: SqliteSto
 def test_keys_are_stored_as_kafka_writes_them(store: SqliteStore) -> None:
     store.write([(0, KEY, OffsetCommitValue(1))])
     assert store._opened().execute("SELECT key FROM records").fetchall() == [(encode_key(KEY),)]
+
+
+def test_other_partitions_can_be_written_while_one_is_loaded(store: SqliteStore) -> None:
+    store.write([(0, OffsetCommitKey("grp", "foo", n), OffsetCommitValue(n)) for n in range(12_000)])
+    loading = store.load(0)
+    found = [next(loading)]
+    store.write([(1, KEY, OffsetCommitValue(1))])
+    found += loading
+    assert sorted(value.offset for _, value in found) == list(range(12_000))
+    assert dict(store.load(1)) == {KEY: OffsetCommitValue(1)}
