@@ -31,7 +31,8 @@ class Watcher(Protocol):
 
 
 class Written:
-    """Where an append went. `append_time` is in ms, -1 where records keep their producer's time."""
+    """Where an append went. `append_time` is in ms, -1 where records keep their producer's time; of a batch that was
+    there already it is the largest timestamp in either case, as Kafka answers it."""
 
     __slots__ = ("append_time", "base_offset", "log_start_offset")
 
@@ -81,19 +82,19 @@ class PartitionLog:
         Raises InvalidBatch when the producer's epoch or sequence number is wrong.
         """
         if batch.has_producer and (known := self.producers.check(batch)) is not None:
-            return Written(known.base_offset, known.append_time, self.start_offset)
+            return Written(known.base_offset, known.max_timestamp, self.start_offset)
         stamped = batch.stamped(self.end_offset, append_time)
         self._data.append(stamped.data)
         self._bases.append(stamped.base_offset)
         self._ends.append((self._ends[-1] if self._ends else 0) + len(stamped.data))
         self._latest.append(max(self._latest[-1], stamped.max_timestamp) if self._latest else stamped.max_timestamp)
         self.end_offset = stamped.last_offset + 1
-        given_time = NO_TIMESTAMP if append_time is None else append_time
         if batch.has_producer:
-            self.producers.appended(stamped, given_time, now)
+            self.producers.appended(stamped, now)
         if self.size > self.limit:
             self._drop_oldest()
         self.tell()
+        given_time = NO_TIMESTAMP if append_time is None else append_time
         return Written(stamped.base_offset, given_time, self.start_offset)
 
     def tell(self) -> None:

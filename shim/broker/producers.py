@@ -23,12 +23,12 @@ _MAX_SEQUENCE: Final = 2**31 - 1
 
 
 class Appended(NamedTuple):
-    """Where a batch went: its offsets and, in ms, the time the log gave it, -1 for none."""
+    """Where a batch went, and its largest timestamp, ms."""
 
     base_sequence: int
     last_sequence: int
     base_offset: int
-    append_time: int
+    max_timestamp: int
 
 
 class Producer:
@@ -77,12 +77,14 @@ class Producers:
             raise InvalidBatch(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         return None
 
-    def appended(self, batch: Batch, append_time: int, now: float) -> None:
+    def appended(self, batch: Batch, now: float) -> None:
         """Remember an appended batch, and forget the producers that have been silent for a day."""
         producer = self._by_id.pop(batch.producer_id, None)
         if producer is None or producer.epoch != batch.producer_epoch:
             producer = Producer(batch.producer_epoch)
-        producer.batches.append(Appended(batch.base_sequence, batch.last_sequence, batch.base_offset, append_time))
+        producer.batches.append(
+            Appended(batch.base_sequence, batch.last_sequence, batch.base_offset, batch.max_timestamp)
+        )
         producer.seen = now
         self._by_id[batch.producer_id] = producer
         while self._by_id[oldest := next(iter(self._by_id))].seen < now - EXPIRATION_SECONDS:

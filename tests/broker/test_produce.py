@@ -52,6 +52,7 @@ class TestAppended:
         data = [batch(b"v", producer=(4, 0, sequence)) for sequence in range(3)]
         offsets = [cluster.send("t", 0, each).base_offset for each in [*data, data[1]]]
         assert offsets == [0, 1, 2, 1]
+        assert cluster.send("t", 0, data[1]).log_append_time_ms == EPOCH_MS
         assert len(stored(cluster)) == 3
 
     def test_by_topic_id(self) -> None:
