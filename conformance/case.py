@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 class Level(StrEnum):
-    """How much depends on it. MUST: some client misbehaves without it. SHOULD: no known client does, but Kafka does it so.
+    """How much depends on it.
 
-    MAY: what Kafka does where others may differ.
+    MUST: some client misbehaves without it. SHOULD: no known client does, but Kafka does it so. MAY: what Kafka does
+    where others may differ.
     """
 
     MUST = "must"
@@ -114,7 +115,18 @@ def case(
         if id in CASES:
             raise ValueError(f"two cases are called {id}")
         CASES[id] = Case(
-            id, title, source, level, api, versions, frozenset(needs), frozenset(uses), profile, cap, body, body.__module__
+            id,
+            title,
+            source,
+            level,
+            api,
+            versions,
+            frozenset(needs),
+            frozenset(uses),
+            profile,
+            cap,
+            body,
+            body.__module__,
         )
         return body
 

@@ -35,7 +35,12 @@ _COLOURS = {
 
 
 @click.command()
-@click.option("--target", default="shim", show_default=True, help="shim[:STORE], kafka[:VERSION], kfake, rdkafka-mock or HOST:PORT.")
+@click.option(
+    "--target",
+    default="shim",
+    show_default=True,
+    help="shim[:STORE], kafka[:VERSION], kfake, rdkafka-mock or HOST:PORT.",
+)
 @click.option("--case", "patterns", multiple=True, metavar="GLOB", help="Only cases whose id matches; may be repeated.")
 @click.option("--level", type=click.Choice(["must", "should", "all"]), default="all", show_default=True)
 @click.option("--list", "listing", is_flag=True, help="List the cases and end.")
@@ -44,7 +49,9 @@ _COLOURS = {
 @click.option("--junit", "junit_path", type=click.Path(path_type=Path), help="Write the run as JUnit XML.")
 @click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write the run as one HTML page.")
 @click.option("--badge", "badge_path", type=click.Path(path_type=Path), help="Write a shields endpoint badge.")
-@click.option("--evidence", "evidence_folder", type=click.Path(path_type=Path), help="Write the frames of failed cells.")
+@click.option(
+    "--evidence", "evidence_folder", type=click.Path(path_type=Path), help="Write the frames of failed cells."
+)
 @click.option("--expect", "expect_path", type=click.Path(exists=True, path_type=Path), help="Expectations to use.")
 @click.option("--repeat", default=1, show_default=True, help="Run every cell so many times.")
 @click.option("--seed", type=int, help="Shuffle the cells with this seed.")
@@ -102,7 +109,11 @@ def list_cases(console: Console, cases: Sequence[Case]) -> None:
     """Print the cases."""
     table = Table("case", "level", "versions", "requirement", "source", box=None)
     for case in cases:
-        versions = "" if case.api is None else f"{case.api} " + ("all" if case.versions is None else "{}-{}".format(*case.versions))
+        versions = (
+            ""
+            if case.api is None
+            else f"{case.api} " + ("all" if case.versions is None else "{}-{}".format(*case.versions))
+        )
         table.add_row(case.id, case.level, versions, escape(case.title), escape(case.source))
     console.print(table)
     console.print(f"{len(cases)} cases")

@@ -48,7 +48,7 @@ class ConsumerMember:
         self.assigned: Partitions = set()
         self.owned: Partitions = set()
         self._trial = trial
-        self._wire = trial.connect(name, client_id=name)
+        self.wire = trial.connect(name, client_id=name)
 
     def heartbeat(self, **changes: Any) -> ConsumerGroupHeartbeatResponse:
         """One ConsumerGroupHeartbeat that says nothing new but `changes`; what it is told is remembered."""
@@ -56,7 +56,7 @@ class ConsumerMember:
         for name, value in changes.items():
             setattr(request, name, value)
         version = self._trial.version_of(request)
-        answer: ConsumerGroupHeartbeatResponse = self._wire.call(request, version)
+        answer: ConsumerGroupHeartbeatResponse = self.wire.call(request, version)
         if answer.error_code == 0:
             self.epoch = answer.member_epoch
             self.id = answer.member_id or self.id

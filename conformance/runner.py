@@ -20,7 +20,8 @@ from apis.describe_groups import DescribeGroupsRequest
 from apis.find_coordinator import FindCoordinatorRequest
 from apis.metadata import MetadataRequest
 from conformance.case import Case, Failed, Level, NotServed, Skipped, Unadvertised, Verdict
-from conformance.protocol import BY_NAME
+from conformance.harmless import GROUP_KEYS, harmless
+from conformance.protocol import BY_NAME, EXCHANGES
 from conformance.targets import Instance, Target, TargetError
 from conformance.targets.base import LIMIT_NAMES
 from conformance.trial import Peer, Trial
@@ -47,7 +48,10 @@ class Cell:
 
 @dataclass
 class Result:
-    """What a cell came to. `due` is the API key and version left unanswered, where that is the reason."""
+    """What a cell came to.
+
+    `due`: the API key and version left unanswered, where that is the reason. `ended`: the target's process had ended.
+    """
 
     cell: Cell
     verdict: Verdict
@@ -55,6 +59,7 @@ class Result:
     seconds: float
     tape: Tape
     due: tuple[int, int] | None = None
+    ended: bool = False
 
 
 @dataclass
@@ -107,7 +112,10 @@ class Runner:
             self.target.stop()
 
     def run(
-        self, cases: list[Case], planned: Callable[[int], None], finished: Callable[[Result], None] = lambda result: None
+        self,
+        cases: list[Case],
+        planned: Callable[[int], None],
+        finished: Callable[[Result], None] = lambda result: None,
     ) -> Run:
         """Start the target, run every cell, stop the target. `planned` hears their number, `finished` each result."""
         start = time.monotonic()
@@ -124,6 +132,7 @@ class Runner:
 
             with ThreadPoolExecutor(self._jobs) as pool:
                 run.results = list(pool.map(one, cells))
+            run.results = [self._alone(result) for result in run.results]
         finally:
             self.target.stop()
         run.results = [self._judged_again(result) for result in run.results]
@@ -149,12 +158,13 @@ class Runner:
         peer = probe(instance)
         if "configurable" not in instance.capabilities:
             instance.limits = instance.limits.configured(configuration(peer))
+        find_served(peer)
         make_topics(peer)
         return peer
 
     def run_cell(self, cell: Cell) -> Result:
         """Run one cell; never raises."""
-        peer = self._peers.get(cell.case.profile)
+        peer = self._living(cell.case.profile)
         if peer is None:
             return Result(cell, Verdict.SKIP, f"the target cannot be started with {cell.case.profile}", 0.0, Tape())
         if cell.version < 0:
@@ -192,7 +202,25 @@ class Runner:
             verdict = Verdict.NON_STRICT
         with self._lock:
             self._answered |= trial.answered
-        return Result(cell, verdict, reason, time.monotonic() - start, trial.tape, due)
+        ended = verdict not in (Verdict.PASS, Verdict.SKIP) and peer.instance.has_ended
+        return Result(cell, verdict, reason, time.monotonic() - start, trial.tape, due, ended)
+
+    def _living(self, profile: str) -> Peer | None:
+        """The target of a profile, started again if it has crashed."""
+        with self._lock:
+            peer = self._peers.get(profile)
+            if peer is not None and peer.instance.has_ended:
+                peer = self._peers[profile] = self._prepare(profile)
+            return peer
+
+    def _alone(self, result: Result) -> Result:
+        """A cell in which the target crashed is run again with no other beside it, to tell who crashed it."""
+        if not result.ended:
+            return result
+        again = self.run_cell(result.cell)
+        if again.ended:
+            return replace(again, verdict=Verdict.FAIL, reason=f"the target crashed: {again.reason}", due=None)
+        return again
 
     def _judged_again(self, result: Result) -> Result:
         """A failure for want of any answer to a version nobody ever got an answer to is a version not served."""
@@ -237,6 +265,30 @@ def coordinators_ready(connection: Connection, peer: Peer) -> bool:
         return True
     described = connection.call(DescribeGroupsRequest(_WARM_GROUPS), version).groups
     return not any(group.error_code in _NOT_READY for group in described)
+
+
+def find_served(peer: Peer) -> None:
+    """Find the newest version of each API that is really answered: what is only declared is not leaned on."""
+    instance = peer.instance
+    for key in (3, *GROUP_KEYS):
+        low, high = peer.versions.get(key, (1, 0))
+        for version in range(min(high, EXCHANGES[key].request.versions[-1]), low - 1, -1):
+            connection = Connection(
+                instance.host,
+                instance.port,
+                patience=instance.limits.patience,
+                deadline=time.monotonic() + 60,
+                tape=Tape(),
+                label="probe",
+            )
+            try:
+                connection.call(harmless(key, version, f"probe-{key}-{version}"), version)
+                peer.served[key] = version
+                break
+            except WireTrouble:
+                continue
+            finally:
+                connection.close()
 
 
 def make_topics(peer: Peer) -> None:

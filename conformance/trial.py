@@ -17,22 +17,22 @@ from apis.metadata import MetadataRequest, MetadataRequestTopic
 from apis.wire import Message
 from conformance.case import Case, Failed, NotServed, Skipped, Unadvertised
 from conformance.consumer_member import ConsumerMember
-from conformance.member import Member, Protocols, RANGE
+from conformance.member import RANGE, UNSUPPORTED_VERSION, Member, Protocols
 from conformance.protocol import BY_NAME, error_name, exchange_of
 from conformance.targets import Instance, Limits
 from conformance.wire import Connection, NoAnswer, Tape
 
 T = TypeVar("T")
 _POLL: Final = 0.004
-UNSUPPORTED_VERSION: Final = 35
 
 
 class Peer:
-    """The target as the cells share it: where it is, what it advertises, topics made once."""
+    """The target as the cells share it: where it is, what it advertises and serves, topics made once."""
 
     def __init__(self, instance: Instance, versions: dict[int, tuple[int, int]]) -> None:
         self.instance = instance
         self.versions = versions
+        self.served: dict[int, int] = {}
         self.topic_ids: dict[str, bytes] = {}
         self.partitions: dict[str, int] = {}
 
@@ -40,10 +40,15 @@ class Peer:
     def limits(self) -> Limits:
         return self.instance.limits
 
+    def offers(self, name: str) -> bool:
+        """Whether the target advertises an API at all."""
+        return BY_NAME[name].key in self.versions
+
     def newest(self, name: str) -> int:
-        """The newest version of an API both sides have; `Skipped` if there is none."""
+        """The newest version of an API both sides have and the target was seen to serve; else `Unadvertised`."""
         exchange = BY_NAME[name]
         low, high = self.versions.get(exchange.key, (1, 0))
+        high = self.served.get(exchange.key, high)
         newest = min(high, exchange.request.versions[-1])
         if newest < max(low, exchange.request.versions[0]):
             raise Unadvertised(f"the target does not advertise {name}")
@@ -180,7 +185,8 @@ class Trial:
         if fresh:
             for each in fresh:
                 each.send_join()
-            self.await_members(len(members), members[0].group)
+            if self.peer.offers("DescribeGroups"):
+                self.await_members(len(members), members[0].group)
             for each in members:
                 if each not in fresh:
                     each.send_join()
@@ -219,10 +225,14 @@ class Trial:
     def await_members(self, count: int, group: str | None = None) -> DescribedGroup:
         """Ask until the group has `count` members."""
         return self.until(
-            lambda: self.describe(group), lambda now: len(now.members) == count, f"the group never came to {count} members"
+            lambda: self.describe(group),
+            lambda now: len(now.members) == count,
+            f"the group never came to {count} members",
         )
 
-    def until(self, ask: Callable[[], T], holds: Callable[[T], bool], otherwise: str, seconds: float | None = None) -> T:
+    def until(
+        self, ask: Callable[[], T], holds: Callable[[T], bool], otherwise: str, seconds: float | None = None
+    ) -> T:
         """Ask until it holds; `Failed` with what was last said when the patience, or `seconds`, is over."""
         limit = min(self._deadline, time.monotonic() + (self.limits.patience if seconds is None else seconds))
         while True:

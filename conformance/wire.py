@@ -1,7 +1,7 @@
 """A wire client of the suite's own: sends what a case says, in the version it says, well formed or not.
 
-Decides nothing about the protocol: no retries, no version choice, no reading ahead. Everything sent and received goes to
-a `Tape`, the evidence of the cell. All waits have a deadline.
+Decides nothing about the protocol: no retries, no version choice, no reading ahead. Everything sent and received goes
+to a `Tape`, the evidence of the cell. All waits have a deadline.
 """
 
 from __future__ import annotations
@@ -83,7 +83,15 @@ class Connection:
     """One connection to the target. `deadline` is monotonic seconds and bounds every wait of the cell."""
 
     def __init__(
-        self, host: str, port: int, *, patience: float, deadline: float, tape: Tape, label: str, client_id: str = CLIENT_ID
+        self,
+        host: str,
+        port: int,
+        *,
+        patience: float,
+        deadline: float,
+        tape: Tape,
+        label: str,
+        client_id: str = CLIENT_ID,
     ) -> None:
         self.label = label
         self.client_id = client_id
@@ -117,7 +125,7 @@ class Connection:
         return correlation_id
 
     def receive(self, *, within: float | None = None) -> Any:
-        """The answer to the oldest request that has none yet, decoded. `within` seconds instead of the usual patience."""
+        """The answer to the oldest request that has none yet, decoded. `within`: seconds, not the usual patience."""
         sent = self._due[0]
         exchange = exchange_of(sent.request)
         due = (exchange.key, sent.version)
@@ -130,16 +138,23 @@ class Connection:
         (correlation_id,) = _SIZE.unpack_from(data)
         if correlation_id != sent.correlation_id:
             raise Undecodable(f"answer {correlation_id} came where {sent.correlation_id} was due", due)
-        # The answer to ApiVersions has the oldest header in every version, so that it can be read before any is agreed on.
+        # ApiVersions answers with the oldest header in every version: it is read before any version is agreed on.
         offset = 5 if sent.version in exchange.response.flexible and exchange.key != 18 else 4
         if offset == 5 and data[4:5] != b"\0":
-            raise Undecodable(f"the response header of {exchange.name} v{sent.version} has no empty tag section: {data[:8].hex()}", due)
+            raise Undecodable(
+                f"the response header of {exchange.name} v{sent.version} has no empty tag section: {data[:8].hex()}",
+                due,
+            )
         try:
             response, end = exchange.response.decoder(sent.version)(data, offset)
         except DecodeError as error:
-            raise Undecodable(f"{exchange.name} v{sent.version} answer: {error}; bytes {data[:64].hex()}", due) from error
+            raise Undecodable(
+                f"{exchange.name} v{sent.version} answer: {error}; bytes {data[:64].hex()}", due
+            ) from error
         if end != len(data):
-            raise Undecodable(f"{exchange.name} v{sent.version} answer is followed by {len(data) - end} bytes of no field", due)
+            raise Undecodable(
+                f"{exchange.name} v{sent.version} answer is followed by {len(data) - end} bytes of no field", due
+            )
         self._tape.record(self.label, "=", b"", f"{response!r}")
         self.answered.add(due)
         return response
@@ -202,6 +217,13 @@ class Connection:
             return False
         readable, _, _ = select.select([self._socket], [], [], 0)
         return not readable
+
+    def answers_within(self, seconds: float) -> bool:
+        """Whether something comes, or the connection ends, before the time is up."""
+        if self._buffer:
+            return True
+        readable, _, _ = select.select([self._socket], [], [], self._seconds(seconds))
+        return bool(readable)
 
     def wait_closed(self) -> bool:
         """Wait for the target to close; True if it did so without sending another byte, False if it sent something."""

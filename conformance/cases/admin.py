@@ -13,11 +13,18 @@ from conformance.trial import Trial
 NO_OPERATIONS = -(2**31)
 
 
-@case("describe/stable/1", "A Stable group is described with all a member said and was given", source="semantics 7.1 DG1", api="DescribeGroups")
+@case(
+    "describe/stable/1",
+    "A Stable group is described with all a member said and was given",
+    source="semantics 7.1 DG1",
+    api="DescribeGroups",
+)
 def stable(t: Trial) -> None:
     (member,) = t.stable(1)
     group = t.describe()
-    t.expect(group, error_code=0, group_id=t.group, group_state="Stable", protocol_type="consumer", protocol_data="range")
+    t.expect(
+        group, error_code=0, group_id=t.group, group_state="Stable", protocol_type="consumer", protocol_data="range"
+    )
     t.equal(len(group.members), 1, "number of members")
     t.expect(
         group.members[0],
@@ -29,7 +36,13 @@ def stable(t: Trial) -> None:
     )
 
 
-@case("describe/stable/2", "A member's host is its address after a slash", source="semantics 1, 7.1 DG1", api="DescribeGroups", level=Level.SHOULD)
+@case(
+    "describe/stable/2",
+    "A member's host is its address after a slash",
+    source="semantics 1, 7.1 DG1",
+    api="DescribeGroups",
+    level=Level.SHOULD,
+)
 def host(t: Trial) -> None:
     t.stable(1)
     text = t.describe().members[0].client_host
@@ -74,14 +87,24 @@ def preparing(t: Trial) -> None:
     )
 
 
-@case("describe/empty/1", "A group everybody left is Empty and keeps its protocol type", source="semantics 2.3", api="DescribeGroups")
+@case(
+    "describe/empty/1",
+    "A group everybody left is Empty and keeps its protocol type",
+    source="semantics 2.3",
+    api="DescribeGroups",
+)
 def empty(t: Trial) -> None:
     (member,) = t.stable(1)
     member.leave()
     t.expect(t.describe(), error_code=0, group_state="Empty", protocol_type="consumer", protocol_data="", members=[])
 
 
-@case("describe/unknown/1", "A group that does not exist is Dead; from v6 with error 69 and a message", source="KIP-1043; semantics 7.1 DG3", api="DescribeGroups")
+@case(
+    "describe/unknown/1",
+    "A group that does not exist is Dead; from v6 with error 69 and a message",
+    source="KIP-1043; semantics 7.1 DG3",
+    api="DescribeGroups",
+)
 def unknown(t: Trial) -> None:
     group = t.describe("no-such-group")
     t.expect(group, group_state="Dead", protocol_type="", protocol_data="", members=[])
@@ -89,7 +112,12 @@ def unknown(t: Trial) -> None:
     t.check((t.version >= 6) == bool(group.error_message), f"the message is {group.error_message!r}")
 
 
-@case("describe/many/1", "Several groups are described in one answer, each by itself", source="semantics 2.11, 8.0", api="DescribeGroups")
+@case(
+    "describe/many/1",
+    "Several groups are described in one answer, each by itself",
+    source="semantics 2.11, 8.0",
+    api="DescribeGroups",
+)
 def many(t: Trial) -> None:
     t.stable(1)
     answer = t.call(DescribeGroupsRequest(["no-such-group", t.group, "nor-this"]))
@@ -97,18 +125,36 @@ def many(t: Trial) -> None:
     t.equal({each.group_id: each.group_state for each in answer.groups}[t.group], "Stable", "the state")
 
 
-@case("describe/many/2", "No group asked about, none described", source="semantics 2.11", api="DescribeGroups", level=Level.SHOULD)
+@case(
+    "describe/many/2",
+    "No group asked about, none described",
+    source="semantics 2.11",
+    api="DescribeGroups",
+    level=Level.SHOULD,
+)
 def none(t: Trial) -> None:
     t.expect(t.call(DescribeGroupsRequest([])), groups=[])
 
 
-@case("describe/operations/1", "Authorized operations are not told unless asked for", source="KIP-430", api="DescribeGroups", versions=(3, 6))
+@case(
+    "describe/operations/1",
+    "Authorized operations are not told unless asked for",
+    source="KIP-430",
+    api="DescribeGroups",
+    versions=(3, 6),
+)
 def no_operations(t: Trial) -> None:
     t.stable(1)
     t.expect(t.describe(), authorized_operations=NO_OPERATIONS)
 
 
-@case("describe/operations/2", "Authorized operations are told when asked for", source="KIP-430", api="DescribeGroups", versions=(3, 6))
+@case(
+    "describe/operations/2",
+    "Authorized operations are told when asked for",
+    source="KIP-430",
+    api="DescribeGroups",
+    versions=(3, 6),
+)
 def operations(t: Trial) -> None:
     t.stable(1)
     group = t.call(DescribeGroupsRequest([t.group], True)).groups[0]
@@ -116,7 +162,13 @@ def operations(t: Trial) -> None:
     t.equal(group.authorized_operations & (read | delete | describe), read | delete | describe, "operations")
 
 
-@case("describe/group-id/1", "The empty group id is a name like another", source="semantics 2.11", api="DescribeGroups", level=Level.SHOULD)
+@case(
+    "describe/group-id/1",
+    "The empty group id is a name like another",
+    source="semantics 2.11",
+    api="DescribeGroups",
+    level=Level.SHOULD,
+)
 def empty_id(t: Trial) -> None:
     group = t.call(DescribeGroupsRequest([""])).groups[0]
     t.expect(group, group_id="", error_code={0, E.GROUP_ID_NOT_FOUND})
@@ -128,7 +180,12 @@ def listed(t: Trial, states: list[str] | None = None, types: list[str] | None = 
     return {each.group_id: each for each in answer.groups}
 
 
-@case("list/all/1", "Groups are listed with their protocol type; states from v4, types from v5", source="KIP-518, KIP-848; semantics 7.1 LI1-2", api="ListGroups")
+@case(
+    "list/all/1",
+    "Groups are listed with their protocol type; states from v4, types from v5",
+    source="KIP-518, KIP-848; semantics 7.1 LI1-2",
+    api="ListGroups",
+)
 def lists(t: Trial) -> None:
     t.stable(1)
     group = listed(t)[t.group]
@@ -136,7 +193,13 @@ def lists(t: Trial) -> None:
     t.expect(group, group_type="classic" if t.version >= 5 else "")
 
 
-@case("list/all/2", "Completing and Empty groups are listed as such", source="semantics 7.1 LI1", api="ListGroups", versions=(4, 5))
+@case(
+    "list/all/2",
+    "Completing and Empty groups are listed as such",
+    source="semantics 7.1 LI1",
+    api="ListGroups",
+    versions=(4, 5),
+)
 def lists_states(t: Trial) -> None:
     t.joined(1)
     (gone,) = t.stable(1, group=t.group + "-empty")
@@ -146,7 +209,13 @@ def lists_states(t: Trial) -> None:
     t.equal(groups[t.group + "-empty"].group_state, "Empty", "the state")
 
 
-@case("list/filter/1", "A state filter leaves only groups in that state", source="KIP-518; semantics 7.1 LI3", api="ListGroups", versions=(4, 5))
+@case(
+    "list/filter/1",
+    "A state filter leaves only groups in that state",
+    source="KIP-518; semantics 7.1 LI3",
+    api="ListGroups",
+    versions=(4, 5),
+)
 def filter_state(t: Trial) -> None:
     t.stable(1)
     t.joined(1, group=t.group + "-completing")
@@ -163,19 +232,38 @@ def filter_states(t: Trial) -> None:
     t.check({t.group, t.group + "-completing"} <= groups.keys(), "a group is missing")
 
 
-@case("list/filter/3", "A state that does not exist matches nothing", source="semantics 2.11, 7.1 LI5", api="ListGroups", versions=(4, 5))
+@case(
+    "list/filter/3",
+    "A state that does not exist matches nothing",
+    source="semantics 2.11, 7.1 LI5",
+    api="ListGroups",
+    versions=(4, 5),
+)
 def filter_nothing(t: Trial) -> None:
     t.stable(1)
     t.equal(listed(t, ["Sleeping"]), {}, "groups")
 
 
-@case("list/filter/4", "States are compared without regard to case", source="semantics 2.11", api="ListGroups", versions=(4, 5), level=Level.SHOULD)
+@case(
+    "list/filter/4",
+    "States are compared without regard to case",
+    source="semantics 2.11",
+    api="ListGroups",
+    versions=(4, 5),
+    level=Level.SHOULD,
+)
 def filter_case(t: Trial) -> None:
     t.stable(1)
     t.check(t.group in listed(t, ["sTaBlE"]), "the group is missing")
 
 
-@case("list/filter/5", "A type filter leaves only groups of that type", source="KIP-848; semantics 7.1 LI6", api="ListGroups", versions=(5, 5))
+@case(
+    "list/filter/5",
+    "A type filter leaves only groups of that type",
+    source="KIP-848; semantics 7.1 LI6",
+    api="ListGroups",
+    versions=(5, 5),
+)
 def filter_type(t: Trial) -> None:
     t.stable(1)
     groups = listed(t, types=["classic"])
@@ -184,20 +272,39 @@ def filter_type(t: Trial) -> None:
     t.check(t.group not in listed(t, types=["consumer"]), "the classic group is listed as a consumer group")
 
 
-@case("list/filter/6", "A state and a type are joined by and", source="semantics 7.1 LI7", api="ListGroups", versions=(5, 5))
+@case(
+    "list/filter/6",
+    "A state and a type are joined by and",
+    source="semantics 7.1 LI7",
+    api="ListGroups",
+    versions=(5, 5),
+)
 def filter_both(t: Trial) -> None:
     t.stable(1)
     t.check(t.group in listed(t, ["Stable"], ["classic"]), "the group is missing")
     t.check(t.group not in listed(t, ["Empty"], ["classic"]), "the group is listed as Empty")
 
 
-@case("list/filter/7", "A type that does not exist: what the answer is", source="semantics 2.11", api="ListGroups", versions=(5, 5), level=Level.SHOULD)
+@case(
+    "list/filter/7",
+    "A type that does not exist: what the answer is",
+    source="semantics 2.11",
+    api="ListGroups",
+    versions=(5, 5),
+    level=Level.SHOULD,
+)
 def filter_unknown_type(t: Trial) -> None:
     t.stable(1)
     t.equal(listed(t, types=["sleeping"]), {}, "groups")
 
 
-@case("list/deleted/1", "A deleted group is no longer listed", source="semantics 7.1 LI8", api="ListGroups", uses=("DeleteGroups",))
+@case(
+    "list/deleted/1",
+    "A deleted group is no longer listed",
+    source="semantics 7.1 LI8",
+    api="ListGroups",
+    uses=("DeleteGroups",),
+)
 def deleted(t: Trial) -> None:
     (member,) = t.stable(1)
     member.leave()
@@ -211,7 +318,12 @@ def delete(t: Trial, *groups: str) -> dict[str, int]:
     return {each.group_id: each.error_code for each in answer.results}
 
 
-@case("delete/batch/1", "An Empty group goes, one with members stays (68), a missing one is told (69)", source="semantics 7.1 DE1", api="DeleteGroups")
+@case(
+    "delete/batch/1",
+    "An Empty group goes, one with members stays (68), a missing one is told (69)",
+    source="semantics 7.1 DE1",
+    api="DeleteGroups",
+)
 def batch(t: Trial) -> None:
     (member,) = t.stable(1)
     (gone,) = t.stable(1, group=t.group + "-empty")
@@ -221,7 +333,12 @@ def batch(t: Trial) -> None:
     t.equal(member.heartbeat(), 0, "the member's heartbeat")
 
 
-@case("delete/after/1", "A deleted group is Dead to those who ask, and unknown to its members", source="semantics 7.1 DE2", api="DeleteGroups")
+@case(
+    "delete/after/1",
+    "A deleted group is Dead to those who ask, and unknown to its members",
+    source="semantics 7.1 DE2",
+    api="DeleteGroups",
+)
 def after(t: Trial) -> None:
     (member,) = t.stable(1)
     member.leave()
@@ -231,7 +348,12 @@ def after(t: Trial) -> None:
     t.equal(delete(t, t.group), {t.group: E.GROUP_ID_NOT_FOUND}, "errors of a second deletion")
 
 
-@case("delete/after/2", "A group that was deleted begins again at generation 1", source="semantics 2.1", api="DeleteGroups")
+@case(
+    "delete/after/2",
+    "A group that was deleted begins again at generation 1",
+    source="semantics 2.1",
+    api="DeleteGroups",
+)
 def begins_again(t: Trial) -> None:
     (member,) = t.stable(1)
     member.leave()
@@ -239,7 +361,13 @@ def begins_again(t: Trial) -> None:
     t.expect(t.member().join(), generation_id=1)
 
 
-@case("delete/after/3", "A commit of a member to a deleted group is refused", source="semantics 7.1 DE2", api="DeleteGroups", uses=("OffsetCommit",))
+@case(
+    "delete/after/3",
+    "A commit of a member to a deleted group is refused",
+    source="semantics 7.1 DE2",
+    api="DeleteGroups",
+    uses=("OffsetCommit",),
+)
 def commit_after(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1)
@@ -249,7 +377,12 @@ def commit_after(t: Trial) -> None:
     t.equal(member.commit(topic, {0: 1}), {0: code}, "errors of the commit")
 
 
-@case("delete/state/1", "A group in PreparingRebalance or CompletingRebalance is not deleted (68)", source="semantics 2.3", api="DeleteGroups")
+@case(
+    "delete/state/1",
+    "A group in PreparingRebalance or CompletingRebalance is not deleted (68)",
+    source="semantics 2.3",
+    api="DeleteGroups",
+)
 def in_a_round(t: Trial) -> None:
     t.joined(1)
     t.equal(delete(t, t.group), {t.group: E.NON_EMPTY_GROUP}, "errors in CompletingRebalance")
@@ -260,7 +393,13 @@ def in_a_round(t: Trial) -> None:
     t.equal(delete(t, other), {other: E.NON_EMPTY_GROUP}, "errors in PreparingRebalance")
 
 
-@case("delete/state/2", "A member id that is only handed out does not keep a group", source="semantics 2.11", api="DeleteGroups", uses=("JoinGroup",))
+@case(
+    "delete/state/2",
+    "A member id that is only handed out does not keep a group",
+    source="semantics 2.11",
+    api="DeleteGroups",
+    uses=("JoinGroup",),
+)
 def pending(t: Trial) -> None:
     late = t.member()
     told = late.request(late.join_request())
@@ -268,7 +407,13 @@ def pending(t: Trial) -> None:
     t.expect(late.request(late.join_request(member_id=told.member_id)), error_code=E.UNKNOWN_MEMBER_ID)
 
 
-@case("delete/batch/2", "A group named twice in one request is deleted once", source="semantics 2.11", api="DeleteGroups", level=Level.SHOULD)
+@case(
+    "delete/batch/2",
+    "A group named twice in one request is deleted once",
+    source="semantics 2.11",
+    api="DeleteGroups",
+    level=Level.SHOULD,
+)
 def twice(t: Trial) -> None:
     (member,) = t.stable(1)
     member.leave()
@@ -276,13 +421,23 @@ def twice(t: Trial) -> None:
     t.equal([(each.group_id, each.error_code) for each in answer.results], [(t.group, 0)], "results")
 
 
-@case("delete/batch/3", "No group named, none answered", source="semantics 2.11", api="DeleteGroups", level=Level.SHOULD)
+@case(
+    "delete/batch/3", "No group named, none answered", source="semantics 2.11", api="DeleteGroups", level=Level.SHOULD
+)
 def nothing(t: Trial) -> None:
     t.expect(t.call(DeleteGroupsRequest([])), results=[])
 
 
-@case("delete/state/3", "A group that was only ever tried to be joined wrongly is there and can be deleted", source="semantics 2.2, 8.0", api="DeleteGroups", level=Level.MAY)
+@case(
+    "delete/state/3",
+    "A group that was only ever tried to be joined wrongly is there and can be deleted",
+    source="semantics 2.2, 8.0",
+    api="DeleteGroups",
+    level=Level.MAY,
+)
 def left_behind(t: Trial) -> None:
-    t.expect(t.member(protocols=()).request(t.member(protocols=()).join_request()), error_code=E.INCONSISTENT_GROUP_PROTOCOL)
+    t.expect(
+        t.member(protocols=()).request(t.member(protocols=()).join_request()), error_code=E.INCONSISTENT_GROUP_PROTOCOL
+    )
     t.expect(t.describe(), group_state="Empty")
     t.equal(delete(t, t.group), {t.group: 0}, "errors")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from apis.wire.errors import ErrorCode as E
 from conformance.case import Level, case
 from conformance.consumer_member import ConsumerMember
 from conformance.trial import Trial
 
-HEARTBEAT: dict[str, Any] = {"api": "ConsumerGroupHeartbeat"}
+consumer_case = partial(case, api="ConsumerGroupHeartbeat")
 
 
 def disjoint(t: Trial, *members: ConsumerMember) -> set[tuple[str, int]]:
@@ -27,7 +30,9 @@ def partitions(topic: str, count: int) -> set[tuple[str, int]]:
 # -- joining
 
 
-@case("consumer/join/1", "A member of a new group is given all partitions at epoch 1", source="KIP-848; semantics 4.5", **HEARTBEAT)
+@consumer_case(
+    "consumer/join/1", "A member of a new group is given all partitions at epoch 1", source="KIP-848; semantics 4.5"
+)
 def first(t: Trial) -> None:
     topic = t.topic(3)
     member = t.consumer(topic)
@@ -38,11 +43,10 @@ def first(t: Trial) -> None:
     t.equal(member.owned, partitions(topic, 3), "what it owns")
 
 
-@case(
+@consumer_case(
     "consumer/join/2",
-    "Subscribed to a topic that does not exist: epoch 1 with nothing; when it is made, the epoch grows and its partitions come",
+    "Subscribed to a topic that does not exist: epoch 1 with nothing; when it is made, epoch 2 and its partitions",
     source="semantics 7.1 CH3",
-    **HEARTBEAT,
 )
 def missing_topic(t: Trial) -> None:
     name = f"later-{t.group}"
@@ -50,30 +54,50 @@ def missing_topic(t: Trial) -> None:
     t.expect(member.join(), member_epoch=1)
     t.equal(member.assigned, set(), "what it is assigned")
     t.new_topic(3, name)
-    t.until(lambda: (member.obey(), member.owned)[1], lambda owned: owned == partitions(name, 3), "the partitions never came")
+    t.until(
+        lambda: (member.obey(), member.owned)[1],
+        lambda owned: owned == partitions(name, 3),
+        "the partitions never came",
+    )
     t.equal(member.epoch, 2, "its epoch")
 
 
-@case("consumer/join/3", "In version 0 a member without an id is given one", source="KIP-848; semantics 4.2", api="ConsumerGroupHeartbeat", versions=(0, 0))
+@case(
+    "consumer/join/3",
+    "In version 0 a member without an id is given one",
+    source="KIP-848; semantics 4.2",
+    api="ConsumerGroupHeartbeat",
+    versions=(0, 0),
+)
 def id_is_made(t: Trial) -> None:
     answer = t.consumer(t.topic()).full(member_id="")
     t.expect(answer, error_code=0, member_epoch=1)
     t.check(bool(answer.member_id), "no member id was given")
 
 
-@case("consumer/join/4", "From version 1 a member makes its own id: none is an invalid request (42)", source="KIP-1082; semantics 4.2", api="ConsumerGroupHeartbeat", versions=(1, 1))
+@case(
+    "consumer/join/4",
+    "From version 1 a member makes its own id: none is an invalid request (42)",
+    source="KIP-1082; semantics 4.2",
+    api="ConsumerGroupHeartbeat",
+    versions=(1, 1),
+)
 def id_is_due(t: Trial) -> None:
     t.expect(t.consumer(t.topic()).full(member_id=""), error_code=E.INVALID_REQUEST)
 
 
-@case("consumer/join/5", "The member id a member says is the one it has", source="KIP-1082", **HEARTBEAT)
+@consumer_case("consumer/join/5", "The member id a member says is the one it has", source="KIP-1082")
 def id_is_kept(t: Trial) -> None:
     member = t.consumer(t.topic())
     said = member.id
     t.expect(member.join(), member_id=said)
 
 
-@case("consumer/join/6", "An existing member that joins again with epoch 0 is given its state, not an error", source="R24, KAFKA-19233; semantics 4.4", **HEARTBEAT)
+@consumer_case(
+    "consumer/join/6",
+    "An existing member that joins again with epoch 0 is given its state, not an error",
+    source="R24, KAFKA-19233; semantics 4.4",
+)
 def joins_again(t: Trial) -> None:
     topic = t.topic(3)
     member = t.consumer(topic)
@@ -85,7 +109,9 @@ def joins_again(t: Trial) -> None:
     t.equal(member.owned, partitions(topic, 3), "what it owns")
 
 
-@case("consumer/join/7", "An empty list of topics is a subscription", source="semantics 4.2", level=Level.SHOULD, **HEARTBEAT)
+@consumer_case(
+    "consumer/join/7", "An empty list of topics is a subscription", source="semantics 4.2", level=Level.SHOULD
+)
 def no_topics(t: Trial) -> None:
     t.expect(t.consumer().join(), member_epoch=1)
 
@@ -98,36 +124,54 @@ def invalid(t: Trial, **changes: Any) -> None:
     t.expect(member.full(**changes), error_code=E.INVALID_REQUEST)
 
 
-@case("consumer/validate/1", "A blank group id is an invalid request (42)", source="semantics 4.2; peers 3.10", **HEARTBEAT)
+@consumer_case("consumer/validate/1", "A blank group id is an invalid request (42)", source="semantics 4.2; peers 3.10")
 def blank_group(t: Trial) -> None:
     for text in ("", "  "):
         invalid(t, group_id=text)
 
 
-@case("consumer/validate/2", "An epoch below -2 is an invalid request (42)", source="semantics 4.2; peers 2.19, 3.10", **HEARTBEAT)
+@consumer_case(
+    "consumer/validate/2", "An epoch below -2 is an invalid request (42)", source="semantics 4.2; peers 2.19, 3.10"
+)
 def low_epoch(t: Trial) -> None:
     for epoch in (-3, -7, -(2**31)):
         invalid(t, member_epoch=epoch)
 
 
-@case("consumer/validate/3", "Joining without a rebalance timeout is an invalid request (42)", source="semantics 4.2; peers 3.10", **HEARTBEAT)
+@consumer_case(
+    "consumer/validate/3",
+    "Joining without a rebalance timeout is an invalid request (42)",
+    source="semantics 4.2; peers 3.10",
+)
 def no_rebalance_timeout(t: Trial) -> None:
     invalid(t, rebalance_timeout_ms=-1)
 
 
-@case("consumer/validate/4", "Joining without a word on owned partitions, or with some, is an invalid request (42)", source="semantics 4.2", **HEARTBEAT)
+@consumer_case(
+    "consumer/validate/4",
+    "Joining without a word on owned partitions, or with some, is an invalid request (42)",
+    source="semantics 4.2",
+)
 def owned_at_join(t: Trial) -> None:
     invalid(t, topic_partitions=None)
     topic = t.topic()
     invalid(t, topic_partitions=[TopicPartitions(t.topic_id(topic), [0])])
 
 
-@case("consumer/validate/5", "Joining without a subscription is an invalid request (42)", source="semantics 4.2; peers 3.10", **HEARTBEAT)
+@consumer_case(
+    "consumer/validate/5",
+    "Joining without a subscription is an invalid request (42)",
+    source="semantics 4.2; peers 3.10",
+)
 def no_subscription(t: Trial) -> None:
     invalid(t, subscribed_topic_names=None)
 
 
-@case("consumer/validate/6", "A heartbeat after joining without a member id is an invalid request (42)", source="semantics 4.2", **HEARTBEAT)
+@consumer_case(
+    "consumer/validate/6",
+    "A heartbeat after joining without a member id is an invalid request (42)",
+    source="semantics 4.2",
+)
 def no_member_id(t: Trial) -> None:
     member = t.consumer(t.topic())
     member.join()
@@ -135,25 +179,35 @@ def no_member_id(t: Trial) -> None:
     t.expect(member.heartbeat(member_id="", member_epoch=-1), error_code=E.INVALID_REQUEST)
 
 
-@case("consumer/validate/7", "A blank instance id or rack is an invalid request (42)", source="semantics 4.2; peers 3.10", **HEARTBEAT)
+@consumer_case(
+    "consumer/validate/7", "A blank instance id or rack is an invalid request (42)", source="semantics 4.2; peers 3.10"
+)
 def blank_instance(t: Trial) -> None:
     invalid(t, instance_id="")
     invalid(t, rack_id="")
 
 
-@case("consumer/validate/8", "Leaving for a while (-2) without an instance id is an invalid request (42)", source="semantics 4.2, 8.1", **HEARTBEAT)
+@consumer_case(
+    "consumer/validate/8",
+    "Leaving for a while (-2) without an instance id is an invalid request (42)",
+    source="semantics 4.2, 8.1",
+)
 def static_leave_of_dynamic(t: Trial) -> None:
     member = t.consumer(t.topic())
     member.join()
     t.expect(member.leave(-2), error_code=E.INVALID_REQUEST)
 
 
-@case("consumer/validate/9", "An assignor the coordinator does not have is refused (112)", source="semantics 4.2; peers 2.21", **HEARTBEAT)
+@consumer_case(
+    "consumer/validate/9",
+    "An assignor the coordinator does not have is refused (112)",
+    source="semantics 4.2; peers 2.21",
+)
 def unknown_assignor(t: Trial) -> None:
     t.expect(t.consumer(t.topic(), assignor="dice").full(), error_code=E.UNSUPPORTED_ASSIGNOR)
 
 
-@case("consumer/validate/10", "An invalid request says why", source="KIP-848", level=Level.SHOULD, **HEARTBEAT)
+@consumer_case("consumer/validate/10", "An invalid request says why", source="KIP-848", level=Level.SHOULD)
 def says_why(t: Trial) -> None:
     t.check(bool(t.consumer(t.topic()).full(group_id="").error_message), "there is no message")
 
@@ -161,27 +215,33 @@ def says_why(t: Trial) -> None:
 # -- who is known
 
 
-@case("consumer/unknown/1", "A heartbeat to a group that does not exist is told so (69)", source="semantics 4.3", **HEARTBEAT)
+@consumer_case(
+    "consumer/unknown/1", "A heartbeat to a group that does not exist is told so (69)", source="semantics 4.3"
+)
 def unknown_group(t: Trial) -> None:
     t.expect(t.consumer(t.topic()).heartbeat(member_epoch=5), error_code=E.GROUP_ID_NOT_FOUND)
     t.expect(t.consumer(t.topic()).leave(), error_code=E.GROUP_ID_NOT_FOUND)
 
 
-@case("consumer/unknown/2", "A heartbeat of a member that is not in the group is unknown (25)", source="semantics 4.4", **HEARTBEAT)
+@consumer_case(
+    "consumer/unknown/2", "A heartbeat of a member that is not in the group is unknown (25)", source="semantics 4.4"
+)
 def unknown_member(t: Trial) -> None:
     t.consumer(t.topic()).join()
     t.expect(t.consumer(t.topic()).heartbeat(member_epoch=1), error_code=E.UNKNOWN_MEMBER_ID)
     t.expect(t.consumer(t.topic()).leave(), error_code=E.UNKNOWN_MEMBER_ID)
 
 
-@case("consumer/epoch/1", "An epoch above the member's is fenced (110)", source="semantics 4.4", **HEARTBEAT)
+@consumer_case("consumer/epoch/1", "An epoch above the member's is fenced (110)", source="semantics 4.4")
 def epoch_above(t: Trial) -> None:
     member = t.consumer(t.topic())
     member.join()
     t.expect(member.heartbeat(member_epoch=member.epoch + 1), error_code=E.FENCED_MEMBER_EPOCH)
 
 
-@case("consumer/epoch/2", "An epoch below the member's, not the one before, is fenced (110)", source="semantics 4.4", **HEARTBEAT)
+@consumer_case(
+    "consumer/epoch/2", "An epoch below the member's, not the one before, is fenced (110)", source="semantics 4.4"
+)
 def epoch_below(t: Trial) -> None:
     topic = t.topic()
     member = t.consumer(topic)
@@ -196,7 +256,11 @@ def epoch_below(t: Trial) -> None:
     t.expect(member.heartbeat(member_epoch=1), error_code=E.FENCED_MEMBER_EPOCH)
 
 
-@case("consumer/epoch/3", "The epoch before is accepted of one that owns no more than it was assigned: its answer was lost", source="semantics 4.4; peers 2.23", **HEARTBEAT)
+@consumer_case(
+    "consumer/epoch/3",
+    "The epoch before is accepted of one that owns no more than it was assigned: its answer was lost",
+    source="semantics 4.4; peers 2.23",
+)
 def lost_answer(t: Trial) -> None:
     topic = t.topic(3)
     member = t.consumer(topic)
@@ -210,7 +274,9 @@ def lost_answer(t: Trial) -> None:
     t.expect(answer, error_code=0, member_epoch=before + 1)
 
 
-@case("consumer/epoch/4", "The group epoch grows when a member subscribes to something else", source="semantics 4.5", **HEARTBEAT)
+@consumer_case(
+    "consumer/epoch/4", "The group epoch grows when a member subscribes to something else", source="semantics 4.5"
+)
 def subscription_bumps(t: Trial) -> None:
     one, other = t.topic(3), t.topic(1)
     member = t.consumer(one)
@@ -222,7 +288,7 @@ def subscription_bumps(t: Trial) -> None:
     t.equal((member.epoch, member.owned), (2, partitions(other, 1)), "its epoch and what it owns")
 
 
-@case("consumer/epoch/5", "A heartbeat that says the same again changes no epoch", source="semantics 4.5", **HEARTBEAT)
+@consumer_case("consumer/epoch/5", "A heartbeat that says the same again changes no epoch", source="semantics 4.5")
 def same_again(t: Trial) -> None:
     member = t.consumer(t.topic())
     member.join()
@@ -234,7 +300,11 @@ def same_again(t: Trial) -> None:
 # -- answers
 
 
-@case("consumer/answer/1", "A heartbeat that says nothing new is told no assignment: nothing has changed", source="semantics 4.5", **HEARTBEAT)
+@consumer_case(
+    "consumer/answer/1",
+    "A heartbeat that says nothing new is told no assignment: nothing has changed",
+    source="semantics 4.5",
+)
 def quiet(t: Trial) -> None:
     member = t.consumer(t.topic())
     member.join()
@@ -242,7 +312,7 @@ def quiet(t: Trial) -> None:
     t.expect(member.heartbeat(), error_code=0, member_epoch=member.epoch, assignment=None)
 
 
-@case("consumer/answer/2", "A heartbeat that says everything is told its assignment", source="semantics 4.5", **HEARTBEAT)
+@consumer_case("consumer/answer/2", "A heartbeat that says everything is told its assignment", source="semantics 4.5")
 def full(t: Trial) -> None:
     topic = t.topic(3)
     member = t.consumer(topic)
@@ -255,7 +325,11 @@ def full(t: Trial) -> None:
 # -- sharing
 
 
-@case("consumer/share/1", "Two members come to share all partitions, none owned twice", source="KIP-848; semantics 4.6; I1", **HEARTBEAT)
+@consumer_case(
+    "consumer/share/1",
+    "Two members come to share all partitions, none owned twice",
+    source="KIP-848; semantics 4.6; I1",
+)
 def two(t: Trial) -> None:
     topic = t.topic(8)
     one, other = t.consumer(topic), t.consumer(topic)
@@ -267,7 +341,11 @@ def two(t: Trial) -> None:
     t.equal({len(one.owned), len(other.owned)}, {4}, "how many each owns")
 
 
-@case("consumer/share/2", "A partition is given to another only after its owner gave it up", source="semantics 4.6; I1; peers 2.20", **HEARTBEAT)
+@consumer_case(
+    "consumer/share/2",
+    "A partition is given to another only after its owner gave it up",
+    source="semantics 4.6; I1; peers 2.20",
+)
 def given_up_first(t: Trial) -> None:
     topic = t.topic(8)
     one, other = t.consumer(topic), t.consumer(topic)
@@ -282,10 +360,16 @@ def given_up_first(t: Trial) -> None:
     t.equal(other.assigned, set(), "what the second is assigned while the first holds on")
     one.obey()
     t.check(one.epoch > epoch, "the first did not come to the new epoch when it gave up")
-    t.until(lambda: (other.heartbeat(), other.assigned)[1], lambda given: len(given) == 4, "the second never got its part")
+    t.until(
+        lambda: (other.heartbeat(), other.assigned)[1], lambda given: len(given) == 4, "the second never got its part"
+    )
 
 
-@case("consumer/share/3", "A member that owns what it should lose stays at its epoch until it gives it up", source="semantics 4.6", **HEARTBEAT)
+@consumer_case(
+    "consumer/share/3",
+    "A member that owns what it should lose stays at its epoch until it gives it up",
+    source="semantics 4.6",
+)
 def stays_at_epoch(t: Trial) -> None:
     topic = t.topic(8)
     one, other = t.consumer(topic), t.consumer(topic)
@@ -298,7 +382,7 @@ def stays_at_epoch(t: Trial) -> None:
         t.equal(one.epoch, before, "its epoch")
 
 
-@case("consumer/share/4", "When one leaves, the others take over all it had", source="semantics 4.7", **HEARTBEAT)
+@consumer_case("consumer/share/4", "When one leaves, the others take over all it had", source="semantics 4.7")
 def takes_over(t: Trial) -> None:
     topic = t.topic(8)
     members = [t.consumer(topic) for _ in range(3)]
@@ -310,7 +394,11 @@ def takes_over(t: Trial) -> None:
     t.equal(disjoint(t, *members[1:]), partitions(topic, 8), "what the others own")
 
 
-@case("consumer/share/5", "Members with different subscriptions own only what each subscribed to", source="semantics 4.9; peers 2.21", **HEARTBEAT)
+@consumer_case(
+    "consumer/share/5",
+    "Members with different subscriptions own only what each subscribed to",
+    source="semantics 4.9; peers 2.21",
+)
 def different(t: Trial) -> None:
     one, other = t.topic(8), t.topic(3)
     both, single = t.consumer(one, other), t.consumer(other)
@@ -321,7 +409,11 @@ def different(t: Trial) -> None:
     t.check(all(topic == other for topic, _ in single.owned), f"the second owns {single.owned}")
 
 
-@case("consumer/share/6", "Range gives each a run of every topic, the first ones one more", source="semantics 4.9; peers 2.21", **HEARTBEAT)
+@consumer_case(
+    "consumer/share/6",
+    "Range gives each a run of every topic, the first ones one more",
+    source="semantics 4.9; peers 2.21",
+)
 def ranges(t: Trial) -> None:
     topic = t.topic(8)
     members = [t.consumer(topic, assignor="range", instance_id=f"instance-{n}") for n in range(3)]
@@ -331,7 +423,11 @@ def ranges(t: Trial) -> None:
     t.equal([sorted(n for _, n in each.owned) for each in members], [[0, 1, 2], [3, 4, 5], [6, 7]], "what each owns")
 
 
-@case("consumer/share/7", "More members than partitions: some own nothing, and nothing is owned twice", source="semantics 4.9", **HEARTBEAT)
+@consumer_case(
+    "consumer/share/7",
+    "More members than partitions: some own nothing, and nothing is owned twice",
+    source="semantics 4.9",
+)
 def too_many(t: Trial) -> None:
     topic = t.topic(3)
     members = [t.consumer(topic) for _ in range(5)]
@@ -342,7 +438,12 @@ def too_many(t: Trial) -> None:
     t.equal(sorted(len(each.owned) for each in members), [0, 0, 1, 1, 1], "how many each owns")
 
 
-@case("consumer/share/8", "One member that asks for another assignor does not decide alone", source="semantics 4.5; peers 3.11", level=Level.SHOULD, **HEARTBEAT)
+@consumer_case(
+    "consumer/share/8",
+    "One member that asks for another assignor does not decide alone",
+    source="semantics 4.5; peers 3.11",
+    level=Level.SHOULD,
+)
 def assignor_by_majority(t: Trial) -> None:
     topics = [t.topic(8), t.topic(100)]
     members = [t.consumer(*topics, assignor="range", instance_id=f"i{n}") for n in range(2)]
@@ -357,7 +458,12 @@ def assignor_by_majority(t: Trial) -> None:
 # -- leaving, static members
 
 
-@case("consumer/leave/1", "Who left is unknown (25), and the group Empty", source="semantics 4.7", uses=("ConsumerGroupDescribe",), **HEARTBEAT)
+@consumer_case(
+    "consumer/leave/1",
+    "Who left is unknown (25), and the group Empty",
+    source="semantics 4.7",
+    uses=("ConsumerGroupDescribe",),
+)
 def left(t: Trial) -> None:
     member = t.consumer(t.topic())
     member.join()
@@ -365,7 +471,11 @@ def left(t: Trial) -> None:
     t.expect(member.heartbeat(member_epoch=1), error_code=E.UNKNOWN_MEMBER_ID)
 
 
-@case("consumer/static/1", "A static member that leaves for a while (-2) comes back under another id to its partitions and epoch", source="semantics 7.1 CH4", **HEARTBEAT)
+@consumer_case(
+    "consumer/static/1",
+    "A static member that leaves for a while (-2) comes back under another id to its partitions and epoch",
+    source="semantics 7.1 CH4",
+)
 def comes_back(t: Trial) -> None:
     topic = t.topic(3)
     one = t.consumer(topic, instance_id="instance-1")
@@ -382,14 +492,16 @@ def comes_back(t: Trial) -> None:
     t.equal(other.epoch, epoch, "the other's epoch")
 
 
-@case("consumer/static/2", "An instance id in use cannot be taken (111)", source="semantics 7.1 CH5; peers 2.23", **HEARTBEAT)
+@consumer_case(
+    "consumer/static/2", "An instance id in use cannot be taken (111)", source="semantics 7.1 CH5; peers 2.23"
+)
 def in_use(t: Trial) -> None:
     t.consumer(t.topic(), instance_id="instance-1").join()
     other = t.consumer(t.topic(), instance_id="instance-1")
     t.expect(other.full(), error_code=E.UNRELEASED_INSTANCE_ID)
 
 
-@case("consumer/static/3", "The member id that was replaced is fenced (82)", source="semantics 4.4; I8", **HEARTBEAT)
+@consumer_case("consumer/static/3", "The member id that was replaced is fenced (82)", source="semantics 4.4; I8")
 def replaced(t: Trial) -> None:
     old = t.consumer(t.topic(), instance_id="instance-1")
     old.join()
@@ -399,14 +511,20 @@ def replaced(t: Trial) -> None:
     t.expect(old.heartbeat(member_epoch=epoch), error_code=E.FENCED_INSTANCE_ID)
 
 
-@case("consumer/static/4", "An instance id nobody has is unknown (25) once past joining", source="semantics 4.4", **HEARTBEAT)
+@consumer_case(
+    "consumer/static/4", "An instance id nobody has is unknown (25) once past joining", source="semantics 4.4"
+)
 def unknown_instance(t: Trial) -> None:
     member = t.consumer(t.topic())
     member.join()
     t.expect(member.heartbeat(instance_id="nobody's"), error_code=E.UNKNOWN_MEMBER_ID)
 
 
-@case("consumer/static/5", "A static member that leaves for good (-1) frees its instance id and its partitions", source="semantics 4.7", **HEARTBEAT)
+@consumer_case(
+    "consumer/static/5",
+    "A static member that leaves for good (-1) frees its instance id and its partitions",
+    source="semantics 4.7",
+)
 def leaves_for_good(t: Trial) -> None:
     topic = t.topic(3)
     one, other = t.consumer(topic, instance_id="instance-1"), t.consumer(topic)
@@ -419,7 +537,7 @@ def leaves_for_good(t: Trial) -> None:
     t.consumer(topic, instance_id="instance-1").join()
 
 
-@case("consumer/static/6", "While a static member is away its partitions stay its own", source="semantics 4.7", **HEARTBEAT)
+@consumer_case("consumer/static/6", "While a static member is away its partitions stay its own", source="semantics 4.7")
 def reserved(t: Trial) -> None:
     topic = t.topic(3)
     one, other = t.consumer(topic, instance_id="instance-1"), t.consumer(topic)
@@ -443,7 +561,12 @@ def short_sessions(t: Trial, *members: ConsumerMember) -> None:
         t.until(lambda each=each: each.heartbeat().heartbeat_interval_ms, lambda told: told == 100, "never configured")  # type: ignore[misc]
 
 
-@case("consumer/session/1", "A member that is silent for the session timeout is out, its partitions go to others", source="semantics 4.6", needs=("short-sessions",), **HEARTBEAT)
+@consumer_case(
+    "consumer/session/1",
+    "A member that is silent for the session timeout is out, its partitions go to others",
+    source="semantics 4.6",
+    needs=("short-sessions",),
+)
 def expires(t: Trial) -> None:
     topic = t.topic(3)
     one, silent = t.consumer(topic), t.consumer(topic)
@@ -451,11 +574,18 @@ def expires(t: Trial) -> None:
     silent.join()
     t.converge(one, silent)
     short_sessions(t, one, silent)
-    t.until(lambda: (one.obey(), one.owned)[1], lambda owned: owned == partitions(topic, 3), "the silent one never expired")
+    t.until(
+        lambda: (one.obey(), one.owned)[1], lambda owned: owned == partitions(topic, 3), "the silent one never expired"
+    )
     t.expect(silent.heartbeat(), error_code=E.UNKNOWN_MEMBER_ID)
 
 
-@case("consumer/session/2", "A member that does not give up what it should within the rebalance timeout is out", source="semantics 4.6; peers 2.23", needs=("short-sessions",), **HEARTBEAT)
+@consumer_case(
+    "consumer/session/2",
+    "A member that does not give up what it should within the rebalance timeout is out",
+    source="semantics 4.6; peers 2.23",
+    needs=("short-sessions",),
+)
 def holds_on(t: Trial) -> None:
     topic = t.topic(8)
     stubborn, other = t.consumer(topic, rebalance_timeout=400), t.consumer(topic)
@@ -471,7 +601,12 @@ def holds_on(t: Trial) -> None:
     t.equal(other.owned, partitions(topic, 8), "what the other owns")
 
 
-@case("consumer/session/3", "A static member that is away too long loses its place", source="semantics 4.7; peers 3.11", needs=("short-sessions",), **HEARTBEAT)
+@consumer_case(
+    "consumer/session/3",
+    "A static member that is away too long loses its place",
+    source="semantics 4.7; peers 3.11",
+    needs=("short-sessions",),
+)
 def away_too_long(t: Trial) -> None:
     topic = t.topic(3)
     one, other = t.consumer(topic, instance_id="instance-1"), t.consumer(topic)
@@ -480,10 +615,19 @@ def away_too_long(t: Trial) -> None:
     t.converge(one, other)
     short_sessions(t, other, one)
     one.leave(-2)
-    t.until(lambda: (other.obey(), other.owned)[1], lambda owned: owned == partitions(topic, 3), "its partitions never came free")
+    t.until(
+        lambda: (other.obey(), other.owned)[1],
+        lambda owned: owned == partitions(topic, 3),
+        "its partitions never came free",
+    )
 
 
-@case("consumer/session/4", "An instance id in use is free once its holder's session timed out", source="semantics 7.1 CH5", needs=("short-sessions",), **HEARTBEAT)
+@consumer_case(
+    "consumer/session/4",
+    "An instance id in use is free once its holder's session timed out",
+    source="semantics 7.1 CH5",
+    needs=("short-sessions",),
+)
 def taken_after_expiry(t: Trial) -> None:
     holder = t.consumer(t.topic(), instance_id="instance-1")
     holder.join()
@@ -492,22 +636,29 @@ def taken_after_expiry(t: Trial) -> None:
     t.until(lambda: other.full(member_epoch=0).error_code, lambda code: code == 0, "the instance id never came free")
 
 
-@case("consumer/config/1", "A group's own heartbeat interval is told with the next heartbeat", source="semantics 7.1 CH6", **HEARTBEAT)
+@consumer_case(
+    "consumer/config/1", "A group's own heartbeat interval is told with the next heartbeat", source="semantics 7.1 CH6"
+)
 def interval(t: Trial) -> None:
     member = t.consumer(t.topic())
     usual = member.join().heartbeat_interval_ms
     t.configure(consumer_heartbeat_interval_ms=usual + 1000)
-    told = t.until(lambda: member.heartbeat().heartbeat_interval_ms, lambda told: told != usual, "the interval never changed")
+    told = t.until(
+        lambda: member.heartbeat().heartbeat_interval_ms, lambda told: told != usual, "the interval never changed"
+    )
     t.equal(told, usual + 1000, "the heartbeat interval")
 
 
 # -- metadata
 
 
-@case("consumer/topic/1", "Partitions that are added are given out", source="semantics 4.5; peers 2.23", uses=("CreatePartitions",), **HEARTBEAT)
+@consumer_case(
+    "consumer/topic/1",
+    "Partitions that are added are given out",
+    source="semantics 4.5; peers 2.23",
+    uses=("CreatePartitions",),
+)
 def grows(t: Trial) -> None:
-    from apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-
     topic = t.new_topic(2)
     member = t.consumer(topic)
     member.join()
@@ -516,10 +667,13 @@ def grows(t: Trial) -> None:
     t.until(lambda: (member.obey(), member.owned)[1], lambda owned: owned == partitions(topic, 4), "they never came")
 
 
-@case("consumer/topic/2", "Partitions of a topic that is deleted are taken away", source="semantics 4.5", uses=("DeleteTopics",), **HEARTBEAT)
+@consumer_case(
+    "consumer/topic/2",
+    "Partitions of a topic that is deleted are taken away",
+    source="semantics 4.5",
+    uses=("DeleteTopics",),
+)
 def shrinks(t: Trial) -> None:
-    from apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
-
     keep, gone = t.topic(3), t.new_topic(2)
     member = t.consumer(keep, gone)
     member.join()
@@ -529,29 +683,39 @@ def shrinks(t: Trial) -> None:
         t.call(DeleteTopicsRequest([DeleteTopicState(gone)], timeout_ms=10_000))
     else:
         t.call(DeleteTopicsRequest(topic_names=[gone], timeout_ms=10_000))
-    t.until(lambda: (member.obey(), member.owned)[1], lambda owned: owned == partitions(keep, 3), "they were never taken away")
+    t.until(
+        lambda: (member.obey(), member.owned)[1],
+        lambda owned: owned == partitions(keep, 3),
+        "they were never taken away",
+    )
 
 
-REGEX: dict[str, Any] = {"api": "ConsumerGroupHeartbeat", "versions": (1, 1)}
+regex_case = partial(case, api="ConsumerGroupHeartbeat", versions=(1, 1))
 REFRESH = 15.0
 """Seconds in which a pattern is looked up again: a coordinator does so every 10 at most (semantics 4.7)."""
 
 
-@case("consumer/regex/1", "A member that subscribes to a pattern comes to own what matches it", source="KIP-848; semantics 4.7", **REGEX)
+@regex_case(
+    "consumer/regex/1",
+    "A member that subscribes to a pattern comes to own what matches it",
+    source="KIP-848; semantics 4.7",
+)
 def regex(t: Trial) -> None:
     stem = t.group.replace("/", "-")
     name = t.new_topic(2, f"{stem}-x")
     member = t.consumer(regex=f"{stem}-.*")
     member.join(subscribed_topic_names=[])
-    t.until(lambda: (member.obey(), member.owned)[1], lambda owned: owned == partitions(name, 2), "they never came", REFRESH)
+    t.until(
+        lambda: (member.obey(), member.owned)[1], lambda owned: owned == partitions(name, 2), "they never came", REFRESH
+    )
 
 
-@case("consumer/regex/2", "A pattern that is none is refused (128)", source="semantics 4.7; peers 3.10", **REGEX)
+@regex_case("consumer/regex/2", "A pattern that is none is refused (128)", source="semantics 4.7; peers 3.10")
 def bad_regex(t: Trial) -> None:
     t.expect(t.consumer(regex="[").full(), error_code=E.INVALID_REGULAR_EXPRESSION)
 
 
-@case("consumer/regex/3", "A pattern must match the whole name", source="semantics 4.7", **REGEX)
+@regex_case("consumer/regex/3", "A pattern must match the whole name", source="semantics 4.7")
 def whole_name(t: Trial) -> None:
     stem = t.group
     name, longer = t.new_topic(1, f"{stem}-x"), t.new_topic(1, f"{stem}-xy")
@@ -561,7 +725,7 @@ def whole_name(t: Trial) -> None:
     t.equal(member.owned, partitions(name, 1), f"what it owns, {longer} being there too")
 
 
-@case("consumer/regex/4", "Names and a pattern are joined", source="semantics 4.7", **REGEX)
+@regex_case("consumer/regex/4", "Names and a pattern are joined", source="semantics 4.7")
 def names_and_regex(t: Trial) -> None:
     named, matched = t.topic(3), t.new_topic(1, f"{t.group}-x")
     member = t.consumer(named, regex=f"{t.group}-.*")
@@ -570,7 +734,13 @@ def names_and_regex(t: Trial) -> None:
     t.until(lambda: (member.obey(), member.owned)[1], lambda owned: owned == expected, "they never came", REFRESH)
 
 
-@case("consumer/size/1", "A full group refuses a newcomer (81)", source="semantics 4.3", api="ConsumerGroupHeartbeat", profile="limits")
+@case(
+    "consumer/size/1",
+    "A full group refuses a newcomer (81)",
+    source="semantics 4.3",
+    api="ConsumerGroupHeartbeat",
+    profile="limits",
+)
 def size(t: Trial) -> None:
     topic = t.topic()
     for _ in range(t.limits.max_group_size):
@@ -578,7 +748,7 @@ def size(t: Trial) -> None:
     t.expect(t.consumer(topic).full(), error_code=E.GROUP_MAX_SIZE_REACHED)
 
 
-@case("consumer/connection/1", "What a member owns does not hang on its connection", source="peers 2.20", **HEARTBEAT)
+@consumer_case("consumer/connection/1", "What a member owns does not hang on its connection", source="peers 2.20")
 def connection(t: Trial) -> None:
     topic = t.topic(3)
     one = t.consumer(topic)
@@ -589,4 +759,4 @@ def connection(t: Trial) -> None:
     other.join()
     t.equal(other.assigned, set(), "what a newcomer is assigned at once")
     request = ConsumerGroupHeartbeatRequest(t.group, one.id, one.epoch)
-    t.expect(anew._wire.call(request, t.version), error_code=0, member_id=one.id)
+    t.expect(anew.wire.call(request, t.version), error_code=0, member_id=one.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from apis.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
@@ -13,6 +14,7 @@ from apis.consumer_protocol import (
 )
 from apis.delete_groups import DeleteGroupsRequest
 from apis.describe_groups import DescribeGroupsRequest
+from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from apis.wire.errors import ErrorCode as E
 from conformance.case import Level, case
 from conformance.cases.admin import delete, listed
@@ -23,7 +25,7 @@ from conformance.consumer_member import ConsumerMember
 from conformance.member import Member, subscription
 from conformance.trial import Trial
 
-DESCRIBE: dict[str, Any] = {"api": "ConsumerGroupDescribe", "uses": ("ConsumerGroupHeartbeat",)}
+describe_case = partial(case, api="ConsumerGroupDescribe", uses=("ConsumerGroupHeartbeat",))
 
 
 def live(t: Trial, count: int = 1, **options: Any) -> list[ConsumerMember]:
@@ -41,7 +43,11 @@ def described(t: Trial, group: str | None = None) -> DescribedGroup:
     return found[0]
 
 
-@case("consumer-describe/group/1", "A settled group: Stable, its epochs, its assignor, who owns what", source="semantics 7.1 CD2", **DESCRIBE)
+@describe_case(
+    "consumer-describe/group/1",
+    "A settled group: Stable, its epochs, its assignor, who owns what",
+    source="semantics 7.1 CD2",
+)
 def stable(t: Trial) -> None:
     one, other = live(t, 2)
     group = described(t)
@@ -55,7 +61,7 @@ def stable(t: Trial) -> None:
     t.equal({each.member_epoch for each in group.members}, {one.epoch}, "member epochs")
 
 
-@case("consumer-describe/group/2", "A member is described by what it said", source="semantics 7.1 CD2", **DESCRIBE)
+@describe_case("consumer-describe/group/2", "A member is described by what it said", source="semantics 7.1 CD2")
 def member(t: Trial) -> None:
     (one,) = live(t, instance_id="instance-1")
     (said,) = described(t).members
@@ -65,7 +71,9 @@ def member(t: Trial) -> None:
     t.check(not said.subscribed_topic_regex, f"the pattern is {said.subscribed_topic_regex!r}")
 
 
-@case("consumer-describe/group/3", "While partitions change hands the group is Reconciling", source="semantics 7.1 CD2", **DESCRIBE)
+@describe_case(
+    "consumer-describe/group/3", "While partitions change hands the group is Reconciling", source="semantics 7.1 CD2"
+)
 def reconciling(t: Trial) -> None:
     (one,) = live(t)
     other = t.consumer(t.topic(3))
@@ -73,45 +81,58 @@ def reconciling(t: Trial) -> None:
     group = described(t)
     t.expect(group, group_state="Reconciling", group_epoch=2, assignment_epoch=2)
     targets = {
-        each.member_id: sum(len(p.partitions) for p in each.target_assignment.topic_partitions) for each in group.members
+        each.member_id: sum(len(p.partitions) for p in each.target_assignment.topic_partitions)
+        for each in group.members
     }
     t.equal(sorted(targets.values()), [1, 2], "sizes of the target assignments")
     t.equal({each.member_id: each.member_epoch for each in group.members}[one.id], 1, "the first one's epoch")
 
 
-@case("consumer-describe/group/4", "A group everybody left is Empty", source="semantics 4.1", **DESCRIBE)
+@describe_case("consumer-describe/group/4", "A group everybody left is Empty", source="semantics 4.1")
 def empty(t: Trial) -> None:
     (one,) = live(t)
     one.leave()
     t.expect(described(t), error_code=0, group_state="Empty", group_epoch=2, members=[])
 
 
-@case("consumer-describe/unknown/1", "A group that does not exist is told (69)", source="KIP-848", **DESCRIBE)
+@describe_case("consumer-describe/unknown/1", "A group that does not exist is told (69)", source="KIP-848")
 def unknown(t: Trial) -> None:
     t.expect(described(t, "no-such-group"), error_code=E.GROUP_ID_NOT_FOUND, members=[])
 
 
-@case("consumer-describe/unknown/2", "A classic group is none (69)", source="semantics 2.11", **DESCRIBE)
+@describe_case("consumer-describe/unknown/2", "A classic group is none (69)", source="semantics 2.11")
 def classic(t: Trial) -> None:
     t.stable(1)
     t.expect(described(t), error_code=E.GROUP_ID_NOT_FOUND)
 
 
-@case("consumer-describe/unknown/3", "Of several groups each is judged by itself", source="semantics 8.0", **DESCRIBE)
+@describe_case("consumer-describe/unknown/3", "Of several groups each is judged by itself", source="semantics 8.0")
 def several(t: Trial) -> None:
     live(t)
     answer = t.call(ConsumerGroupDescribeRequest(["no-such-group", t.group]))
     t.equal({each.group_id: each.error_code for each in answer.groups}, {"no-such-group": 69, t.group: 0}, "errors")
 
 
-@case("consumer-describe/classic/1", "DescribeGroups does not see a consumer group: Dead, from v6 error 69", source="semantics 2.11", api="DescribeGroups", uses=("ConsumerGroupHeartbeat",))
+@case(
+    "consumer-describe/classic/1",
+    "DescribeGroups does not see a consumer group: Dead, from v6 error 69",
+    source="semantics 2.11",
+    api="DescribeGroups",
+    uses=("ConsumerGroupHeartbeat",),
+)
 def not_for_classic(t: Trial) -> None:
     live(t)
     group = t.call(DescribeGroupsRequest([t.group])).groups[0]
     t.expect(group, group_state="Dead", error_code=E.GROUP_ID_NOT_FOUND if t.version >= 6 else 0)
 
 
-@case("consumer-list/group/1", "A consumer group is listed with type and state", source="semantics 7.1 LI1", api="ListGroups", uses=("ConsumerGroupHeartbeat",))
+@case(
+    "consumer-list/group/1",
+    "A consumer group is listed with type and state",
+    source="semantics 7.1 LI1",
+    api="ListGroups",
+    uses=("ConsumerGroupHeartbeat",),
+)
 def lists(t: Trial) -> None:
     live(t)
     t.expect(
@@ -122,7 +143,14 @@ def lists(t: Trial) -> None:
     )
 
 
-@case("consumer-list/group/2", "The type filter finds it, in any case", source="semantics 7.1 LI6", api="ListGroups", versions=(5, 5), uses=("ConsumerGroupHeartbeat",))
+@case(
+    "consumer-list/group/2",
+    "The type filter finds it, in any case",
+    source="semantics 7.1 LI6",
+    api="ListGroups",
+    versions=(5, 5),
+    uses=("ConsumerGroupHeartbeat",),
+)
 def filters(t: Trial) -> None:
     live(t)
     t.check(t.group in listed(t, types=["Consumer"]), "the group is missing")
@@ -130,7 +158,13 @@ def filters(t: Trial) -> None:
     t.check(t.group in listed(t, ["stable"], ["consumer"]), "the group is missing with its state")
 
 
-@case("consumer-delete/group/1", "A consumer group with members stays (68), an Empty one goes", source="semantics 2.11", api="DeleteGroups", uses=("ConsumerGroupHeartbeat",))
+@case(
+    "consumer-delete/group/1",
+    "A consumer group with members stays (68), an Empty one goes",
+    source="semantics 2.11",
+    api="DeleteGroups",
+    uses=("ConsumerGroupHeartbeat",),
+)
 def deletes(t: Trial) -> None:
     (one,) = live(t)
     t.equal(delete(t, t.group), {t.group: E.NON_EMPTY_GROUP}, "errors")
@@ -139,10 +173,14 @@ def deletes(t: Trial) -> None:
     t.expect(described(t), error_code=E.GROUP_ID_NOT_FOUND)
 
 
-COMMIT: dict[str, Any] = {"api": "OffsetCommit", "uses": ("ConsumerGroupHeartbeat",)}
+commit_case = partial(case, api="OffsetCommit", uses=("ConsumerGroupHeartbeat",))
 
 
-@case("consumer-commit/member/1", "A member commits with its epoch from v9; before it cannot (35)", source="semantics 3.1, 7.1 OC1", **COMMIT)
+@commit_case(
+    "consumer-commit/member/1",
+    "A member commits with its epoch from v9; before it cannot (35)",
+    source="semantics 3.1, 7.1 OC1",
+)
 def commits(t: Trial) -> None:
     (one,) = live(t)
     request = commit_request(t, one)
@@ -150,16 +188,22 @@ def commits(t: Trial) -> None:
     t.equal(code, 0 if t.version >= 9 else E.UNSUPPORTED_VERSION, "the error")
 
 
-def commit_request(t: Trial, member: ConsumerMember, epoch: int | None = None) -> Any:
-    from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-
+def commit_request(t: Trial, member: ConsumerMember, epoch: int | None = None) -> OffsetCommitRequest:
+    """A member's commit of offset 9 in partition 0."""
     topic = t.topic(3)
     partition = OffsetCommitRequestPartition(0, 9, committed_metadata="")
     topics = [OffsetCommitRequestTopic(topic, t.topic_id(topic), [partition])]
     return OffsetCommitRequest(t.group, member.epoch if epoch is None else epoch, member.id, topics=topics)
 
 
-@case("consumer-commit/member/2", "An epoch that is not the member's is stale (113)", source="semantics 3.1, 7.1 OC5", api="OffsetCommit", versions=(9, 10), uses=("ConsumerGroupHeartbeat",))
+@case(
+    "consumer-commit/member/2",
+    "An epoch that is not the member's is stale (113)",
+    source="semantics 3.1, 7.1 OC5",
+    api="OffsetCommit",
+    versions=(9, 10),
+    uses=("ConsumerGroupHeartbeat",),
+)
 def stale(t: Trial) -> None:
     (one,) = live(t)
     for epoch in (one.epoch - 1, one.epoch + 1):
@@ -167,7 +211,13 @@ def stale(t: Trial) -> None:
         t.equal(code, E.STALE_MEMBER_EPOCH, f"the error of epoch {epoch}")
 
 
-@case("consumer-commit/member/3", "Who is not in the group is unknown (25), an administrator too", source="semantics 3.1", api="OffsetCommit", uses=("ConsumerGroupHeartbeat",))
+@case(
+    "consumer-commit/member/3",
+    "Who is not in the group is unknown (25), an administrator too",
+    source="semantics 3.1",
+    api="OffsetCommit",
+    uses=("ConsumerGroupHeartbeat",),
+)
 def strangers(t: Trial) -> None:
     live(t)
     topic = t.topic(3)
@@ -175,17 +225,21 @@ def strangers(t: Trial) -> None:
     t.equal(commit(t, topic, {0: 1}), {0: E.UNKNOWN_MEMBER_ID}, "errors of an administrator")
 
 
-@case("consumer-commit/member/4", "In an Empty consumer group an administrator may commit", source="semantics 3.1", **COMMIT)
+@commit_case(
+    "consumer-commit/member/4", "In an Empty consumer group an administrator may commit", source="semantics 3.1"
+)
 def admin(t: Trial) -> None:
     (one,) = live(t)
     one.leave()
     t.equal(commit(t, t.topic(3), {0: 1}), {0: 0}, "errors")
 
 
-FETCH: dict[str, Any] = {"api": "OffsetFetch", "versions": (9, 10), "uses": ("ConsumerGroupHeartbeat",)}
+fetch_case = partial(case, api="OffsetFetch", versions=(9, 10), uses=("ConsumerGroupHeartbeat",))
 
 
-@case("consumer-fetch/member/1", "A member fetches with its id and epoch, anybody without either", source="semantics 3.3", **FETCH)
+@fetch_case(
+    "consumer-fetch/member/1", "A member fetches with its id and epoch, anybody without either", source="semantics 3.3"
+)
 def fetches(t: Trial) -> None:
     (one,) = live(t)
     t.call(commit_request(t, one))
@@ -194,21 +248,33 @@ def fetches(t: Trial) -> None:
     t.equal(fetch(t, {topic: [0]})[topic, 0][0], 9, "the offset without member id")
 
 
-@case("consumer-fetch/member/2", "An unknown member is told (25), an empty id too", source="semantics 3.3, 7.1 OF4", **FETCH)
+@fetch_case(
+    "consumer-fetch/member/2", "An unknown member is told (25), an empty id too", source="semantics 3.3, 7.1 OF4"
+)
 def unknown_fetches(t: Trial) -> None:
     live(t)
     for name in ("nobody", ""):
-        t.equal(fetch(t, {t.topic(3): [0]}, member_id=name, member_epoch=1, code=E.UNKNOWN_MEMBER_ID), {}, "what is fetched")
+        t.equal(
+            fetch(t, {t.topic(3): [0]}, member_id=name, member_epoch=1, code=E.UNKNOWN_MEMBER_ID), {}, "what is fetched"
+        )
 
 
-@case("consumer-fetch/member/3", "An epoch that is not the member's is stale (113)", source="semantics 3.3, 7.1 OF5", **FETCH)
+@fetch_case(
+    "consumer-fetch/member/3", "An epoch that is not the member's is stale (113)", source="semantics 3.3, 7.1 OF5"
+)
 def stale_fetch(t: Trial) -> None:
     (one,) = live(t)
     found = fetch(t, {t.topic(3): [0]}, member_id=one.id, member_epoch=one.epoch + 1, code=E.STALE_MEMBER_EPOCH)
     t.equal(found, {}, "what is fetched")
 
 
-@case("consumer-offset-delete/subscribed/1", "Offsets of a topic a consumer group is subscribed to stay (86)", source="semantics 3.5", api="OffsetDelete", uses=("ConsumerGroupHeartbeat",))
+@case(
+    "consumer-offset-delete/subscribed/1",
+    "Offsets of a topic a consumer group is subscribed to stay (86)",
+    source="semantics 3.5",
+    api="OffsetDelete",
+    uses=("ConsumerGroupHeartbeat",),
+)
 def subscribed(t: Trial) -> None:
     (one,) = live(t)
     topic, other = t.topic(3), t.topic(1)
@@ -219,10 +285,14 @@ def subscribed(t: Trial) -> None:
 
 # -- the two protocols side by side
 
-MIGRATE: dict[str, Any] = {"api": "ConsumerGroupHeartbeat"}
+migrate_case = partial(case, api="ConsumerGroupHeartbeat")
 
 
-@case("migrate/empty/1", "An Empty classic group becomes a consumer group when such a member joins, offsets kept", source="semantics 7.1 MG1-4", **MIGRATE)
+@migrate_case(
+    "migrate/empty/1",
+    "An Empty classic group becomes a consumer group when such a member joins, offsets kept",
+    source="semantics 7.1 MG1-4",
+)
 def empty_upgrade(t: Trial) -> None:
     topic = t.topic(3)
     (member,) = t.stable(1, protocols=(("range", subscription(topic)),))
@@ -233,7 +303,11 @@ def empty_upgrade(t: Trial) -> None:
     t.equal(fetch(t, {topic: [0]})[topic, 0][0], 5, "the offset")
 
 
-@case("migrate/empty/2", "An Empty consumer group becomes classic when such a member joins, offsets kept", source="semantics 7.1 MG5-8", **MIGRATE)
+@migrate_case(
+    "migrate/empty/2",
+    "An Empty consumer group becomes classic when such a member joins, offsets kept",
+    source="semantics 7.1 MG5-8",
+)
 def empty_downgrade(t: Trial) -> None:
     topic = t.topic(3)
     (one,) = live(t)
@@ -245,7 +319,11 @@ def empty_downgrade(t: Trial) -> None:
     t.equal(fetch(t, {topic: [0]})[topic, 0][0], 9, "the offset")
 
 
-@case("migrate/empty/3", "A group made by a commit becomes a consumer group when such a member joins", source="semantics 7.1 MG9-12", **MIGRATE)
+@migrate_case(
+    "migrate/empty/3",
+    "A group made by a commit becomes a consumer group when such a member joins",
+    source="semantics 7.1 MG9-12",
+)
 def simple_upgrade(t: Trial) -> None:
     topic = t.topic(3)
     commit(t, topic, {0: 5})
@@ -262,7 +340,11 @@ def classic_consumer(t: Trial, topic: str, user_data: bytes | None = None) -> Me
     return member
 
 
-@case("migrate/online/1", "A consumer member that joins a live classic group turns it: the classic member is told to join again", source="semantics 4.8, 7.1 MG13", **MIGRATE)
+@migrate_case(
+    "migrate/online/1",
+    "A consumer member that joins a live classic group turns it: the classic member is told to join again",
+    source="semantics 4.8, 7.1 MG13",
+)
 def online(t: Trial) -> None:
     topic = t.topic(3)
     member = classic_consumer(t, topic)
@@ -273,14 +355,23 @@ def online(t: Trial) -> None:
     t.equal(newcomer.assigned, set(), "what the newcomer is assigned at once")
 
 
-@case("migrate/online/3", "A classic group whose assignment cannot be read is not turned (69)", source="proved on Apache Kafka 4.2", level=Level.SHOULD, **MIGRATE)
+@migrate_case(
+    "migrate/online/3",
+    "A classic group whose assignment cannot be read is not turned (69)",
+    source="proved on Apache Kafka 4.2",
+    level=Level.SHOULD,
+)
 def unreadable(t: Trial) -> None:
     topic = t.topic(3)
     t.stable(1, protocols=(("range", subscription(topic)),))
     t.expect(t.consumer(topic).full(), error_code=E.GROUP_ID_NOT_FOUND)
 
 
-@case("migrate/online/4", "The classic member of a group that was turned gives up, syncs and goes on at the epoch of the group", source="semantics 4.8, 7.1 MG13", **MIGRATE)
+@migrate_case(
+    "migrate/online/4",
+    "The classic member of a group that was turned gives up, syncs and goes on at the epoch of the group",
+    source="semantics 4.8, 7.1 MG13",
+)
 def goes_on(t: Trial) -> None:
     topic = t.topic(3)
     member = classic_consumer(t, topic)
@@ -302,20 +393,29 @@ def goes_on(t: Trial) -> None:
     t.equal(kept & newcomer.owned, set(), "what both own at once")
 
 
-@case("migrate/online/5", "A live classic group is turned whatever user data its assignor carries", source="semantics 4.8", level=Level.MAY, **MIGRATE)
+@migrate_case(
+    "migrate/online/5",
+    "A live classic group is turned whatever user data its assignor carries",
+    source="semantics 4.8",
+    level=Level.MAY,
+)
 def user_data(t: Trial) -> None:
     topic = t.topic(3)
     classic_consumer(t, topic, b"custom")
     t.expect(t.consumer(topic).full(), error_code=0)
 
 
-@case("migrate/online/2", "A classic group of another protocol type is not turned (69)", source="semantics 4.8", **MIGRATE)
+@migrate_case("migrate/online/2", "A classic group of another protocol type is not turned (69)", source="semantics 4.8")
 def other_type(t: Trial) -> None:
     t.stable(1, protocol_type="connect")
     t.expect(t.consumer(t.topic()).full(), error_code=E.GROUP_ID_NOT_FOUND)
 
 
-@case("migrate/classic/1", "A classic member may join a live consumer group, at once and with its epoch as generation", source="semantics 4.8", **MIGRATE)
+@migrate_case(
+    "migrate/classic/1",
+    "A classic member may join a live consumer group, at once and with its epoch as generation",
+    source="semantics 4.8",
+)
 def classic_joins(t: Trial) -> None:
     topic = t.topic(3)
     live(t)
@@ -325,23 +425,40 @@ def classic_joins(t: Trial) -> None:
     t.expect(member.sync(), error_code=0)
 
 
-@case("migrate/classic/2", "A classic member of another protocol type may not join a consumer group (23)", source="semantics 4.8; peers 3.9", **MIGRATE)
+@migrate_case(
+    "migrate/classic/2",
+    "A classic member of another protocol type may not join a consumer group (23)",
+    source="semantics 4.8; peers 3.9",
+)
 def classic_other_type(t: Trial) -> None:
     live(t)
     member = t.member(protocol_type="connect")
     t.expect(member.request(member.join_request()), error_code=E.INCONSISTENT_GROUP_PROTOCOL)
 
 
-@case("migrate/classic/3", "Heartbeat and SyncGroup of a stranger to a consumer group are unknown (25)", source="semantics 4.8", **MIGRATE)
+@migrate_case(
+    "migrate/classic/3",
+    "Heartbeat and SyncGroup of a stranger to a consumer group are unknown (25)",
+    source="semantics 4.8",
+)
 def classic_strangers(t: Trial) -> None:
     (one,) = live(t)
     stranger = t.member()
     t.equal(stranger.heartbeat(member_id="nobody", generation_id=1), E.UNKNOWN_MEMBER_ID, "a heartbeat")
     t.expect(stranger.sync(member_id="nobody", generation_id=1), error_code=E.UNKNOWN_MEMBER_ID)
-    t.equal(stranger.heartbeat(member_id=one.id, generation_id=one.epoch), E.UNKNOWN_MEMBER_ID, "a classic heartbeat of a consumer member")
+    t.equal(
+        stranger.heartbeat(member_id=one.id, generation_id=one.epoch),
+        E.UNKNOWN_MEMBER_ID,
+        "a classic heartbeat of a consumer member",
+    )
 
 
-@case("migrate/classic/4", "When the last consumer member leaves, the group is classic again and rebalances", source="semantics 4.8", level=Level.SHOULD, **MIGRATE)
+@migrate_case(
+    "migrate/classic/4",
+    "When the last consumer member leaves, the group is classic again and rebalances",
+    source="semantics 4.8",
+    level=Level.SHOULD,
+)
 def downgrade(t: Trial) -> None:
     topic = t.topic(3)
     (one,) = live(t)
@@ -354,7 +471,7 @@ def downgrade(t: Trial) -> None:
     t.expect(member.join(), leader=member.id)
 
 
-@case("migrate/delete/1", "What deleted a consumer group leaves room for a classic one", source="semantics 4.3", **MIGRATE)
+@migrate_case("migrate/delete/1", "What deleted a consumer group leaves room for a classic one", source="semantics 4.3")
 def after_delete(t: Trial) -> None:
     (one,) = live(t)
     one.leave()

@@ -9,6 +9,7 @@ from apis.find_coordinator import FindCoordinatorRequest
 from apis.metadata import MetadataRequest, MetadataRequestTopic
 from apis.wire.errors import ErrorCode as E
 from conformance.case import Level, case
+from conformance.harmless import GROUP_KEYS, harmless
 from conformance.protocol import EXCHANGES
 from conformance.trial import Trial
 from conformance.wire import header
@@ -23,7 +24,9 @@ ZERO_ID = bytes(16)
 def table(t: Trial) -> None:
     answer = t.call(ApiVersionsRequest("conformance", "1"))
     t.expect(answer, error_code=0)
-    t.equal({each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}, t.peer.versions, "the table")
+    t.equal(
+        {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}, t.peer.versions, "the table"
+    )
 
 
 @case("apiversions/table/2", "An API is listed once, its least version not above its most", source="KIP-35")
@@ -37,11 +40,12 @@ def well_formed(t: Trial) -> None:
 
 @case("apiversions/table/3", "No version is advertised that the protocol does not have", source="peers 2.14")
 def exists(t: Trial) -> None:
-    group_keys = (8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47)
-    for key in group_keys:
+    for key in GROUP_KEYS:
         if key in t.peer.versions:
             newest = EXCHANGES[key].request.versions[-1]
-            t.check(t.peer.versions[key][1] <= newest, f"{EXCHANGES[key].name} is advertised to {t.peer.versions[key][1]}")
+            t.check(
+                t.peer.versions[key][1] <= newest, f"{EXCHANGES[key].name} is advertised to {t.peer.versions[key][1]}"
+            )
 
 
 @case("apiversions/table/4", "The APIs of a group member are all there", source="semantics 1")
@@ -50,7 +54,12 @@ def members_apis(t: Trial) -> None:
     t.equal(missing, [], "APIs that are missing")
 
 
-@case("apiversions/table/5", "The ranges of the group APIs are those of Apache Kafka 4.2", source="semantics 1; proved on 4.2", level=Level.MAY)
+@case(
+    "apiversions/table/5",
+    "The ranges of the group APIs are those of Apache Kafka 4.2",
+    source="semantics 1; proved on 4.2",
+    level=Level.MAY,
+)
 def ranges(t: Trial) -> None:
     expected = {
         8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5),
@@ -59,16 +68,16 @@ def ranges(t: Trial) -> None:
     t.equal({key: t.peer.versions.get(key) for key in expected}, expected, "ranges")
 
 
-@case("apiversions/table/6", "Every advertised group API answers in every version it advertises", source="peers 2.14; declared against served")
+@case(
+    "apiversions/table/6",
+    "Every advertised group API answers in every version it advertises",
+    source="peers 2.14; declared against served",
+)
 def served(t: Trial) -> None:
-    probes = {
-        10: lambda v: FindCoordinatorRequest("g") if v < 4 else FindCoordinatorRequest(coordinator_keys=["g"]),
-        3: lambda v: MetadataRequest([]),
-    }
-    for key, make in probes.items():
+    for key in GROUP_KEYS:
         low, high = t.peer.versions.get(key, (1, 0))
         for version in range(low, min(high, EXCHANGES[key].request.versions[-1]) + 1):
-            t.call(make(version), version)
+            t.call(harmless(key, version, t.group), version)
 
 
 def fallback(t: Trial, version: int) -> bytes:
@@ -105,7 +114,12 @@ def says_own_range(t: Trial) -> None:
     t.equal(own, [t.peer.versions[18]], "its entry for ApiVersions")
 
 
-@case("apiversions/fallback/3", "Only ApiVersions itself is in that answer", source="proved on Apache Kafka 4.2", level=Level.MAY)
+@case(
+    "apiversions/fallback/3",
+    "Only ApiVersions itself is in that answer",
+    source="proved on Apache Kafka 4.2",
+    level=Level.MAY,
+)
 def only_itself(t: Trial) -> None:
     answer = ApiVersionsResponse.decode(fallback(t, 99), 0)
     t.equal([each.api_key for each in answer.api_keys], [18], "keys")
@@ -114,18 +128,34 @@ def only_itself(t: Trial) -> None:
 @case("apiversions/fallback/4", "After that answer the connection goes on", source="KIP-511")
 def goes_on(t: Trial) -> None:
     wire = t.connect("newer")
-    wire.send_frame(header(18, 99, 1, "conformance", flexible=True) + b"\x0cconformance\x021\x00", "ApiVersionsRequest v99")
+    wire.send_frame(
+        header(18, 99, 1, "conformance", flexible=True) + b"\x0cconformance\x021\x00", "ApiVersionsRequest v99"
+    )
     wire.receive_frame()
     t.expect(wire.call(ApiVersionsRequest(), 0), error_code=0)
 
 
-@case("apiversions/software/1", "A software name or version that is none is an invalid request (42)", source="KIP-511", api="ApiVersions", versions=(3, 4), level=Level.SHOULD)
+@case(
+    "apiversions/software/1",
+    "A software name or version that is none is an invalid request (42)",
+    source="KIP-511",
+    api="ApiVersions",
+    versions=(3, 4),
+    level=Level.SHOULD,
+)
 def software(t: Trial) -> None:
     for name, number in (("", "1"), ("conformance", ""), ("a!", "1"), ("-a", "1"), ("a", "1 2")):
         t.expect(t.call(ApiVersionsRequest(name, number)), error_code=E.INVALID_REQUEST, api_keys=[])
 
 
-@case("apiversions/features/1", "group.version is finalized where consumer groups are served", source="KIP-584, KIP-848", api="ApiVersions", versions=(3, 4), level=Level.SHOULD)
+@case(
+    "apiversions/features/1",
+    "group.version is finalized where consumer groups are served",
+    source="KIP-584, KIP-848",
+    api="ApiVersions",
+    versions=(3, 4),
+    level=Level.SHOULD,
+)
 def features(t: Trial) -> None:
     if 68 not in t.peer.versions:
         return
@@ -156,25 +186,47 @@ def find(t: Trial, *keys: str, key_type: int = 0) -> list[tuple[str, int, int, s
     return [(each.key, each.error_code, each.node_id, each.host, each.port) for each in answer.coordinators]
 
 
-@case("find/group/1", "The coordinator of a group is a broker of the cluster", source="semantics 1", api="FindCoordinator")
+@case(
+    "find/group/1", "The coordinator of a group is a broker of the cluster", source="semantics 1", api="FindCoordinator"
+)
 def finds(t: Trial) -> None:
     ((_, error, node, host, port),) = find(t, t.group)
     t.equal(error, 0, "the error")
     brokers = t.call(MetadataRequest([])).brokers
-    t.check((node, host, port) in [(each.node_id, each.host, each.port) for each in brokers], f"{(node, host, port)} is no broker")
+    t.check(
+        (node, host, port) in [(each.node_id, each.host, each.port) for each in brokers],
+        f"{(node, host, port)} is no broker",
+    )
 
 
-@case("find/group/2", "A group that does not exist has a coordinator, the same every time", source="semantics 1", api="FindCoordinator")
+@case(
+    "find/group/2",
+    "A group that does not exist has a coordinator, the same every time",
+    source="semantics 1",
+    api="FindCoordinator",
+)
 def always_the_same(t: Trial) -> None:
     t.equal(find(t, "no-such-group"), find(t, "no-such-group"), "the coordinator")
 
 
-@case("find/group/3", "The empty group id has a coordinator", source="semantics 1", api="FindCoordinator", level=Level.SHOULD)
+@case(
+    "find/group/3",
+    "The empty group id has a coordinator",
+    source="semantics 1",
+    api="FindCoordinator",
+    level=Level.SHOULD,
+)
 def empty_id(t: Trial) -> None:
     t.equal(find(t, "")[0][1], 0, "the error")
 
 
-@case("find/batch/1", "From v4 several keys are asked at once, each answered by its key", source="KIP-699", api="FindCoordinator", versions=(4, 6))
+@case(
+    "find/batch/1",
+    "From v4 several keys are asked at once, each answered by its key",
+    source="KIP-699",
+    api="FindCoordinator",
+    versions=(4, 6),
+)
 def batch(t: Trial) -> None:
     keys = [f"{t.group}-{n}" for n in range(5)]
     t.equal([(key, error) for key, error, *_ in find(t, *keys)], [(key, 0) for key in keys], "answers")
@@ -185,13 +237,26 @@ def no_keys(t: Trial) -> None:
     t.equal(find(t), [], "answers")
 
 
-@case("find/type/1", "A kind of coordinator that does not exist is an invalid request (42): no node", source="semantics 1", api="FindCoordinator", versions=(1, 6))
+@case(
+    "find/type/1",
+    "A kind of coordinator that does not exist is an invalid request (42): no node",
+    source="semantics 1",
+    api="FindCoordinator",
+    versions=(1, 6),
+)
 def unknown_type(t: Trial) -> None:
     ((_, error, node, host, port),) = find(t, "key", key_type=9)
     t.equal((error, node, host, port), (E.INVALID_REQUEST, -1, "", -1), "the answer")
 
 
-@case("find/message/1", "Where there is no error there is no message, or the word NONE", source="semantics 1", api="FindCoordinator", versions=(1, 3), level=Level.SHOULD)
+@case(
+    "find/message/1",
+    "Where there is no error there is no message, or the word NONE",
+    source="semantics 1",
+    api="FindCoordinator",
+    versions=(1, 3),
+    level=Level.SHOULD,
+)
 def message(t: Trial) -> None:
     t.expect(t.call(FindCoordinatorRequest(t.group)), error_message={None, "", "NONE"})
 
@@ -210,10 +275,15 @@ def coordinates(t: Trial) -> None:
 def brokers(t: Trial) -> None:
     answer = t.call(MetadataRequest([]))
     t.check(len(answer.brokers) >= 1, "no broker is told")
-    t.check((t.peer.instance.host, t.peer.instance.port) in [(b.host, b.port) for b in answer.brokers], f"{answer.brokers!r}")
+    t.check(
+        (t.peer.instance.host, t.peer.instance.port) in [(b.host, b.port) for b in answer.brokers],
+        f"{answer.brokers!r}",
+    )
 
 
-@case("metadata/topic/1", "A topic is told with its partitions, and its id from v10", source="semantics 1", api="Metadata")
+@case(
+    "metadata/topic/1", "A topic is told with its partitions, and its id from v10", source="semantics 1", api="Metadata"
+)
 def topic(t: Trial) -> None:
     name = t.topic(3)
     (found,) = t.call(MetadataRequest([MetadataRequestTopic(name=name)], t.version < 4)).topics
@@ -223,7 +293,13 @@ def topic(t: Trial) -> None:
     t.check((found.topic_id != ZERO_ID) == (t.version >= 10), f"the topic id is {found.topic_id.hex()}")
 
 
-@case("metadata/topic/2", "A topic that does not exist is told (3) where it may not be made", source="semantics 1", api="Metadata", versions=(4, 13))
+@case(
+    "metadata/topic/2",
+    "A topic that does not exist is told (3) where it may not be made",
+    source="semantics 1",
+    api="Metadata",
+    versions=(4, 13),
+)
 def unknown(t: Trial) -> None:
     (found,) = t.call(MetadataRequest([MetadataRequestTopic(name="no-such")], False)).topics
     t.expect(found, error_code=E.UNKNOWN_TOPIC_OR_PARTITION, name="no-such", partitions=[])
@@ -236,27 +312,60 @@ def by_id(t: Trial) -> None:
     t.expect(found, error_code=0, name=name, topic_id=t.topic_id(name))
 
 
-@case("metadata/topic/4", "A topic id that does not exist is told (100)", source="KIP-516", api="Metadata", versions=(12, 13))
+@case(
+    "metadata/topic/4",
+    "A topic id that does not exist is told (100)",
+    source="KIP-516",
+    api="Metadata",
+    versions=(12, 13),
+)
 def unknown_id(t: Trial) -> None:
     (found,) = t.call(MetadataRequest([MetadataRequestTopic(b"\7" * 16, None)], False)).topics
     t.expect(found, error_code=E.UNKNOWN_TOPIC_ID, name=None, topic_id=b"\7" * 16, partitions=[])
 
 
-@case("metadata/topic/5", "No list of topics means all of them; an empty list, none", source="semantics 1", api="Metadata", versions=(1, 13))
+@case(
+    "metadata/topic/5",
+    "No list of topics means all of them; an empty list, none",
+    source="semantics 1",
+    api="Metadata",
+    versions=(1, 13),
+)
 def all_or_none(t: Trial) -> None:
     name = t.topic(3)
-    t.check(name in [each.name for each in t.call(MetadataRequest(None, False) if t.version >= 4 else MetadataRequest(None)).topics], "the topic is missing")
+    t.check(
+        name
+        in [
+            each.name
+            for each in t.call(MetadataRequest(None, False) if t.version >= 4 else MetadataRequest(None)).topics
+        ],
+        "the topic is missing",
+    )
     t.equal(t.call(MetadataRequest([])).topics, [], "topics of an empty list")
 
 
-@case("metadata/topic/6", "In version 0 an empty list means all topics", source="semantics 1", api="Metadata", versions=(0, 0))
+@case(
+    "metadata/topic/6",
+    "In version 0 an empty list means all topics",
+    source="semantics 1",
+    api="Metadata",
+    versions=(0, 0),
+)
 def empty_means_all(t: Trial) -> None:
     name = t.topic(3)
     t.check(name in [each.name for each in t.call(MetadataRequest([])).topics], "the topic is missing")
 
 
-@case("metadata/cluster/1", "The cluster has an id and a controller", source="semantics 1", api="Metadata", versions=(2, 13))
+@case(
+    "metadata/cluster/1",
+    "The cluster has an id and a controller",
+    source="semantics 1",
+    api="Metadata",
+    versions=(2, 13),
+)
 def cluster(t: Trial) -> None:
     answer = t.call(MetadataRequest([]))
     t.check(bool(answer.cluster_id), "there is no cluster id")
-    t.check(answer.controller_id in [each.node_id for each in answer.brokers], f"the controller is {answer.controller_id}")
+    t.check(
+        answer.controller_id in [each.node_id for each in answer.brokers], f"the controller is {answer.controller_id}"
+    )

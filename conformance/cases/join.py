@@ -40,7 +40,11 @@ def first_admitted(t: Trial) -> None:
     answer = ask(member)
     t.expect(answer, error_code=0, generation_id=1, protocol_name="range", leader=answer.member_id)
     t.check(answer.member_id != "", "the member was given no id")
-    t.equal([(each.member_id, each.metadata) for each in answer.members], [(answer.member_id, said(b"what range needs"))], "members")
+    t.equal(
+        [(each.member_id, each.metadata) for each in answer.members],
+        [(answer.member_id, said(b"what range needs"))],
+        "members",
+    )
 
 
 @case(
@@ -247,26 +251,46 @@ def unknown_group(t: Trial) -> None:
     refused(t, ask(t.member(), member_id="nobody"), E.UNKNOWN_MEMBER_ID, "nobody")
 
 
-@case("join/unknown/2", "A member id that is in no generation of a Stable group is unknown (25)", source="semantics 2.3", api="JoinGroup")
+@case(
+    "join/unknown/2",
+    "A member id that is in no generation of a Stable group is unknown (25)",
+    source="semantics 2.3",
+    api="JoinGroup",
+)
 def unknown_in_stable(t: Trial) -> None:
     t.stable(1)
     refused(t, ask(t.member(), member_id="nobody"), E.UNKNOWN_MEMBER_ID, "nobody")
 
 
-@case("join/unknown/3", "A member id that is not in a group in PreparingRebalance is unknown (25)", source="semantics 2.3", api="JoinGroup")
+@case(
+    "join/unknown/3",
+    "A member id that is not in a group in PreparingRebalance is unknown (25)",
+    source="semantics 2.3",
+    api="JoinGroup",
+)
 def unknown_in_preparing(t: Trial) -> None:
     t.stable(2)[0].send_join()
     t.await_state("PreparingRebalance")
     refused(t, ask(t.member(), member_id="nobody"), E.UNKNOWN_MEMBER_ID, "nobody")
 
 
-@case("join/unknown/4", "A member id that is not in a group in CompletingRebalance is unknown (25)", source="semantics 2.3", api="JoinGroup")
+@case(
+    "join/unknown/4",
+    "A member id that is not in a group in CompletingRebalance is unknown (25)",
+    source="semantics 2.3",
+    api="JoinGroup",
+)
 def unknown_in_completing(t: Trial) -> None:
     t.joined(1)
     refused(t, ask(t.member(), member_id="nobody"), E.UNKNOWN_MEMBER_ID, "nobody")
 
 
-@case("join/unknown/5", "The id of a member that left is unknown (25) in the Empty group it leaves behind", source="semantics 2.3", api="JoinGroup")
+@case(
+    "join/unknown/5",
+    "The id of a member that left is unknown (25) in the Empty group it leaves behind",
+    source="semantics 2.3",
+    api="JoinGroup",
+)
 def unknown_in_empty(t: Trial) -> None:
     (member,) = t.stable(1)
     member.leave()
@@ -276,24 +300,41 @@ def unknown_in_empty(t: Trial) -> None:
 # -- protocols
 
 
-@case("join/protocol/1", "Another protocol type than the group's is refused (23)", source="semantics 2.2 step 10, 7.1 JG5", api="JoinGroup")
+@case(
+    "join/protocol/1",
+    "Another protocol type than the group's is refused (23)",
+    source="semantics 2.2 step 10, 7.1 JG5",
+    api="JoinGroup",
+)
 def other_type(t: Trial) -> None:
     t.stable(1)
     refused(t, ask(t.member(protocol_type="connect")), E.INCONSISTENT_GROUP_PROTOCOL, "")
 
 
-@case("join/protocol/2", "A member without any protocol that all others support is refused (23)", source="semantics 2.2 step 10", api="JoinGroup")
+@case(
+    "join/protocol/2",
+    "A member without any protocol that all others support is refused (23)",
+    source="semantics 2.2 step 10",
+    api="JoinGroup",
+)
 def no_common_protocol(t: Trial) -> None:
     t.stable(1)
     refused(t, ask(t.member(protocols=(("sticky", said(b"")),))), E.INCONSISTENT_GROUP_PROTOCOL, "")
 
 
-@case("join/protocol/3", "A first member that offers no protocol is refused (23)", source="semantics 2.2", api="JoinGroup")
+@case(
+    "join/protocol/3", "A first member that offers no protocol is refused (23)", source="semantics 2.2", api="JoinGroup"
+)
 def no_protocols(t: Trial) -> None:
     refused(t, ask(t.member(protocols=())), E.INCONSISTENT_GROUP_PROTOCOL, "")
 
 
-@case("join/protocol/4", "A first member with an empty protocol type is refused (23)", source="semantics 2.2", api="JoinGroup")
+@case(
+    "join/protocol/4",
+    "A first member with an empty protocol type is refused (23)",
+    source="semantics 2.2",
+    api="JoinGroup",
+)
 def no_type(t: Trial) -> None:
     refused(t, ask(t.member(protocol_type="")), E.INCONSISTENT_GROUP_PROTOCOL, "")
 
@@ -311,7 +352,9 @@ def empty_takes_any_type(t: Trial) -> None:
     t.expect(other.join(), protocol_name="sessioned", protocol_type="connect" if t.version >= 7 else None)
 
 
-@case("join/protocol/6", "The protocol chosen is one that every member supports", source="semantics 2.5", api="JoinGroup")
+@case(
+    "join/protocol/6", "The protocol chosen is one that every member supports", source="semantics 2.5", api="JoinGroup"
+)
 def common_protocol(t: Trial) -> None:
     first = t.member(protocols=ROUND)
     second = t.member(protocols=(("roundrobin", said(b"only")),))
@@ -319,7 +362,12 @@ def common_protocol(t: Trial) -> None:
     t.equal({each.protocol for each in members}, {"roundrobin"}, "protocols told")
 
 
-@case("join/protocol/7", "Of the protocols all support, the one most members put first is chosen", source="semantics 2.5", api="JoinGroup")
+@case(
+    "join/protocol/7",
+    "Of the protocols all support, the one most members put first is chosen",
+    source="semantics 2.5",
+    api="JoinGroup",
+)
 def vote(t: Trial) -> None:
     backwards = tuple(reversed(ROUND))
     members = t.gather([t.member(protocols=ROUND), t.member(protocols=backwards), t.member(protocols=backwards)])
@@ -389,18 +437,33 @@ def group_id_before_session(t: Trial) -> None:
     t.expect(ask(t.member(), group_id="", session_timeout_ms=0), error_code=E.INVALID_GROUP_ID)
 
 
-@case("join/session/1", "A session timeout below the least allowed is invalid (26)", source="semantics 2.2 step 4", api="JoinGroup")
+@case(
+    "join/session/1",
+    "A session timeout below the least allowed is invalid (26)",
+    source="semantics 2.2 step 4",
+    api="JoinGroup",
+)
 def session_too_short(t: Trial) -> None:
     too_short = t.limits.min_session_timeout - 1
     refused(t, ask(t.member(session_timeout=too_short)), E.INVALID_SESSION_TIMEOUT, "")
 
 
-@case("join/session/2", "A session timeout above the most allowed is invalid (26)", source="semantics 2.2 step 4", api="JoinGroup")
+@case(
+    "join/session/2",
+    "A session timeout above the most allowed is invalid (26)",
+    source="semantics 2.2 step 4",
+    api="JoinGroup",
+)
 def session_too_long(t: Trial) -> None:
     refused(t, ask(t.member(session_timeout=t.limits.max_session_timeout + 1)), E.INVALID_SESSION_TIMEOUT, "")
 
 
-@case("join/session/3", "The shortest and the longest session timeout allowed are accepted", source="semantics 2.2 step 4", api="JoinGroup")
+@case(
+    "join/session/3",
+    "The shortest and the longest session timeout allowed are accepted",
+    source="semantics 2.2 step 4",
+    api="JoinGroup",
+)
 def session_bounds(t: Trial) -> None:
     for name, bound in (("least", t.limits.min_session_timeout), ("most", t.limits.max_session_timeout)):
         member = t.member(session_timeout=bound, group=f"{t.group}-{name}")
@@ -470,7 +533,12 @@ def follower_rejoins(t: Trial) -> None:
     t.equal(t.describe().group_state, "Stable", "the state")
 
 
-@case("join/round/4", "A leader that joins again unchanged in Stable starts a round", source="semantics 2.3", api="JoinGroup")
+@case(
+    "join/round/4",
+    "A leader that joins again unchanged in Stable starts a round",
+    source="semantics 2.3",
+    api="JoinGroup",
+)
 def leader_rejoins(t: Trial) -> None:
     leader, follower = t.stable(2)
     leader.send_join()
@@ -482,7 +550,12 @@ def leader_rejoins(t: Trial) -> None:
     t.expect(follower.receive_join(), error_code=0, generation_id=3, members=[])
 
 
-@case("join/round/5", "A follower that joins with other metadata in Stable starts a round", source="semantics 2.3", api="JoinGroup")
+@case(
+    "join/round/5",
+    "A follower that joins with other metadata in Stable starts a round",
+    source="semantics 2.3",
+    api="JoinGroup",
+)
 def follower_changes(t: Trial) -> None:
     leader, follower = t.stable(2)
     follower.protocols = (("range", said(b"changed")),)
@@ -491,7 +564,11 @@ def follower_changes(t: Trial) -> None:
     leader.send_join()
     told = leader.receive_join()
     t.expect(follower.receive_join(), generation_id=3)
-    t.equal({each.metadata for each in told.members}, {said(b"what range needs"), said(b"changed")}, "metadata given to the leader")
+    t.equal(
+        {each.metadata for each in told.members},
+        {said(b"what range needs"), said(b"changed")},
+        "metadata given to the leader",
+    )
 
 
 @case(
@@ -523,7 +600,12 @@ def completing_same(t: Trial) -> None:
     t.equal(t.describe().group_state, "CompletingRebalance", "the state")
 
 
-@case("join/round/8", "In CompletingRebalance a member that joins changed starts a round", source="semantics 2.3", api="JoinGroup")
+@case(
+    "join/round/8",
+    "In CompletingRebalance a member that joins changed starts a round",
+    source="semantics 2.3",
+    api="JoinGroup",
+)
 def completing_changed(t: Trial) -> None:
     leader, follower = t.joined(2)
     follower.protocols = (("range", said(b"changed")),)
@@ -549,7 +631,12 @@ def completing_new(t: Trial) -> None:
     t.equal(leader.sync().error_code, E.REBALANCE_IN_PROGRESS, "the leader's SyncGroup")
 
 
-@case("join/round/10", "A generation is one more than the one before, round after round", source="semantics 2.5; I2", api="JoinGroup")
+@case(
+    "join/round/10",
+    "A generation is one more than the one before, round after round",
+    source="semantics 2.5; I2",
+    api="JoinGroup",
+)
 def generations_count(t: Trial) -> None:
     member = t.member()
     generations = []
@@ -719,7 +806,9 @@ def unreadable_metadata(t: Trial) -> None:
         t.equal([each.metadata for each in answer.members], [data], "metadata given to the leader")
 
 
-@case("join/metadata/2", "Groups of another protocol type may say any metadata", source="semantics 3.4", api="JoinGroup")
+@case(
+    "join/metadata/2", "Groups of another protocol type may say any metadata", source="semantics 3.4", api="JoinGroup"
+)
 def other_metadata(t: Trial) -> None:
     member = t.member(protocol_type="single-writer", protocols=(("lowest-id", b"\xff\0 not a subscription"),))
     t.equal(member.join().members[0].metadata, b"\xff\0 not a subscription", "metadata given to the leader")

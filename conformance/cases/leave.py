@@ -33,7 +33,12 @@ def one(t: Trial, answer: LeaveGroupResponse, code: int) -> None:
         t.equal(codes(answer), [code], "the member's error")
 
 
-@case("leave/group-id/1", "An empty group id is invalid (24), whatever the member", source="semantics 7.1 LG1", api="LeaveGroup")
+@case(
+    "leave/group-id/1",
+    "An empty group id is invalid (24), whatever the member",
+    source="semantics 7.1 LG1",
+    api="LeaveGroup",
+)
 def empty_group_id(t: Trial) -> None:
     t.expect(leave(t, ("nobody", None), group=""), error_code=E.INVALID_GROUP_ID, members=[])
 
@@ -48,14 +53,21 @@ def unknown_group(t: Trial) -> None:
     one(t, leave(t, ("nobody", None)), E.UNKNOWN_MEMBER_ID)
 
 
-@case("leave/unknown/2", "A member that is not in the group is unknown (25)", source="semantics 7.1 LG3", api="LeaveGroup")
+@case(
+    "leave/unknown/2", "A member that is not in the group is unknown (25)", source="semantics 7.1 LG3", api="LeaveGroup"
+)
 def unknown_member(t: Trial) -> None:
     (member,) = t.stable(1)
     one(t, leave(t, ("nobody", None)), E.UNKNOWN_MEMBER_ID)
     t.equal(member.heartbeat(), 0, "the other member's heartbeat")
 
 
-@case("leave/unknown/3", "An empty member id without an instance id is unknown (25)", source="semantics 7.1 LG3", api="LeaveGroup")
+@case(
+    "leave/unknown/3",
+    "An empty member id without an instance id is unknown (25)",
+    source="semantics 7.1 LG3",
+    api="LeaveGroup",
+)
 def nobody(t: Trial) -> None:
     t.stable(1)
     one(t, leave(t, ("", None)), E.UNKNOWN_MEMBER_ID)
@@ -68,14 +80,22 @@ def twice(t: Trial) -> None:
     one(t, leave(t, (member.id, None)), E.UNKNOWN_MEMBER_ID)
 
 
-@case("leave/member/1", "The last member that leaves leaves the group Empty", source="semantics 7.1 LG4", api="LeaveGroup")
+@case(
+    "leave/member/1", "The last member that leaves leaves the group Empty", source="semantics 7.1 LG4", api="LeaveGroup"
+)
 def last(t: Trial) -> None:
     (member,) = t.stable(1)
     one(t, leave(t, (member.id, None)), 0)
     t.expect(t.describe(), group_state="Empty", members=[])
 
 
-@case("leave/member/2", "From v3 the answer names each member that was asked about", source="KIP-345", api="LeaveGroup", versions=(3, 5))
+@case(
+    "leave/member/2",
+    "From v3 the answer names each member that was asked about",
+    source="KIP-345",
+    api="LeaveGroup",
+    versions=(3, 5),
+)
 def names_members(t: Trial) -> None:
     (member,) = t.stable(1)
     answer = leave(t, (member.id, None), ("nobody", "no-instance"))
@@ -86,7 +106,12 @@ def names_members(t: Trial) -> None:
     )
 
 
-@case("leave/member/3", "A member that leaves a Stable group makes the others rebalance", source="semantics 2.3", api="LeaveGroup")
+@case(
+    "leave/member/3",
+    "A member that leaves a Stable group makes the others rebalance",
+    source="semantics 2.3",
+    api="LeaveGroup",
+)
 def others_rebalance(t: Trial) -> None:
     leader, follower = t.stable(2)
     one(t, leave(t, (follower.id, None)), 0)
@@ -94,7 +119,13 @@ def others_rebalance(t: Trial) -> None:
     t.expect(leader.join(), generation_id=3)
 
 
-@case("leave/member/4", "Two who leave in one request make one rebalance", source="semantics 2.3", api="LeaveGroup", versions=(3, 5))
+@case(
+    "leave/member/4",
+    "Two who leave in one request make one rebalance",
+    source="semantics 2.3",
+    api="LeaveGroup",
+    versions=(3, 5),
+)
 def two_at_once(t: Trial) -> None:
     leader, second, third = t.stable(3)
     t.equal(codes(leave(t, (second.id, None), (third.id, None))), [0, 0], "errors")
@@ -102,20 +133,40 @@ def two_at_once(t: Trial) -> None:
     t.equal([each.member_id for each in t.describe().members], [leader.id], "members described")
 
 
-@case("leave/member/5", "A known and an unknown member in one request: each is judged by itself", source="semantics 7.2 GM9", api="LeaveGroup", versions=(3, 5))
+@case(
+    "leave/member/5",
+    "A known and an unknown member in one request: each is judged by itself",
+    source="semantics 7.2 GM9",
+    api="LeaveGroup",
+    versions=(3, 5),
+)
 def mixed(t: Trial) -> None:
     leader, follower = t.stable(2)
     t.equal(codes(leave(t, ("nobody", None), (follower.id, None))), [E.UNKNOWN_MEMBER_ID, 0], "errors")
     t.equal(leader.heartbeat(), E.REBALANCE_IN_PROGRESS, "the other's heartbeat")
 
 
-@case("leave/member/6", "The same member twice in one request is unknown the second time (25)", source="semantics 2.3", api="LeaveGroup", versions=(3, 5), level=Level.SHOULD)
+@case(
+    "leave/member/6",
+    "The same member twice in one request is unknown the second time (25)",
+    source="semantics 2.3",
+    api="LeaveGroup",
+    versions=(3, 5),
+    level=Level.SHOULD,
+)
 def same_twice(t: Trial) -> None:
     (member,) = t.stable(1)
     t.equal(codes(leave(t, (member.id, None), (member.id, None))), [0, E.UNKNOWN_MEMBER_ID], "errors")
 
 
-@case("leave/member/7", "A request about no member changes nothing", source="semantics 2.3", api="LeaveGroup", versions=(3, 5), level=Level.SHOULD)
+@case(
+    "leave/member/7",
+    "A request about no member changes nothing",
+    source="semantics 2.3",
+    api="LeaveGroup",
+    versions=(3, 5),
+    level=Level.SHOULD,
+)
 def nobody_at_all(t: Trial) -> None:
     (member,) = t.stable(1)
     t.expect(leave(t), error_code=0, members=[])
@@ -129,14 +180,24 @@ def reason(t: Trial) -> None:
     t.equal(codes(answer), [0], "errors")
 
 
-@case("leave/round/1", "In CompletingRebalance a member that leaves makes the others rebalance", source="semantics 2.3", api="LeaveGroup")
+@case(
+    "leave/round/1",
+    "In CompletingRebalance a member that leaves makes the others rebalance",
+    source="semantics 2.3",
+    api="LeaveGroup",
+)
 def in_completing(t: Trial) -> None:
     leader, follower = t.joined(2)
     one(t, leave(t, (follower.id, None)), 0)
     t.equal(leader.heartbeat(), E.REBALANCE_IN_PROGRESS, "the other's heartbeat")
 
 
-@case("leave/round/2", "In PreparingRebalance the last one that is waited for ends the round by leaving", source="semantics 2.3", api="LeaveGroup")
+@case(
+    "leave/round/2",
+    "In PreparingRebalance the last one that is waited for ends the round by leaving",
+    source="semantics 2.3",
+    api="LeaveGroup",
+)
 def ends_round(t: Trial) -> None:
     leader, follower = t.stable(2)
     leader.send_join()
@@ -147,7 +208,12 @@ def ends_round(t: Trial) -> None:
     t.equal([each.member_id for each in told.members], [leader.id], "members given to the leader")
 
 
-@case("leave/round/3", "One who leaves while its JoinGroup waits is not in the next generation", source="semantics 2.3", api="LeaveGroup")
+@case(
+    "leave/round/3",
+    "One who leaves while its JoinGroup waits is not in the next generation",
+    source="semantics 2.3",
+    api="LeaveGroup",
+)
 def leaves_while_parked(t: Trial) -> None:
     leader, follower = t.stable(2)
     follower.protocols = (("range", said(b"changed")),)
@@ -158,7 +224,12 @@ def leaves_while_parked(t: Trial) -> None:
     t.equal([each.member_id for each in leader.receive_join().members], [leader.id], "members given to the leader")
 
 
-@case("leave/pending/1", "A member id that is only handed out may leave, and is forgotten", source="semantics 2.3, 7.2 GM3", api="LeaveGroup")
+@case(
+    "leave/pending/1",
+    "A member id that is only handed out may leave, and is forgotten",
+    source="semantics 2.3, 7.2 GM3",
+    api="LeaveGroup",
+)
 def pending(t: Trial) -> None:
     late = t.member()
     told = late.request(late.join_request())
@@ -182,7 +253,13 @@ def pending_leaves_stable(t: Trial) -> None:
     t.equal(member.heartbeat(), E.REBALANCE_IN_PROGRESS, "the member's heartbeat")
 
 
-@case("leave/static/1", "An empty member id with a known instance id removes that member", source="KIP-345; semantics 7.1 LG6", api="LeaveGroup", versions=(3, 5))
+@case(
+    "leave/static/1",
+    "An empty member id with a known instance id removes that member",
+    source="KIP-345; semantics 7.1 LG6",
+    api="LeaveGroup",
+    versions=(3, 5),
+)
 def by_instance(t: Trial) -> None:
     (member,) = t.stable(1, instance_id="instance-1")
     t.equal(codes(leave(t, ("", "instance-1"))), [0], "errors")
@@ -190,14 +267,26 @@ def by_instance(t: Trial) -> None:
     t.equal(member.heartbeat(), E.UNKNOWN_MEMBER_ID, "its heartbeat")
 
 
-@case("leave/static/2", "A known instance id with another member id is fenced (82)", source="KIP-345; semantics 7.1 LG5", api="LeaveGroup", versions=(3, 5))
+@case(
+    "leave/static/2",
+    "A known instance id with another member id is fenced (82)",
+    source="KIP-345; semantics 7.1 LG5",
+    api="LeaveGroup",
+    versions=(3, 5),
+)
 def fenced(t: Trial) -> None:
     (member,) = t.stable(1, instance_id="instance-1")
     t.equal(codes(leave(t, ("another", "instance-1"))), [E.FENCED_INSTANCE_ID], "errors")
     t.equal(member.heartbeat(), 0, "its heartbeat")
 
 
-@case("leave/static/3", "An instance id nobody has is unknown (25)", source="KIP-345; semantics 2.3", api="LeaveGroup", versions=(3, 5))
+@case(
+    "leave/static/3",
+    "An instance id nobody has is unknown (25)",
+    source="KIP-345; semantics 2.3",
+    api="LeaveGroup",
+    versions=(3, 5),
+)
 def unknown_instance(t: Trial) -> None:
     (member,) = t.stable(1, instance_id="instance-1")
     t.equal(codes(leave(t, ("", "instance-2"))), [E.UNKNOWN_MEMBER_ID], "errors")
@@ -211,7 +300,13 @@ def by_member_id(t: Trial) -> None:
     t.expect(t.describe(), group_state="Empty")
 
 
-@case("leave/static/5", "After a static member was removed, its instance id is free: the next one is new", source="KIP-345", api="LeaveGroup", versions=(3, 5))
+@case(
+    "leave/static/5",
+    "After a static member was removed, its instance id is free: the next one is new",
+    source="KIP-345",
+    api="LeaveGroup",
+    versions=(3, 5),
+)
 def instance_is_free(t: Trial) -> None:
     leader, static = t.member(), t.member(instance_id="instance-1")
     t.settle([leader, static])
@@ -224,7 +319,13 @@ def instance_is_free(t: Trial) -> None:
     t.expect(again.receive_join(), error_code=0, generation_id=3)
 
 
-@case("leave/static/6", "Several static members are removed by one request, as an admin does", source="KIP-345; semantics 7.2 GM9", api="LeaveGroup", versions=(3, 5))
+@case(
+    "leave/static/6",
+    "Several static members are removed by one request, as an admin does",
+    source="KIP-345; semantics 7.2 GM9",
+    api="LeaveGroup",
+    versions=(3, 5),
+)
 def admin_removal(t: Trial) -> None:
     members = [t.member(instance_id=f"instance-{number}") for number in range(3)]
     t.settle(members)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from apis.wire.errors import ErrorCode as E
 from conformance.case import case
@@ -10,7 +11,7 @@ from conformance.cases.join import ask, refused
 from conformance.cases.offsets import commit, fetch
 from conformance.trial import Trial
 
-DELAYED = {"api": "JoinGroup", "profile": "limits"}
+delayed_case = partial(case, api="JoinGroup", profile="limits")
 SLACK = 0.08
 """Seconds a timer may fire early or an answer travel."""
 
@@ -19,17 +20,26 @@ def seconds_since(start: float) -> float:
     return time.monotonic() - start
 
 
-@case("delay/initial/1", "The first member of an Empty group is kept for the initial rebalance delay", source="KIP-134; semantics 2.4, GM1; peers 3.2", **DELAYED)
+@delayed_case(
+    "delay/initial/1",
+    "The first member of an Empty group is kept for the initial rebalance delay",
+    source="KIP-134; semantics 2.4, GM1; peers 3.2",
+)
 def waits(t: Trial) -> None:
     delay = t.limits.initial_rebalance_delay / 1000
     member = t.member()
     member.send_join()
     start = time.monotonic()
     t.expect(member.receive_join(), error_code=0, generation_id=1)
-    t.check(delay - SLACK <= seconds_since(start) <= delay * 2, f"answered after {seconds_since(start):.3f} s, delay {delay} s")
+    t.check(
+        delay - SLACK <= seconds_since(start) <= delay * 2,
+        f"answered after {seconds_since(start):.3f} s, delay {delay} s",
+    )
 
 
-@case("delay/initial/2", "Who joins during the delay is in the first generation", source="KIP-134; semantics 2.4; R25", **DELAYED)
+@delayed_case(
+    "delay/initial/2", "Who joins during the delay is in the first generation", source="KIP-134; semantics 2.4; R25"
+)
 def together(t: Trial) -> None:
     members = [t.member(), t.member()]
     for each in members:
@@ -39,7 +49,7 @@ def together(t: Trial) -> None:
     t.equal(sorted(len(answer.members) for answer in answers), [0, 2], "lengths of the member lists")
 
 
-@case("delay/initial/3", "A newcomer during the delay starts it once more", source="KIP-134; semantics 2.4", **DELAYED)
+@delayed_case("delay/initial/3", "A newcomer during the delay starts it once more", source="KIP-134; semantics 2.4")
 def extends(t: Trial) -> None:
     delay = t.limits.initial_rebalance_delay / 1000
     first, second = t.member(), t.member()
@@ -52,7 +62,14 @@ def extends(t: Trial) -> None:
     t.expect(second.receive_join(), error_code=0, generation_id=1)
 
 
-@case("delay/initial/4", "The delay never passes the rebalance timeout", source="KIP-134; semantics 2.4", api="JoinGroup", versions=(1, 9), profile="limits")
+@case(
+    "delay/initial/4",
+    "The delay never passes the rebalance timeout",
+    source="KIP-134; semantics 2.4",
+    api="JoinGroup",
+    versions=(1, 9),
+    profile="limits",
+)
 def capped(t: Trial) -> None:
     delay = t.limits.initial_rebalance_delay
     first, second = t.member(rebalance_timeout=delay + 200), t.member(rebalance_timeout=delay + 200)
@@ -65,7 +82,11 @@ def capped(t: Trial) -> None:
     t.check((delay + 200) / 1000 - SLACK <= waited < delay * 1.9 / 1000, f"answered after {waited:.3f} s")
 
 
-@case("delay/initial/5", "In an initial round that has not ended a member that joins and all others waiting does not end it early", source="semantics 2.4", **DELAYED)
+@delayed_case(
+    "delay/initial/5",
+    "In an initial round that has not ended a member that joins and all others waiting does not end it early",
+    source="semantics 2.4",
+)
 def not_early(t: Trial) -> None:
     delay = t.limits.initial_rebalance_delay / 1000
     first, second = t.member(), t.member()
@@ -76,7 +97,7 @@ def not_early(t: Trial) -> None:
     t.check(seconds_since(start) >= delay - SLACK, f"answered after {seconds_since(start):.3f} s")
 
 
-@case("delay/initial/6", "A round of a group with members is not delayed", source="semantics 2.4", **DELAYED)
+@delayed_case("delay/initial/6", "A round of a group with members is not delayed", source="semantics 2.4")
 def later_rounds(t: Trial) -> None:
     delay = t.limits.initial_rebalance_delay / 1000
     (member,) = t.stable(1)
@@ -85,7 +106,7 @@ def later_rounds(t: Trial) -> None:
     t.check(seconds_since(start) < delay * 0.8, f"answered after {seconds_since(start):.3f} s")
 
 
-@case("delay/initial/7", "A group everybody left is delayed like a new one", source="semantics 2.4", **DELAYED)
+@delayed_case("delay/initial/7", "A group everybody left is delayed like a new one", source="semantics 2.4")
 def empty_again(t: Trial) -> None:
     delay = t.limits.initial_rebalance_delay / 1000
     (member,) = t.stable(1)
@@ -97,7 +118,14 @@ def empty_again(t: Trial) -> None:
     t.check(seconds_since(start) >= delay - SLACK, f"answered after {seconds_since(start):.3f} s")
 
 
-@case("delay/initial/8", "Who leaves during the delay is not in the first generation, which still waits", source="semantics 2.3", api="JoinGroup", versions=(4, 9), profile="limits")
+@case(
+    "delay/initial/8",
+    "Who leaves during the delay is not in the first generation, which still waits",
+    source="semantics 2.3",
+    api="JoinGroup",
+    versions=(4, 9),
+    profile="limits",
+)
 def leaves_in_delay(t: Trial) -> None:
     first, second = t.member(), t.member()
     first.send_join()
@@ -109,29 +137,36 @@ def leaves_in_delay(t: Trial) -> None:
     t.equal([each.member_id for each in told.members], [first.id], "members given to the leader")
 
 
-SIZE = {"api": "JoinGroup", "profile": "limits"}
+size_case = partial(case, api="JoinGroup", profile="limits")
 
 
-@case("size/full/1", "A full group refuses a newcomer (81)", source="KIP-389; semantics 2.9, GM2; peers 2.10", **SIZE)
+@size_case("size/full/1", "A full group refuses a newcomer (81)", source="KIP-389; semantics 2.9, GM2; peers 2.10")
 def full(t: Trial) -> None:
     t.settle([t.member() for _ in range(t.limits.max_group_size)])
     refused(t, ask(t.member()), E.GROUP_MAX_SIZE_REACHED, "")
 
 
-@case("size/full/2", "A full group refuses a static newcomer too (81)", source="KIP-389; semantics 2.9", api="JoinGroup", versions=(5, 9), profile="limits")
+@case(
+    "size/full/2",
+    "A full group refuses a static newcomer too (81)",
+    source="KIP-389; semantics 2.9",
+    api="JoinGroup",
+    versions=(5, 9),
+    profile="limits",
+)
 def full_static(t: Trial) -> None:
     t.settle([t.member() for _ in range(t.limits.max_group_size)])
     refused(t, ask(t.member(instance_id="one-too-many")), E.GROUP_MAX_SIZE_REACHED, "")
 
 
-@case("size/full/3", "The members of a full group may join again", source="KIP-389; semantics 2.9", **SIZE)
+@size_case("size/full/3", "The members of a full group may join again", source="KIP-389; semantics 2.9")
 def members_stay(t: Trial) -> None:
     members = t.settle([t.member() for _ in range(t.limits.max_group_size)])
     t.settle(members)
     t.equal(members[0].generation, members[1].generation, "generations")
 
 
-@case("size/full/4", "When one has left, another may come", source="KIP-389; semantics 2.9", **SIZE)
+@size_case("size/full/4", "When one has left, another may come", source="KIP-389; semantics 2.9")
 def room_again(t: Trial) -> None:
     members = t.settle([t.member() for _ in range(t.limits.max_group_size)])
     members[-1].leave()
@@ -142,7 +177,14 @@ def room_again(t: Trial) -> None:
     t.expect(newcomer.receive_join(), error_code=0)
 
 
-@case("size/full/5", "A static member that starts anew finds its place in a full group", source="KIP-389; semantics 2.9", api="JoinGroup", versions=(5, 9), profile="limits")
+@case(
+    "size/full/5",
+    "A static member that starts anew finds its place in a full group",
+    source="KIP-389; semantics 2.9",
+    api="JoinGroup",
+    versions=(5, 9),
+    profile="limits",
+)
 def static_replaced(t: Trial) -> None:
     members = [t.member(instance_id=f"instance-{n}") for n in range(t.limits.max_group_size)]
     t.settle(members)
@@ -150,28 +192,50 @@ def static_replaced(t: Trial) -> None:
     t.expect(answer, error_code={0, E.GROUP_MAX_SIZE_REACHED})
 
 
-@case("size/pending/1", "Member ids that are only handed out do not count", source="KIP-389; semantics 2.9", api="JoinGroup", versions=(4, 9), profile="limits")
+@case(
+    "size/pending/1",
+    "Member ids that are only handed out do not count",
+    source="KIP-389; semantics 2.9",
+    api="JoinGroup",
+    versions=(4, 9),
+    profile="limits",
+)
 def pending(t: Trial) -> None:
     for _ in range(t.limits.max_group_size + 1):
         t.expect(ask(t.member()), error_code=E.MEMBER_ID_REQUIRED)
 
 
-@case("size/session/1", "A session timeout above group.max.session.timeout.ms is refused (26)", source="semantics 2.2", **SIZE)
+@size_case(
+    "size/session/1", "A session timeout above group.max.session.timeout.ms is refused (26)", source="semantics 2.2"
+)
 def session_bound(t: Trial) -> None:
     refused(t, ask(t.member(session_timeout=t.limits.max_session_timeout + 1)), E.INVALID_SESSION_TIMEOUT, "")
 
 
-RETENTION = {"api": "OffsetCommit", "profile": "retention"}
+retention_case = partial(case, api="OffsetCommit", profile="retention")
 
 
-@case("expiry/time/1", "An offset committed with a retention time is gone when it is over", source="semantics 3.1, 3.4", api="OffsetCommit", versions=(2, 4), profile="retention", needs=("configurable",))
+@case(
+    "expiry/time/1",
+    "An offset committed with a retention time is gone when it is over",
+    source="semantics 3.1, 3.4",
+    api="OffsetCommit",
+    versions=(2, 4),
+    profile="retention",
+    needs=("configurable",),
+)
 def expires(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 7}, retention_time_ms=1)
     t.until(lambda: fetch(t, {topic: [0]})[topic, 0][0], lambda offset: offset == -1, "the offset never expired")
 
 
-@case("expiry/time/2", "An offset without a retention time outlives the clean-up", source="semantics 3.4", needs=("configurable",), **RETENTION)
+@retention_case(
+    "expiry/time/2",
+    "An offset without a retention time outlives the clean-up",
+    source="semantics 3.4",
+    needs=("configurable",),
+)
 def stays(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 7})
@@ -179,21 +243,45 @@ def stays(t: Trial) -> None:
     t.equal(fetch(t, {topic: [0]})[topic, 0][0], 7, "the offset")
 
 
-@case("expiry/group/1", "An Empty group that never had offsets is gone at the next clean-up", source="semantics 3.4", api="JoinGroup", versions=(5, 9), profile="retention", needs=("configurable",))
+@case(
+    "expiry/group/1",
+    "An Empty group that never had offsets is gone at the next clean-up",
+    source="semantics 3.4",
+    api="JoinGroup",
+    versions=(5, 9),
+    profile="retention",
+    needs=("configurable",),
+)
 def empty_group_goes(t: Trial) -> None:
     (member,) = t.stable(1, instance_id="instance-1")
     member.leave()
     t.await_state("Dead")
 
 
-@case("expiry/group/2", "A group with members outlives the clean-up", source="semantics 3.4", api="JoinGroup", versions=(5, 9), profile="retention", needs=("configurable",))
+@case(
+    "expiry/group/2",
+    "A group with members outlives the clean-up",
+    source="semantics 3.4",
+    api="JoinGroup",
+    versions=(5, 9),
+    profile="retention",
+    needs=("configurable",),
+)
 def members_keep_group(t: Trial) -> None:
     (member,) = t.stable(1, instance_id="instance-1")
     t.lapse(t.limits.retention_check_interval * 2.5, member.heartbeat)
     t.equal(member.heartbeat(), 0, "a heartbeat")
 
 
-@case("expiry/group/3", "An Empty group whose last offset expired is gone", source="semantics 3.4", api="OffsetCommit", versions=(2, 4), profile="retention", needs=("configurable",))
+@case(
+    "expiry/group/3",
+    "An Empty group whose last offset expired is gone",
+    source="semantics 3.4",
+    api="OffsetCommit",
+    versions=(2, 4),
+    profile="retention",
+    needs=("configurable",),
+)
 def last_offset_takes_group(t: Trial) -> None:
     commit(t, t.topic(), {0: 7}, retention_time_ms=1)
     t.await_state("Dead")

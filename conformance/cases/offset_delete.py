@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from apis.delete_groups import DeleteGroupsRequest
-from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from apis.offset_delete import OffsetDeleteResponse
+from apis.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
 from apis.wire.errors import ErrorCode as E
 from conformance.case import case
 from conformance.cases.offsets import commit, fetch
 from conformance.member import Protocols, subscription
 from conformance.trial import Trial
 
-DELETE = {"api": "OffsetDelete"}
+delete_case = partial(case, api="OffsetDelete")
 
 
 def subscribed(*topics: str) -> Protocols:
@@ -33,7 +39,11 @@ def codes(answer: OffsetDeleteResponse) -> dict[tuple[str, int], int]:
     return {(topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions}
 
 
-@case("offset-delete/subscribed/1", "Offsets of a topic the group is subscribed to stay (86), those of others go", source="semantics 7.1 OD1", **DELETE)
+@delete_case(
+    "offset-delete/subscribed/1",
+    "Offsets of a topic the group is subscribed to stay (86), those of others go",
+    source="semantics 7.1 OD1",
+)
 def still_subscribed(t: Trial) -> None:
     one, other = t.topic(3), t.topic(1)
     (member,) = t.stable(1, protocols=subscribed(one))
@@ -45,7 +55,7 @@ def still_subscribed(t: Trial) -> None:
     t.equal({key: value[0] for key, value in fetch(t, None).items()}, {(one, 0): 5}, "what is left")
 
 
-@case("offset-delete/subscribed/2", "When the members have left the offsets go", source="semantics 7.1 OD2", **DELETE)
+@delete_case("offset-delete/subscribed/2", "When the members have left the offsets go", source="semantics 7.1 OD2")
 def after_leave(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1, protocols=subscribed(topic))
@@ -55,7 +65,11 @@ def after_leave(t: Trial) -> None:
     t.equal({key: value[0] for key, value in fetch(t, None).items()}, {(topic, 1): 6}, "what is left")
 
 
-@case("offset-delete/subscribed/3", "A subscription that cannot be read counts as one to every topic", source="semantics 3.4, 3.5", **DELETE)
+@delete_case(
+    "offset-delete/subscribed/3",
+    "A subscription that cannot be read counts as one to every topic",
+    source="semantics 3.4, 3.5",
+)
 def unreadable(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1, protocols=(("range", b"\x00"),))
@@ -63,7 +77,7 @@ def unreadable(t: Trial) -> None:
     t.equal(codes(delete(t, {topic: [0]})), {(topic, 0): E.GROUP_SUBSCRIBED_TO_TOPIC}, "errors")
 
 
-@case("offset-delete/partition/1", "A partition that does not exist is told (3)", source="semantics 7.1 OD3", **DELETE)
+@delete_case("offset-delete/partition/1", "A partition that does not exist is told (3)", source="semantics 7.1 OD3")
 def unknown_partition(t: Trial) -> None:
     topic = t.topic(3)
     commit(t, topic, {0: 5})
@@ -72,29 +86,41 @@ def unknown_partition(t: Trial) -> None:
     t.equal(codes(answer), expected, "errors")
 
 
-@case("offset-delete/partition/2", "An offset that was never committed is deleted without complaint", source="semantics 3.5", **DELETE)
+@delete_case(
+    "offset-delete/partition/2",
+    "An offset that was never committed is deleted without complaint",
+    source="semantics 3.5",
+)
 def never_committed(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 5})
     t.equal(codes(delete(t, {topic: [1]})), {(topic, 1): 0}, "errors")
 
 
-@case("offset-delete/group/1", "A group that does not exist is told (69), and no partition", source="semantics 7.1 OD4", **DELETE)
+@delete_case(
+    "offset-delete/group/1", "A group that does not exist is told (69), and no partition", source="semantics 7.1 OD4"
+)
 def unknown_group(t: Trial) -> None:
     t.expect(delete(t, {t.topic(): [0]}), error_code=E.GROUP_ID_NOT_FOUND, topics=[])
 
 
-@case("offset-delete/group/2", "An empty group id is invalid (24)", source="semantics 7.1 OD5", **DELETE)
+@delete_case("offset-delete/group/2", "An empty group id is invalid (24)", source="semantics 7.1 OD5")
 def empty_group_id(t: Trial) -> None:
     t.expect(delete(t, {t.topic(): [0]}, group=""), error_code=E.INVALID_GROUP_ID, topics=[])
 
 
-@case("offset-delete/group/3", "The error of the group replaces those of the partitions", source="semantics 7.1 OD6", **DELETE)
+@delete_case(
+    "offset-delete/group/3", "The error of the group replaces those of the partitions", source="semantics 7.1 OD6"
+)
 def only_top(t: Trial) -> None:
     t.expect(delete(t, {"no-such": [0]}), error_code=E.GROUP_ID_NOT_FOUND, topics=[])
 
 
-@case("offset-delete/group/4", "A group of another protocol type with members keeps its offsets (68)", source="semantics 3.5", **DELETE)
+@delete_case(
+    "offset-delete/group/4",
+    "A group of another protocol type with members keeps its offsets (68)",
+    source="semantics 3.5",
+)
 def other_type(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1, protocol_type="connect")
@@ -102,7 +128,12 @@ def other_type(t: Trial) -> None:
     t.expect(delete(t, {topic: [0]}), error_code=E.NON_EMPTY_GROUP, topics=[])
 
 
-@case("offset-delete/group/5", "The group itself stays when its last offset goes", source="semantics 3.5", uses=("DescribeGroups",), **DELETE)
+@delete_case(
+    "offset-delete/group/5",
+    "The group itself stays when its last offset goes",
+    source="semantics 3.5",
+    uses=("DescribeGroups",),
+)
 def group_stays(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 5})
@@ -110,7 +141,12 @@ def group_stays(t: Trial) -> None:
     t.expect(t.describe(), error_code=0, group_state="Empty")
 
 
-@case("offset-delete/group/6", "A deleted group takes its offsets with it", source="semantics 2.11", uses=("DeleteGroups",), **DELETE)
+@delete_case(
+    "offset-delete/group/6",
+    "A deleted group takes its offsets with it",
+    source="semantics 2.11",
+    uses=("DeleteGroups",),
+)
 def with_group(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 5})

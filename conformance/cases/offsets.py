@@ -13,7 +13,7 @@ from apis.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
+from conformance.case import Level, NotServed, case
 from conformance.trial import Trial
 
 NO_OFFSET = (-1, -1, "", 0)
@@ -56,7 +56,10 @@ def commit(
         setattr(request, name, value)
     answer = t.call(request)
     t.equal(len(answer.topics), 1, "number of topics answered")
-    return {each.partition_index: each.error_code for each in answer.topics[0].partitions}
+    codes = {each.partition_index: each.error_code for each in answer.topics[0].partitions}
+    if set(codes.values()) == {E.UNSUPPORTED_VERSION}:
+        raise NotServed(f"OffsetCommit v{t.version_of('OffsetCommit')} is answered UNSUPPORTED_VERSION (35)")
+    return codes
 
 
 def fetch(
@@ -89,6 +92,8 @@ def fetch(
         t.equal([each.group_id for each in answer.groups], [group], "groups answered")
         t.expect(answer.groups[0], error_code=code)
         found = answer.groups[0].topics
+    if {each.error_code for topic in found for each in topic.partitions} == {E.UNSUPPORTED_VERSION}:
+        raise NotServed(f"OffsetFetch v{version} is answered UNSUPPORTED_VERSION (35)")
     names = {topic_id: name for name, topic_id in ids.items()}
     return {
         (names.get(topic.topic_id, "?") if version >= 10 else topic.name, each.partition_index): (
@@ -114,7 +119,9 @@ def by_member(t: Trial) -> None:
     t.equal([found[topic, n][0] for n in range(3)], [10, -1, 12], "offsets")
 
 
-@case("commit/member/2", "A member's commit is seen by others as soon as it is answered", source="R29", api="OffsetCommit")
+@case(
+    "commit/member/2", "A member's commit is seen by others as soon as it is answered", source="R29", api="OffsetCommit"
+)
 def seen_at_once(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1)
@@ -123,21 +130,33 @@ def seen_at_once(t: Trial) -> None:
         t.equal(fetch(t, {topic: [0]})[topic, 0][0], offset, "the offset fetched right after")
 
 
-@case("commit/group/1", "A generation in a group that does not exist: 69 from v9, 22 before", source="semantics 3.1, 7.1 OC2", api="OffsetCommit")
+@case(
+    "commit/group/1",
+    "A generation in a group that does not exist: 69 from v9, 22 before",
+    source="semantics 3.1, 7.1 OC2",
+    api="OffsetCommit",
+)
 def unknown_group(t: Trial) -> None:
     topic = t.topic()
     code = E.GROUP_ID_NOT_FOUND if t.version >= 9 else E.ILLEGAL_GENERATION
     t.equal(commit(t, topic, {0: 1}, generation=5, member_id="somebody"), {0: code}, "errors")
 
 
-@case("commit/group/2", "The empty group id is a group like another", source="semantics 3.1, 7.1 OC3", api="OffsetCommit")
+@case(
+    "commit/group/2", "The empty group id is a group like another", source="semantics 3.1, 7.1 OC3", api="OffsetCommit"
+)
 def empty_group_id(t: Trial) -> None:
     topic = t.topic()
     code = E.GROUP_ID_NOT_FOUND if t.version >= 9 else E.ILLEGAL_GENERATION
     t.equal(commit(t, topic, {0: 1}, group="", generation=5, member_id="somebody"), {0: code}, "errors")
 
 
-@case("commit/member/3", "An empty member id with a generation is unknown (25)", source="semantics 7.1 OC4", api="OffsetCommit")
+@case(
+    "commit/member/3",
+    "An empty member id with a generation is unknown (25)",
+    source="semantics 7.1 OC4",
+    api="OffsetCommit",
+)
 def empty_member(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1)
@@ -153,7 +172,12 @@ def wrong_generation(t: Trial) -> None:
         t.equal(codes, {0: E.ILLEGAL_GENERATION}, f"errors of generation {generation}")
 
 
-@case("commit/member/5", "A member id that is not in the group is unknown (25)", source="semantics 3.1", api="OffsetCommit")
+@case(
+    "commit/member/5",
+    "A member id that is not in the group is unknown (25)",
+    source="semantics 3.1",
+    api="OffsetCommit",
+)
 def unknown_member(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1)
@@ -161,27 +185,48 @@ def unknown_member(t: Trial) -> None:
     t.equal(codes, {0: E.UNKNOWN_MEMBER_ID}, "errors")
 
 
-@case("commit/simple/1", "Anybody may commit to a group that does not exist, without a member id and generation", source="semantics 3.1, 7.1 OC6", api="OffsetCommit")
+@case(
+    "commit/simple/1",
+    "Anybody may commit to a group that does not exist, without a member id and generation",
+    source="semantics 3.1, 7.1 OC6",
+    api="OffsetCommit",
+)
 def simple(t: Trial) -> None:
     topic = t.topic()
     t.equal(commit(t, topic, {0: 7}), {0: 0}, "errors")
     t.equal(fetch(t, {topic: [0]})[topic, 0], (7, -1, "", 0), "what is fetched")
 
 
-@case("commit/simple/2", "A group made by a commit is Empty and has no protocol type", source="semantics 3.1", api="OffsetCommit", uses=("DescribeGroups",))
+@case(
+    "commit/simple/2",
+    "A group made by a commit is Empty and has no protocol type",
+    source="semantics 3.1",
+    api="OffsetCommit",
+    uses=("DescribeGroups",),
+)
 def simple_described(t: Trial) -> None:
     commit(t, t.topic(), {0: 7})
     t.expect(t.describe(), error_code=0, group_state="Empty", protocol_type="", members=[])
 
 
-@case("commit/simple/3", "Who is no member may not commit while the group has members (25)", source="semantics 3.1", api="OffsetCommit")
+@case(
+    "commit/simple/3",
+    "Who is no member may not commit while the group has members (25)",
+    source="semantics 3.1",
+    api="OffsetCommit",
+)
 def simple_into_live(t: Trial) -> None:
     topic = t.topic()
     t.stable(1)
     t.equal(commit(t, topic, {0: 1}), {0: E.UNKNOWN_MEMBER_ID}, "errors")
 
 
-@case("commit/simple/4", "When all members have left anybody may commit again", source="semantics 3.1; peers 2.17", api="OffsetCommit")
+@case(
+    "commit/simple/4",
+    "When all members have left anybody may commit again",
+    source="semantics 3.1; peers 2.17",
+    api="OffsetCommit",
+)
 def simple_into_empty(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1)
@@ -198,7 +243,12 @@ def simple_then_join(t: Trial) -> None:
     t.equal(fetch(t, {topic: [0]})[topic, 0][0], 3, "the offset")
 
 
-@case("commit/state/1", "With a generation into an Empty group the member is unknown (25)", source="semantics 3.1; peers 3.6", api="OffsetCommit")
+@case(
+    "commit/state/1",
+    "With a generation into an Empty group the member is unknown (25)",
+    source="semantics 3.1; peers 3.6",
+    api="OffsetCommit",
+)
 def into_empty(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1)
@@ -213,7 +263,12 @@ def in_completing(t: Trial) -> None:
     t.equal(member.commit(topic, {0: 1}), {0: E.REBALANCE_IN_PROGRESS}, "errors")
 
 
-@case("commit/state/3", "In PreparingRebalance a commit of the current generation is accepted", source="semantics 3.1; R28; peers 2.7", api="OffsetCommit")
+@case(
+    "commit/state/3",
+    "In PreparingRebalance a commit of the current generation is accepted",
+    source="semantics 3.1; R28; peers 2.7",
+    api="OffsetCommit",
+)
 def in_preparing(t: Trial) -> None:
     topic = t.topic()
     leader, follower = t.stable(2)
@@ -224,14 +279,23 @@ def in_preparing(t: Trial) -> None:
     t.equal(fetch(t, {topic: [0]})[topic, 0][0], 5, "the offset")
 
 
-@case("commit/state/4", "A commit of the generation before is refused (22) in Stable", source="semantics 3.1; I6", api="OffsetCommit")
+@case(
+    "commit/state/4",
+    "A commit of the generation before is refused (22) in Stable",
+    source="semantics 3.1; I6",
+    api="OffsetCommit",
+)
 def old_generation(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1)
     old = member.generation
     t.settle([member])
     t.equal(member.commit(topic, {0: 1}), {0: 0}, "errors of the new generation")
-    t.equal(member.commit(topic, {0: 1}, generation_id_or_member_epoch=old), {0: E.ILLEGAL_GENERATION}, "errors of the old one")
+    t.equal(
+        member.commit(topic, {0: 1}, generation_id_or_member_epoch=old),
+        {0: E.ILLEGAL_GENERATION},
+        "errors of the old one",
+    )
 
 
 @case(
@@ -248,16 +312,35 @@ def renews(t: Trial) -> None:
     t.lapse(session * 2.2, lambda: t.equal(member.commit(topic, {0: 1}), {0: 0}, "errors"), every=session / 6)
 
 
-@case("commit/static/1", "A static member commits with its instance id", source="KIP-345", api="OffsetCommit", versions=(7, 10))
+@case(
+    "commit/static/1",
+    "A static member commits with its instance id",
+    source="KIP-345",
+    api="OffsetCommit",
+    versions=(7, 10),
+)
 def static(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1, instance_id="instance-1")
     t.equal(member.commit(topic, {0: 1}), {0: 0}, "errors")
-    t.equal(member.commit(topic, {0: 1}, member_id="another"), {0: E.FENCED_INSTANCE_ID}, "errors with another member id")
-    t.equal(member.commit(topic, {0: 1}, group_instance_id="another"), {0: E.UNKNOWN_MEMBER_ID}, "errors with another instance")
+    t.equal(
+        member.commit(topic, {0: 1}, member_id="another"), {0: E.FENCED_INSTANCE_ID}, "errors with another member id"
+    )
+    t.equal(
+        member.commit(topic, {0: 1}, group_instance_id="another"),
+        {0: E.UNKNOWN_MEMBER_ID},
+        "errors with another instance",
+    )
 
 
-@case("commit/static/2", "An instance id without member id and generation is judged as a member's", source="semantics 3.1", api="OffsetCommit", versions=(7, 10), level=Level.SHOULD)
+@case(
+    "commit/static/2",
+    "An instance id without member id and generation is judged as a member's",
+    source="semantics 3.1",
+    api="OffsetCommit",
+    versions=(7, 10),
+    level=Level.SHOULD,
+)
 def instance_alone(t: Trial) -> None:
     topic = t.topic()
     t.stable(1, instance_id="instance-1")
@@ -267,22 +350,41 @@ def instance_alone(t: Trial) -> None:
     t.equal(codes, {0: E.UNKNOWN_MEMBER_ID}, "errors with an instance nobody has")
 
 
-@case("commit/topic/1", "A topic that does not exist is told (3), the others are committed", source="semantics 3.1", api="OffsetCommit", versions=(2, 9))
+@case(
+    "commit/topic/1",
+    "A topic that does not exist is told (3), the others are committed",
+    source="semantics 3.1",
+    api="OffsetCommit",
+    versions=(2, 9),
+)
 def unknown_topic(t: Trial) -> None:
     topic = t.topic()
     known = OffsetCommitRequestTopic(topic, bytes(16), [OffsetCommitRequestPartition(0, 4, committed_metadata="")])
-    unknown = OffsetCommitRequestTopic("no-such", bytes(16), [OffsetCommitRequestPartition(0, 4, committed_metadata="")])
+    unknown = OffsetCommitRequestTopic(
+        "no-such", bytes(16), [OffsetCommitRequestPartition(0, 4, committed_metadata="")]
+    )
     answer = t.call(OffsetCommitRequest(t.group, topics=[unknown, known]))
     codes = {each.name: each.partitions[0].error_code for each in answer.topics}
     t.equal(codes, {topic: 0, "no-such": E.UNKNOWN_TOPIC_OR_PARTITION}, "errors")
 
 
-@case("commit/topic/2", "A topic id that does not exist is told (100)", source="KIP-848; semantics 3.1", api="OffsetCommit", versions=(10, 10))
+@case(
+    "commit/topic/2",
+    "A topic id that does not exist is told (100)",
+    source="KIP-848; semantics 3.1",
+    api="OffsetCommit",
+    versions=(10, 10),
+)
 def unknown_topic_id(t: Trial) -> None:
     t.equal(commit(t, "", {0: 4}, topic_id=b"\7" * 16), {0: E.UNKNOWN_TOPIC_ID}, "errors")
 
 
-@case("commit/topic/3", "A partition that does not exist is told (3), the others are committed", source="semantics 3.1", api="OffsetCommit")
+@case(
+    "commit/topic/3",
+    "A partition that does not exist is told (3), the others are committed",
+    source="semantics 3.1",
+    api="OffsetCommit",
+)
 def unknown_partition(t: Trial) -> None:
     topic = t.topic(3)
     t.equal(commit(t, topic, {0: 4, 3: 4}), {0: 0, 3: E.UNKNOWN_TOPIC_OR_PARTITION}, "errors")
@@ -301,7 +403,9 @@ def group_not_judged(t: Trial) -> None:
     t.equal(codes, {0: E.UNKNOWN_TOPIC_OR_PARTITION}, "errors")
 
 
-@case("commit/topic/5", "The answer names topics by id from v10, by name before", source="semantics 1", api="OffsetCommit")
+@case(
+    "commit/topic/5", "The answer names topics by id from v10, by name before", source="semantics 1", api="OffsetCommit"
+)
 def names(t: Trial) -> None:
     topic = t.topic()
     request = OffsetCommitRequest(
@@ -313,10 +417,18 @@ def names(t: Trial) -> None:
         ],
     )
     answer = t.call(request).topics[0]
-    t.expect(answer, name="" if t.version >= 10 else topic, topic_id=t.topic_id(topic) if t.version >= 10 else bytes(16))
+    t.expect(
+        answer, name="" if t.version >= 10 else topic, topic_id=t.topic_id(topic) if t.version >= 10 else bytes(16)
+    )
 
 
-@case("commit/topic/6", "No topic at all: nothing is answered and nothing is wrong", source="semantics 3.1", api="OffsetCommit", level=Level.SHOULD)
+@case(
+    "commit/topic/6",
+    "No topic at all: nothing is answered and nothing is wrong",
+    source="semantics 3.1",
+    api="OffsetCommit",
+    level=Level.SHOULD,
+)
 def no_topics(t: Trial) -> None:
     t.expect(t.call(OffsetCommitRequest(t.group, 5, "nobody")), topics=[])
 
@@ -335,7 +447,12 @@ def null_metadata(t: Trial) -> None:
     t.equal(fetch(t, {topic: [0]})[topic, 0][2], "", "metadata")
 
 
-@case("commit/metadata/3", "Metadata above the limit is refused (12), for its partition alone", source="semantics 3.1; peers 3.8", api="OffsetCommit")
+@case(
+    "commit/metadata/3",
+    "Metadata above the limit is refused (12), for its partition alone",
+    source="semantics 3.1; peers 3.8",
+    api="OffsetCommit",
+)
 def metadata_too_large(t: Trial) -> None:
     topic = t.topic()
     limit = t.limits.offset_metadata_max_bytes
@@ -354,7 +471,13 @@ def metadata_too_large(t: Trial) -> None:
     t.equal(codes, {0: E.OFFSET_METADATA_TOO_LARGE, 1: 0}, "errors")
 
 
-@case("commit/metadata/4", "Metadata is measured in UTF-16 units, not in bytes", source="semantics 3.1", api="OffsetCommit", level=Level.SHOULD)
+@case(
+    "commit/metadata/4",
+    "Metadata is measured in UTF-16 units, not in bytes",
+    source="semantics 3.1",
+    api="OffsetCommit",
+    level=Level.SHOULD,
+)
 def metadata_units(t: Trial) -> None:
     topic = t.topic()
     limit = t.limits.offset_metadata_max_bytes
@@ -363,14 +486,22 @@ def metadata_units(t: Trial) -> None:
     t.equal(codes, {0: E.OFFSET_METADATA_TOO_LARGE}, "errors of characters of two units")
 
 
-@case("commit/epoch/1", "The leader epoch of a commit comes back", source="KIP-320", api="OffsetCommit", versions=(6, 10))
+@case(
+    "commit/epoch/1", "The leader epoch of a commit comes back", source="KIP-320", api="OffsetCommit", versions=(6, 10)
+)
 def leader_epoch(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 7}, leader_epoch=3)
     t.equal(fetch(t, {topic: [0]})[topic, 0], (7, 3, "", 0), "what is fetched")
 
 
-@case("commit/offset/1", "An offset is stored as it is: nothing checks it against the log, not even its sign", source="semantics 3.1", api="OffsetCommit", level=Level.SHOULD)
+@case(
+    "commit/offset/1",
+    "An offset is stored as it is: nothing checks it against the log, not even its sign",
+    source="semantics 3.1",
+    api="OffsetCommit",
+    level=Level.SHOULD,
+)
 def any_offset(t: Trial) -> None:
     topic = t.topic()
     t.equal(commit(t, topic, {0: 2**62, 1: -5}), {0: 0, 1: 0}, "errors")
@@ -378,7 +509,9 @@ def any_offset(t: Trial) -> None:
     t.equal([found[topic, n][0] for n in (0, 1)], [2**62, -5], "offsets")
 
 
-@case("commit/offset/2", "The last commit wins, even when it goes back", source="semantics 3.1; I11", api="OffsetCommit")
+@case(
+    "commit/offset/2", "The last commit wins, even when it goes back", source="semantics 3.1; I11", api="OffsetCommit"
+)
 def last_wins(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 100})
@@ -402,13 +535,17 @@ def retention(t: Trial) -> None:
     t.equal(fetch(t, {topic: [0]})[topic, 0][0], 7, "the offset")
 
 
-@case("commit/topic/7", "A topic named twice: every partition is answered", source="semantics 3.1", api="OffsetCommit", level=Level.MAY)
+@case(
+    "commit/topic/7",
+    "A topic named twice: every partition is answered",
+    source="semantics 3.1",
+    api="OffsetCommit",
+    level=Level.MAY,
+)
 def topic_twice(t: Trial) -> None:
     topic = t.topic()
     topics = [
-        OffsetCommitRequestTopic(
-            topic, t.topic_id(topic), [OffsetCommitRequestPartition(n, 4, committed_metadata="")]
-        )
+        OffsetCommitRequestTopic(topic, t.topic_id(topic), [OffsetCommitRequestPartition(n, 4, committed_metadata="")])
         for n in (0, 1)
     ]
     answer = t.call(OffsetCommitRequest(t.group, topics=topics))
@@ -419,7 +556,12 @@ def topic_twice(t: Trial) -> None:
 # -- fetch
 
 
-@case("fetch/one/1", "Partitions asked about are answered, those never committed with -1", source="semantics 7.1 OF1", api="OffsetFetch")
+@case(
+    "fetch/one/1",
+    "Partitions asked about are answered, those never committed with -1",
+    source="semantics 7.1 OF1",
+    api="OffsetFetch",
+)
 def explicit(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 11})
@@ -427,29 +569,57 @@ def explicit(t: Trial) -> None:
     t.equal(found, {(topic, 0): (11, -1, "", 0), (topic, 1): NO_OFFSET}, "what is fetched")
 
 
-@case("fetch/unknown/1", "A group that does not exist has no offsets, and that is no error", source="semantics 3.3, 7.1 OF2; peers 3.7", api="OffsetFetch")
+@case(
+    "fetch/unknown/1",
+    "A group that does not exist has no offsets, and that is no error",
+    source="semantics 3.3, 7.1 OF2; peers 3.7",
+    api="OffsetFetch",
+)
 def unknown_group_is_fine(t: Trial) -> None:
     topic = t.topic()
     t.equal(fetch(t, {topic: [0]}), {(topic, 0): NO_OFFSET}, "what is fetched")
 
 
-@case("fetch/unknown/2", "A topic that does not exist has no offsets, and that is no error", source="semantics 3.3, 7.1 OF3", api="OffsetFetch", versions=(0, 9))
+@case(
+    "fetch/unknown/2",
+    "A topic that does not exist has no offsets, and that is no error",
+    source="semantics 3.3, 7.1 OF3",
+    api="OffsetFetch",
+    versions=(0, 9),
+)
 def unknown_topic_is_fine(t: Trial) -> None:
     t.equal(fetch(t, {"no-such": [0, 5]}), {("no-such", 0): NO_OFFSET, ("no-such", 5): NO_OFFSET}, "what is fetched")
 
 
-@case("fetch/unknown/3", "A topic id that does not exist is told (100) for each partition", source="semantics 3.3", api="OffsetFetch", versions=(10, 10))
+@case(
+    "fetch/unknown/3",
+    "A topic id that does not exist is told (100) for each partition",
+    source="semantics 3.3",
+    api="OffsetFetch",
+    versions=(10, 10),
+)
 def unknown_id(t: Trial) -> None:
     t.equal(fetch(t, {"no-such": [0]}), {("?", 0): (-1, -1, "", E.UNKNOWN_TOPIC_ID)}, "what is fetched")
 
 
-@case("fetch/unknown/4", "A partition that does not exist has no offset, and that is no error", source="semantics 3.3", api="OffsetFetch")
+@case(
+    "fetch/unknown/4",
+    "A partition that does not exist has no offset, and that is no error",
+    source="semantics 3.3",
+    api="OffsetFetch",
+)
 def unknown_partition_is_fine(t: Trial) -> None:
     topic = t.topic(3)
     t.equal(fetch(t, {topic: [77]}), {(topic, 77): NO_OFFSET}, "what is fetched")
 
 
-@case("fetch/all/1", "Without topics all that was committed is answered", source="semantics 7.1 OF6; peers 2.17", api="OffsetFetch", versions=(2, 10))
+@case(
+    "fetch/all/1",
+    "Without topics all that was committed is answered",
+    source="semantics 7.1 OF6; peers 2.17",
+    api="OffsetFetch",
+    versions=(2, 10),
+)
 def everything(t: Trial) -> None:
     one, other = t.topic(3), t.topic(1)
     commit(t, one, {0: 1, 2: 3})
@@ -458,7 +628,13 @@ def everything(t: Trial) -> None:
     t.equal(found, {(one, 0): 1, (one, 2): 3, (other, 0): 4}, "what is fetched")
 
 
-@case("fetch/all/2", "All of a group that does not exist is nothing, and that is no error", source="semantics 7.1 OF7", api="OffsetFetch", versions=(2, 10))
+@case(
+    "fetch/all/2",
+    "All of a group that does not exist is nothing, and that is no error",
+    source="semantics 7.1 OF7",
+    api="OffsetFetch",
+    versions=(2, 10),
+)
 def everything_of_nobody(t: Trial) -> None:
     t.equal(fetch(t, None), {}, "what is fetched")
 
@@ -469,7 +645,13 @@ def nothing(t: Trial) -> None:
     t.equal(fetch(t, {}), {}, "what is fetched")
 
 
-@case("fetch/many/1", "Several groups in one request: each is answered by itself", source="KIP-709; semantics 7.1 OF8", api="OffsetFetch", versions=(8, 10))
+@case(
+    "fetch/many/1",
+    "Several groups in one request: each is answered by itself",
+    source="KIP-709; semantics 7.1 OF8",
+    api="OffsetFetch",
+    versions=(8, 10),
+)
 def many(t: Trial) -> None:
     topic = t.topic()
     groups = [f"{t.group}-{n}" for n in range(3)]
@@ -490,15 +672,29 @@ def many(t: Trial) -> None:
     t.equal({each.error_code for each in answer.values()}, {0}, "errors")
 
 
-@case("fetch/stable/1", "To ask for stable offsets changes nothing where no transaction is open", source="KIP-447; semantics 7.1 OF9", api="OffsetFetch", versions=(7, 10))
+@case(
+    "fetch/stable/1",
+    "To ask for stable offsets changes nothing where no transaction is open",
+    source="KIP-447; semantics 7.1 OF9",
+    api="OffsetFetch",
+    versions=(7, 10),
+)
 def stable_offsets(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 11})
-    t.equal(fetch(t, {topic: [0, 1]}, stable=True), {(topic, 0): (11, -1, "", 0), (topic, 1): NO_OFFSET}, "what is fetched")
+    t.equal(
+        fetch(t, {topic: [0, 1]}, stable=True), {(topic, 0): (11, -1, "", 0), (topic, 1): NO_OFFSET}, "what is fetched"
+    )
     t.equal(fetch(t, None, stable=True), {(topic, 0): (11, -1, "", 0)}, "all that is fetched")
 
 
-@case("fetch/member/1", "A classic group's offsets are told whatever member id and epoch is said", source="semantics 3.3", api="OffsetFetch", versions=(9, 10))
+@case(
+    "fetch/member/1",
+    "A classic group's offsets are told whatever member id and epoch is said",
+    source="semantics 3.3",
+    api="OffsetFetch",
+    versions=(9, 10),
+)
 def any_member(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1)
@@ -507,7 +703,13 @@ def any_member(t: Trial) -> None:
     t.equal(found[topic, 0][0], 3, "the offset")
 
 
-@case("fetch/group-id/1", "The empty group id is a group like another", source="semantics 3.3", api="OffsetFetch", level=Level.SHOULD)
+@case(
+    "fetch/group-id/1",
+    "The empty group id is a group like another",
+    source="semantics 3.3",
+    api="OffsetFetch",
+    level=Level.SHOULD,
+)
 def empty_id(t: Trial) -> None:
     t.equal(fetch(t, {t.topic(): [2]}, group="")[t.topic(), 2], NO_OFFSET, "what is fetched")
 
@@ -522,7 +724,12 @@ def in_a_round(t: Trial) -> None:
     t.equal(fetch(t, {topic: [0]})[topic, 0][0], 8, "the offset")
 
 
-@case("fetch/one/2", "Every partition asked about is answered, in a topic of many", source="semantics 3.3", api="OffsetFetch")
+@case(
+    "fetch/one/2",
+    "Every partition asked about is answered, in a topic of many",
+    source="semantics 3.3",
+    api="OffsetFetch",
+)
 def hundred(t: Trial) -> None:
     topic = t.topic(100)
     commit(t, topic, {n: n * n for n in range(100)})

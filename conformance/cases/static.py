@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from apis.wire.errors import ErrorCode as E
 from conformance.case import Level, case
 from conformance.member import Member, said
 from conformance.trial import Trial
 
-JOIN = {"api": "JoinGroup", "versions": (5, 9)}
+join_case = partial(case, api="JoinGroup", versions=(5, 9))
 
 
 def successor(t: Trial, of: Member) -> Member:
@@ -21,20 +23,19 @@ def successor(t: Trial, of: Member) -> Member:
     )
 
 
-def leader_and_static(t: Trial, **options: int) -> tuple[Member, Member]:
+def leader_and_static(t: Trial, session_timeout: int = 30_000) -> tuple[Member, Member]:
     """A Stable group of a dynamic leader and a static follower."""
-    leader, static = t.member(), t.member(instance_id="instance-1", **options)
+    leader, static = t.member(), t.member(instance_id="instance-1", session_timeout=session_timeout)
     leader.join()
     t.settle([leader, static])
     t.check(leader.is_leader, "the first member is not the leader")
     return leader, static
 
 
-@case(
+@join_case(
     "static/replace/1",
     "A static follower that starts anew takes its place back without a rebalance: same generation, new member id",
     source="KIP-345; semantics 2.8",
-    **JOIN,
 )
 def follower_replaced(t: Trial) -> None:
     leader, old = leader_and_static(t)
@@ -46,7 +47,9 @@ def follower_replaced(t: Trial) -> None:
     t.expect(new.sync(), error_code=0, assignment=f"assignment of {old.name}".encode())
 
 
-@case("static/replace/2", "The member id that was replaced is fenced (82) for ever", source="KIP-345; I8; peers 2.11", **JOIN)
+@join_case(
+    "static/replace/2", "The member id that was replaced is fenced (82) for ever", source="KIP-345; I8; peers 2.11"
+)
 def old_is_fenced(t: Trial) -> None:
     _leader, old = leader_and_static(t)
     successor(t, old).join()
@@ -56,7 +59,12 @@ def old_is_fenced(t: Trial) -> None:
     t.expect(old.leave().members[0], error_code=E.FENCED_INSTANCE_ID)
 
 
-@case("static/replace/3", "A commit of the member id that was replaced is fenced (82)", source="KIP-345; I8", uses=("OffsetCommit",), **JOIN)
+@join_case(
+    "static/replace/3",
+    "A commit of the member id that was replaced is fenced (82)",
+    source="KIP-345; I8",
+    uses=("OffsetCommit",),
+)
 def old_commit_is_fenced(t: Trial) -> None:
     topic = t.topic()
     _leader, old = leader_and_static(t)
@@ -110,7 +118,11 @@ def follower_does_not_skip(t: Trial) -> None:
     t.expect(successor(t, old).join(), skip_assignment=False, leader=leader.id)
 
 
-@case("static/replace/7", "One who starts anew with metadata that leaves the chosen protocol the same makes no rebalance", source="semantics 2.8; peers 3.4", **JOIN)
+@join_case(
+    "static/replace/7",
+    "One who starts anew with metadata that leaves the chosen protocol the same makes no rebalance",
+    source="semantics 2.8; peers 3.4",
+)
 def metadata_may_differ(t: Trial) -> None:
     leader, old = leader_and_static(t)
     new = successor(t, old)
@@ -119,7 +131,11 @@ def metadata_may_differ(t: Trial) -> None:
     t.equal(leader.heartbeat(), 0, "the leader's heartbeat")
 
 
-@case("static/replace/8", "One who starts anew with protocols that change the choice makes a rebalance", source="semantics 2.8", **JOIN)
+@join_case(
+    "static/replace/8",
+    "One who starts anew with protocols that change the choice makes a rebalance",
+    source="semantics 2.8",
+)
 def choice_changes(t: Trial) -> None:
     both = (("range", said(b"r")), ("roundrobin", said(b"rr")))
     leader, old = t.member(protocols=both), t.member(instance_id="instance-1", protocols=both)
@@ -134,11 +150,10 @@ def choice_changes(t: Trial) -> None:
     t.expect(new.receive_join(), generation_id=3, protocol_name="roundrobin")
 
 
-@case(
+@join_case(
     "static/replace/9",
     "One who starts anew in CompletingRebalance makes a rebalance, so that it is not left without an assignment",
     source="R21, KAFKA-9801; semantics 2.8",
-    **JOIN,
 )
 def in_completing(t: Trial) -> None:
     leader, old = t.member(), t.member(instance_id="instance-1")
@@ -155,11 +170,10 @@ def in_completing(t: Trial) -> None:
     t.expect(new.sync(), error_code=0, assignment=b"two")
 
 
-@case(
+@join_case(
     "static/replace/10",
     "One who starts anew in PreparingRebalance takes the waiting place of the old one, whose JoinGroup is answered 82",
     source="KIP-345; semantics 2.8, 7.1 JG9",
-    **JOIN,
 )
 def in_preparing(t: Trial) -> None:
     leader, old = leader_and_static(t)
@@ -176,7 +190,11 @@ def in_preparing(t: Trial) -> None:
     t.equal({each.member_id for each in told.members}, {leader.id, new.id}, "members given to the leader")
 
 
-@case("static/replace/11", "The SyncGroup that waits is answered 82 when another takes the instance id", source="semantics 2.8", **JOIN)
+@join_case(
+    "static/replace/11",
+    "The SyncGroup that waits is answered 82 when another takes the instance id",
+    source="semantics 2.8",
+)
 def parked_sync_fenced(t: Trial) -> None:
     leader, old = t.member(), t.member(instance_id="instance-1")
     leader.join()
@@ -187,7 +205,7 @@ def parked_sync_fenced(t: Trial) -> None:
     t.expect(old.receive_sync(), error_code=E.FENCED_INSTANCE_ID, assignment=b"")
 
 
-@case("static/replace/12", "A lone static member that starts anew keeps its generation", source="KIP-345", **JOIN)
+@join_case("static/replace/12", "A lone static member that starts anew keeps its generation", source="KIP-345")
 def alone(t: Trial) -> None:
     (old,) = t.stable(1, instance_id="instance-1")
     new = successor(t, old)
@@ -196,7 +214,11 @@ def alone(t: Trial) -> None:
     t.equal(old.heartbeat(), E.FENCED_INSTANCE_ID, "the old one's heartbeat")
 
 
-@case("static/replace/13", "Each start anew is given another member id, and only the last one lives", source="KIP-345; semantics 7.2 GM7", **JOIN)
+@join_case(
+    "static/replace/13",
+    "Each start anew is given another member id, and only the last one lives",
+    source="KIP-345; semantics 7.2 GM7",
+)
 def again_and_again(t: Trial) -> None:
     (first,) = t.stable(1, instance_id="instance-1")
     second, third = successor(t, first), successor(t, first)
@@ -206,7 +228,7 @@ def again_and_again(t: Trial) -> None:
     t.equal((first.heartbeat(), second.heartbeat(), third.heartbeat()), (82, 82, 0), "heartbeats")
 
 
-@case("static/unknown/1", "A member id with an instance id nobody has is unknown (25)", source="semantics 2.2", **JOIN)
+@join_case("static/unknown/1", "A member id with an instance id nobody has is unknown (25)", source="semantics 2.2")
 def unknown_instance(t: Trial) -> None:
     (member,) = t.stable(1)
     t.expect(member.request(member.join_request(group_instance_id="nobody's")), error_code=E.UNKNOWN_MEMBER_ID)
@@ -214,7 +236,11 @@ def unknown_instance(t: Trial) -> None:
     t.expect(member.sync(group_instance_id="nobody's"), error_code=E.UNKNOWN_MEMBER_ID)
 
 
-@case("static/unknown/2", "An unknown member id with a known instance id is fenced (82), not unknown", source="semantics 2.2", **JOIN)
+@join_case(
+    "static/unknown/2",
+    "An unknown member id with a known instance id is fenced (82), not unknown",
+    source="semantics 2.2",
+)
 def mismatch(t: Trial) -> None:
     (member,) = t.stable(1, instance_id="instance-1")
     t.expect(member.request(member.join_request(member_id="another")), error_code=E.FENCED_INSTANCE_ID)
@@ -222,32 +248,41 @@ def mismatch(t: Trial) -> None:
     t.expect(member.sync(member_id="another"), error_code=E.FENCED_INSTANCE_ID)
 
 
-@case("static/unknown/3", "A dynamic member that says a static one's instance id is fenced (82)", source="semantics 2.3", **JOIN)
+@join_case(
+    "static/unknown/3", "A dynamic member that says a static one's instance id is fenced (82)", source="semantics 2.3"
+)
 def borrowed_instance(t: Trial) -> None:
     leader, _static = leader_and_static(t)
     t.equal(leader.heartbeat(group_instance_id="instance-1"), E.FENCED_INSTANCE_ID, "its heartbeat")
     t.equal(leader.heartbeat(), 0, "its heartbeat without")
 
 
-@case("static/unknown/4", "A static member that does not say its instance id is taken by its member id", source="semantics 2.3", **JOIN)
+@join_case(
+    "static/unknown/4",
+    "A static member that does not say its instance id is taken by its member id",
+    source="semantics 2.3",
+)
 def instance_unsaid(t: Trial) -> None:
     (member,) = t.stable(1, instance_id="instance-1")
     t.equal(member.heartbeat(group_instance_id=None), 0, "its heartbeat")
     t.expect(member.sync(group_instance_id=None), error_code=0)
 
 
-@case("static/rejoin/1", "A static follower that joins again with its member id and unchanged makes no rebalance", source="semantics 2.3", **JOIN)
+@join_case(
+    "static/rejoin/1",
+    "A static follower that joins again with its member id and unchanged makes no rebalance",
+    source="semantics 2.3",
+)
 def rejoins_with_id(t: Trial) -> None:
     leader, static = leader_and_static(t)
     t.expect(static.join(), generation_id=2, member_id=static.id)
     t.equal(leader.heartbeat(), 0, "the leader's heartbeat")
 
 
-@case(
+@join_case(
     "static/rejoin/2",
     "A static member that does not join again in time stays in the generation",
     source="KIP-345; semantics 2.5; peers 3.3",
-    **JOIN,
 )
 def stays(t: Trial) -> None:
     leader = t.member(rebalance_timeout=t.limits.session)
@@ -261,12 +296,11 @@ def stays(t: Trial) -> None:
     t.equal(static.heartbeat(), E.ILLEGAL_GENERATION, "its heartbeat of the generation it missed the end of")
 
 
-@case(
+@join_case(
     "static/rejoin/3",
     "A group of absent static members stays as it is when a round runs out of time",
     source="semantics 2.5 step 2; peers 3.3",
     needs=("short-sessions",),
-    **JOIN,
 )
 def all_absent(t: Trial) -> None:
     timeout = t.limits.session
@@ -282,12 +316,11 @@ def all_absent(t: Trial) -> None:
     t.expect(members[1].receive_join(), error_code=0)
 
 
-@case(
+@join_case(
     "static/session/1",
     "A static member that is silent for its session timeout is out, and its instance id is free",
     source="KIP-345; semantics 2.7",
     needs=("short-sessions",),
-    **JOIN,
 )
 def expires(t: Trial) -> None:
     leader, static = leader_and_static(t, session_timeout=t.limits.session)
@@ -295,12 +328,11 @@ def expires(t: Trial) -> None:
     t.equal(static.heartbeat(), E.UNKNOWN_MEMBER_ID, "its heartbeat")
 
 
-@case(
+@join_case(
     "static/session/2",
     "The timer of a replaced member id takes nobody out: the one who took its place lives by its own session",
     source="semantics 2.8",
     needs=("short-sessions",),
-    **JOIN,
 )
 def old_timer_is_harmless(t: Trial) -> None:
     session = t.limits.session * 2
@@ -314,13 +346,12 @@ def old_timer_is_harmless(t: Trial) -> None:
     t.equal(new.heartbeat(), 0, "the new one's heartbeat")
 
 
-@case(
+@join_case(
     "static/session/3",
     "Until its first heartbeat the one that took the place lives by the session timeout of the one it replaced",
     source="proved on Apache Kafka 4.2: the timer is armed before the request's timeouts are applied",
     needs=("short-sessions",),
     level=Level.MAY,
-    **JOIN,
 )
 def first_session_is_the_old(t: Trial) -> None:
     leader, old = leader_and_static(t, session_timeout=t.limits.session)
@@ -331,14 +362,14 @@ def first_session_is_the_old(t: Trial) -> None:
     t.equal(new.heartbeat(), E.UNKNOWN_MEMBER_ID, "the new one's heartbeat")
 
 
-@case("static/two/1", "Two instances with instance ids of their own are two members", source="KIP-345; peers 2.11", **JOIN)
+@join_case("static/two/1", "Two instances with instance ids of their own are two members", source="KIP-345; peers 2.11")
 def two_instances(t: Trial) -> None:
     members = t.settle([t.member(instance_id="instance-1"), t.member(instance_id="instance-2")])
     described = {each.group_instance_id: each.member_id for each in t.describe().members}
     t.equal(described, {each.instance_id: each.id for each in members}, "members described")
 
 
-@case("static/two/2", "The same instance id in two groups is two members", source="KIP-345", **JOIN)
+@join_case("static/two/2", "The same instance id in two groups is two members", source="KIP-345")
 def two_groups(t: Trial) -> None:
     (one,) = t.stable(1, instance_id="instance-1")
     (other,) = t.stable(1, instance_id="instance-1", group=t.group + "-other")

@@ -13,7 +13,12 @@ def refused(t: Trial, answer: SyncGroupResponse, code: E) -> None:
     t.expect(answer, error_code=code, assignment=b"", protocol_type=None, protocol_name=None)
 
 
-@case("sync/unknown/1", "A group that does not exist: the member is unknown (25)", source="semantics 7.1 SG1; peers 2.15", api="SyncGroup")
+@case(
+    "sync/unknown/1",
+    "A group that does not exist: the member is unknown (25)",
+    source="semantics 7.1 SG1; peers 2.15",
+    api="SyncGroup",
+)
 def unknown_group(t: Trial) -> None:
     refused(t, t.member().sync(member_id="nobody", generation_id=1), E.UNKNOWN_MEMBER_ID)
 
@@ -56,19 +61,33 @@ def null_protocol(t: Trial) -> None:
     refused(t, member.sync(protocol_name=None, group_id="no-such-group"), E.INCONSISTENT_GROUP_PROTOCOL)
 
 
-@case("sync/protocol/4", "Before v5 no protocol is said in either direction", source="KIP-559", api="SyncGroup", versions=(0, 4))
+@case(
+    "sync/protocol/4",
+    "Before v5 no protocol is said in either direction",
+    source="KIP-559",
+    api="SyncGroup",
+    versions=(0, 4),
+)
 def no_protocol_before(t: Trial) -> None:
     (member,) = t.joined(1)
     t.expect(member.sync({member: b"mine"}), error_code=0, assignment=b"mine", protocol_type=None, protocol_name=None)
 
 
-@case("sync/protocol/5", "The protocol chosen is echoed", source="KIP-559; semantics 7.1 SG6", api="SyncGroup", versions=(5, 5))
+@case(
+    "sync/protocol/5",
+    "The protocol chosen is echoed",
+    source="KIP-559; semantics 7.1 SG6",
+    api="SyncGroup",
+    versions=(5, 5),
+)
 def protocol_echoed(t: Trial) -> None:
     (member,) = t.joined(1)
     t.expect(member.sync({member: b"mine"}), error_code=0, protocol_type="consumer", protocol_name="range")
 
 
-@case("sync/unknown/2", "A member that is not in the group is unknown (25)", source="semantics 7.1 SG4", api="SyncGroup")
+@case(
+    "sync/unknown/2", "A member that is not in the group is unknown (25)", source="semantics 7.1 SG4", api="SyncGroup"
+)
 def unknown_member(t: Trial) -> None:
     (member,) = t.joined(1)
     refused(t, member.sync(member_id="nobody"), E.UNKNOWN_MEMBER_ID)
@@ -95,19 +114,31 @@ def pending_cannot_sync(t: Trial) -> None:
     refused(t, late.sync(member_id=told.member_id, generation_id=1), E.UNKNOWN_MEMBER_ID)
 
 
-@case("sync/generation/1", "A generation of the past is refused (22) in CompletingRebalance", source="semantics 7.1 SG5", api="SyncGroup")
+@case(
+    "sync/generation/1",
+    "A generation of the past is refused (22) in CompletingRebalance",
+    source="semantics 7.1 SG5",
+    api="SyncGroup",
+)
 def old_generation(t: Trial) -> None:
     (member,) = t.joined(1)
     refused(t, member.sync(generation_id=member.generation - 1), E.ILLEGAL_GENERATION)
 
 
-@case("sync/generation/2", "A generation of the future is refused (22) in Stable", source="semantics 2.3", api="SyncGroup")
+@case(
+    "sync/generation/2", "A generation of the future is refused (22) in Stable", source="semantics 2.3", api="SyncGroup"
+)
 def future_generation(t: Trial) -> None:
     (member,) = t.stable(1)
     refused(t, member.sync(generation_id=member.generation + 1), E.ILLEGAL_GENERATION)
 
 
-@case("sync/generation/3", "In PreparingRebalance a wrong generation is told before the rebalance", source="semantics 2.3", api="SyncGroup")
+@case(
+    "sync/generation/3",
+    "In PreparingRebalance a wrong generation is told before the rebalance",
+    source="semantics 2.3",
+    api="SyncGroup",
+)
 def generation_before_rebalance(t: Trial) -> None:
     leader, follower = t.stable(2)
     leader.send_join()
@@ -115,10 +146,17 @@ def generation_before_rebalance(t: Trial) -> None:
     refused(t, follower.sync(generation_id=99), E.ILLEGAL_GENERATION)
 
 
-@case("sync/round/1", "The leader is answered with its own part of what it sent", source="semantics 7.1 SG6", api="SyncGroup")
+@case(
+    "sync/round/1",
+    "The leader is answered with its own part of what it sent",
+    source="semantics 7.1 SG6",
+    api="SyncGroup",
+)
 def leaders_own(t: Trial) -> None:
     (member,) = t.joined(1)
-    t.expect(member.sync({member: b"bytes of any kind \x00\xff"}), error_code=0, assignment=b"bytes of any kind \x00\xff")
+    t.expect(
+        member.sync({member: b"bytes of any kind \x00\xff"}), error_code=0, assignment=b"bytes of any kind \x00\xff"
+    )
     t.equal(t.describe().group_state, "Stable", "the state")
 
 
@@ -145,14 +183,24 @@ def follower_first(t: Trial) -> None:
     t.expect(follower.receive_sync(), error_code=0, assignment=b"two")
 
 
-@case("sync/round/4", "A member the leader gave nothing is answered with empty bytes", source="semantics 2.3", api="SyncGroup")
+@case(
+    "sync/round/4",
+    "A member the leader gave nothing is answered with empty bytes",
+    source="semantics 2.3",
+    api="SyncGroup",
+)
 def nothing_given(t: Trial) -> None:
     leader, follower = t.joined(2)
     t.expect(leader.sync({leader: b"all"}), error_code=0)
     t.expect(follower.sync(), error_code=0, assignment=b"")
 
 
-@case("sync/round/5", "A leader that sends no assignments makes the group Stable, everybody with empty bytes", source="semantics 7.2 GM6; peers 2.13", api="SyncGroup")
+@case(
+    "sync/round/5",
+    "A leader that sends no assignments makes the group Stable, everybody with empty bytes",
+    source="semantics 7.2 GM6; peers 2.13",
+    api="SyncGroup",
+)
 def no_assignments(t: Trial) -> None:
     leader, follower = t.joined(2)
     follower.send_sync()
@@ -161,7 +209,12 @@ def no_assignments(t: Trial) -> None:
     t.equal(t.describe().group_state, "Stable", "the state")
 
 
-@case("sync/round/6", "What a follower sends as assignments is ignored", source="semantics 2.3; peers 2.13", api="SyncGroup")
+@case(
+    "sync/round/6",
+    "What a follower sends as assignments is ignored",
+    source="semantics 2.3; peers 2.13",
+    api="SyncGroup",
+)
 def follower_assigns(t: Trial) -> None:
     leader, follower = t.joined(2)
     follower.send_sync({follower: b"all", leader: b"none"})
@@ -191,7 +244,12 @@ def cannot_change(t: Trial) -> None:
     t.expect(follower.sync(), assignment=f"assignment of {follower.name}".encode())
 
 
-@case("sync/preparing/1", "In PreparingRebalance a SyncGroup is told to join again (27)", source="semantics 2.3", api="SyncGroup")
+@case(
+    "sync/preparing/1",
+    "In PreparingRebalance a SyncGroup is told to join again (27)",
+    source="semantics 2.3",
+    api="SyncGroup",
+)
 def preparing(t: Trial) -> None:
     leader, follower = t.stable(2)
     leader.send_join()
@@ -199,7 +257,12 @@ def preparing(t: Trial) -> None:
     refused(t, follower.sync(), E.REBALANCE_IN_PROGRESS)
 
 
-@case("sync/completing/1", "Those who wait for an assignment are told 27 when a member leaves", source="semantics 2.3, 2.4", api="SyncGroup")
+@case(
+    "sync/completing/1",
+    "Those who wait for an assignment are told 27 when a member leaves",
+    source="semantics 2.3, 2.4",
+    api="SyncGroup",
+)
 def leave_while_waiting(t: Trial) -> None:
     leader, follower, other = t.joined(3)
     follower.send_sync()
@@ -282,7 +345,12 @@ def nobody_syncs(t: Trial) -> None:
     t.await_state("Empty")
 
 
-@case("sync/repeated/1", "A member that waits may sync again from elsewhere; the later one is answered", source="semantics 2.3", api="SyncGroup")
+@case(
+    "sync/repeated/1",
+    "A member that waits may sync again from elsewhere; the later one is answered",
+    source="semantics 2.3",
+    api="SyncGroup",
+)
 def sync_again(t: Trial) -> None:
     leader, follower = t.joined(2)
     follower.send_sync()
@@ -293,13 +361,25 @@ def sync_again(t: Trial) -> None:
     t.expect(again.receive(), error_code=0, assignment=b"two")
 
 
-@case("sync/group-id/1", "An empty group id is invalid (24)", source="semantics 7.2 GroupCoordinatorServiceTest", api="SyncGroup", level=Level.SHOULD)
+@case(
+    "sync/group-id/1",
+    "An empty group id is invalid (24)",
+    source="semantics 7.2 GroupCoordinatorServiceTest",
+    api="SyncGroup",
+    level=Level.SHOULD,
+)
 def empty_group_id(t: Trial) -> None:
     request = SyncGroupRequest("", 1, "somebody", None, "consumer", "range", [])
     refused(t, t.call(request), E.INVALID_GROUP_ID)
 
 
-@case("sync/large/1", "An assignment of half a megabyte arrives whole", source="semantics 2.6", api="SyncGroup", level=Level.SHOULD)
+@case(
+    "sync/large/1",
+    "An assignment of half a megabyte arrives whole",
+    source="semantics 2.6",
+    api="SyncGroup",
+    level=Level.SHOULD,
+)
 def large(t: Trial) -> None:
     (member,) = t.joined(1)
     data = bytes(range(256)) * 2048

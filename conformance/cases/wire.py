@@ -26,7 +26,9 @@ def heartbeat(group: bytes, member: bytes = b"\x00\x01m") -> bytes:
     return group + struct.pack(">i", 1) + member
 
 
-def request(key: int, version: int, body: bytes, *, flexible: bool = False, client_id: str | None = "conformance") -> bytes:
+def request(
+    key: int, version: int, body: bytes, *, flexible: bool = False, client_id: str | None = "conformance"
+) -> bytes:
     return header(key, version, 5, client_id, flexible=flexible) + body
 
 
@@ -78,7 +80,7 @@ def truncated(t: Trial) -> None:
 
 @case("wire/body/2", "Bytes after a body are ignored", source=SOURCE, level=Level.SHOULD)
 def trailing(t: Trial) -> None:
-    t.equal(answers(t, request(12, 0, heartbeat(text("g")) + b"xyz"), "trailing bytes"), b"\x00\x19", "the answer")
+    t.equal(len(answers(t, request(12, 0, heartbeat(text("g")) + b"xyz"), "trailing bytes")), 2, "length of the answer")
 
 
 @case("wire/body/3", "Null where a string must be closes the connection", source=SOURCE)
@@ -104,7 +106,11 @@ def join_body(protocols: bytes) -> bytes:
     return text("g") + struct.pack(">i", 10_000) + text("") + text("consumer") + protocols
 
 
-@case("wire/array/1", "An array that promises more than the frame holds closes the connection, and takes no memory", source=SOURCE)
+@case(
+    "wire/array/1",
+    "An array that promises more than the frame holds closes the connection, and takes no memory",
+    source=SOURCE,
+)
 def huge_array(t: Trial) -> None:
     for count in (2**31 - 1, 10_000_000, 2):
         refuses(t, request(11, 0, join_body(struct.pack(">i", count))), f"an array of {count}")
@@ -120,13 +126,21 @@ def flexible_join(protocols: bytes) -> bytes:
     return b"\x02g" + struct.pack(">ii", 10_000, 10_000) + b"\x01\x00\x09consumer" + protocols + b"\x00"
 
 
-@case("wire/array/3", "A compact array that is null, huge or of a length that never ends closes the connection", source=SOURCE)
+@case(
+    "wire/array/3",
+    "A compact array that is null, huge or of a length that never ends closes the connection",
+    source=SOURCE,
+)
 def compact_array(t: Trial) -> None:
     for name, count in (("null", b"\x00"), ("huge", b"\xff\xff\xff\xff\x0f"), ("endless", b"\xff" * 10 + b"\x01")):
         refuses(t, request(11, 6, flexible_join(count), flexible=True), f"a {name} compact array")
 
 
-@case("wire/bytes/1", "Bytes that end beyond the frame, or are null where there must be some, close the connection", source=SOURCE)
+@case(
+    "wire/bytes/1",
+    "Bytes that end beyond the frame, or are null where there must be some, close the connection",
+    source=SOURCE,
+)
 def long_bytes(t: Trial) -> None:
     one = struct.pack(">i", 1) + text("range")
     refuses(t, request(11, 0, join_body(one + struct.pack(">i", 1000) + b"ab")), "bytes beyond the frame")
@@ -138,14 +152,15 @@ def unknown_tags(t: Trial) -> None:
     body = b"\x02g" + struct.pack(">i", 1) + b"\x02m\x00"
     tag = b"\x01\x2a\x03abc"
     head = header(12, 4, 5, "conformance", flexible=False)
-    expected = b"\x00" + struct.pack(">ih", 0, 25) + b"\x00"
+    expected = answers(t, head + b"\x00" + body + b"\x00", "no tag")
     t.equal(answers(t, head + b"\x00" + body + tag, "a tag in the body"), expected, "the answer")
     t.equal(answers(t, head + tag + body + b"\x00", "a tag in the header"), expected, "the answer")
 
 
 @case("wire/text/1", "Text that is not UTF-8 is no reason to close", source=SOURCE, level=Level.MAY)
 def not_utf8(t: Trial) -> None:
-    t.equal(answers(t, request(12, 0, heartbeat(b"\x00\x02\xff\xfe")), "a group id that is no text"), b"\x00\x19", "the answer")
+    answer = answers(t, request(12, 0, heartbeat(b"\x00\x02\xff\xfe")), "a group id that is no text")
+    t.equal(len(answer), 2, "length of the answer")
 
 
 @case("wire/header/1", "A header that ends too soon closes the connection", source=SOURCE)
@@ -156,7 +171,8 @@ def short_header(t: Trial) -> None:
 
 @case("wire/header/2", "A null client id is a client id like another", source=SOURCE)
 def null_client(t: Trial) -> None:
-    t.equal(answers(t, request(12, 0, heartbeat(text("g")), client_id=None), "a null client id"), b"\x00\x19", "the answer")
+    answer = answers(t, request(12, 0, heartbeat(text("g")), client_id=None), "a null client id")
+    t.equal(len(answer), 2, "length of the answer")
 
 
 @case("wire/header/3", "The correlation id comes back whatever it is", source="semantics 1")
@@ -191,7 +207,7 @@ def byte_by_byte(t: Trial) -> None:
     frame = request(12, 0, heartbeat(text("g")))
     for byte in struct.pack(">i", len(frame)) + frame:
         wire.send_bytes(bytes([byte]), "one byte")
-    t.equal(wire.receive_frame(), struct.pack(">ih", 5, 25), "the answer")
+    t.equal(wire.receive_frame()[:4], struct.pack(">i", 5), "the correlation id")
 
 
 @case("wire/frame/5", "Many frames may come in one piece, and are answered in order", source="semantics 8.2")
@@ -211,7 +227,7 @@ def half(t: Trial) -> None:
     t.expect(t.call(ApiVersionsRequest(), 0), error_code=0)
     t.check(wire.is_silent(), "half a frame was answered")
     wire.send_bytes(frame[7:], "the other half")
-    t.equal(wire.receive_frame(), struct.pack(">ih", 5, 25), "the answer")
+    t.equal(wire.receive_frame()[:4], struct.pack(">i", 5), "the correlation id")
 
 
 @case("wire/frame/7", "A connection that breaks in the middle of a frame is forgotten", source="semantics 8.2")
@@ -249,7 +265,13 @@ def behind_a_parked_join(t: Trial) -> None:
     t.expect(second.wire.receive(), error_code=E.UNKNOWN_MEMBER_ID)
 
 
-@case("wire/order/3", "Join, sync, heartbeat and leave sent in one go are handled in that order", source="semantics 8.2", api="JoinGroup", versions=(0, 3))
+@case(
+    "wire/order/3",
+    "Join, sync, heartbeat and leave sent in one go are handled in that order",
+    source="semantics 8.2",
+    api="JoinGroup",
+    versions=(0, 3),
+)
 def whole_life(t: Trial) -> None:
     member = t.member()
     member.join()
@@ -262,7 +284,11 @@ def whole_life(t: Trial) -> None:
     t.expect(wire.receive(), error_code=E.ILLEGAL_GENERATION)
 
 
-@case("wire/order/4", "A connection that closes while its JoinGroup waits leaves the member in the group", source="semantics 2.7")
+@case(
+    "wire/order/4",
+    "A connection that closes while its JoinGroup waits leaves the member in the group",
+    source="semantics 2.7",
+)
 def closes_while_parked(t: Trial) -> None:
     leader, follower = t.stable(2)
     follower.protocols = (("range", said(b"changed")),)
@@ -275,7 +301,9 @@ def closes_while_parked(t: Trial) -> None:
 
 
 def join_of(size: int, group: str) -> JoinGroupRequest:
-    return JoinGroupRequest(group, 10_000, 10_000, "", None, "consumer", [JoinGroupRequestProtocol("range", bytes(size))])
+    return JoinGroupRequest(
+        group, 10_000, 10_000, "", None, "consumer", [JoinGroupRequestProtocol("range", bytes(size))]
+    )
 
 
 @case("wire/size/1", "A JoinGroup with a megabyte of metadata is handled", source="semantics 2.2", level=Level.SHOULD)
@@ -290,7 +318,9 @@ def many_connections(t: Trial, count: int) -> list[Connection]:
     return [t.connect(f"idle{n}") for n in range(count)]
 
 
-@case("wire/idle/1", "A hundred connections that say nothing disturb nobody", source="semantics 8.2", level=Level.SHOULD)
+@case(
+    "wire/idle/1", "A hundred connections that say nothing disturb nobody", source="semantics 8.2", level=Level.SHOULD
+)
 def idle(t: Trial) -> None:
     many_connections(t, 100)
     (member,) = t.stable(1)

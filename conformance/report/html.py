@@ -57,10 +57,9 @@ def _row(case_id: str, results: list[Result], expectations: Expectations) -> str
             continue
         line = expectations.of_cell(case_id, result.cell.version)
         known = f" &mdash; expected: {escape(line.reason)}" if line else ""
-        details += (
-            f"<details><summary>{escape(result.cell.name)}: {escape(result.verdict)}: {escape(result.reason[:300])}{known}"
-            f"</summary><pre>{escape(annotated(result))}</pre></details>"
-        )
+        said = f"{escape(result.verdict)}: {escape(result.reason[:300])}{known}"
+        head = f"{escape(result.cell.name)}: {said}"
+        details += f"<details><summary>{head}</summary><pre>{escape(annotated(result))}</pre></details>"
     return (
         f"<tr><td><code>{escape(case_id)}</code><td>{escape(case.level)}<td>{escape(case.title)}<br>"
         f"<small>{escape(case.source)}</small>{details}<td>{marks}"

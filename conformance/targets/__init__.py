@@ -13,7 +13,7 @@ __all__ = ["Instance", "Limits", "Target", "TargetError", "open_target"]
 
 
 def open_target(spec: str) -> Target:
-    """The target of `shim[:STORE]`, `kafka[:VERSION]`, `kfake[:VERSION]`, `rdkafka-mock` or `HOST:PORT`; not started."""
+    """The target of `shim[:STORE]`, `kafka[:VERSION]`, `kfake[:VERSION]`, `rdkafka-mock` or `HOST:PORT`."""
     kind, _, rest = spec.partition(":")
     if kind == "shim":
         return ShimTarget(rest) if rest else ShimTarget()

@@ -85,7 +85,10 @@ LIMIT_NAMES: Final[Mapping[str, str]] = {
 
 @dataclass
 class Instance:
-    """One running target: where it listens, how it is limited, which pieces of the protocol it is known to lack."""
+    """One running target: where it listens, how it is limited, what a case may count on.
+
+    `process` is what ends when the target crashes; None for one that is not ours.
+    """
 
     host: str
     port: int
@@ -93,10 +96,16 @@ class Instance:
     limits: Limits
     capabilities: frozenset[str] = frozenset()
     description: str = ""
+    process: subprocess.Popen[str] | subprocess.Popen[bytes] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the target has crashed."""
+        return self.process is not None and self.process.poll() is not None
 
 
 class Target(Protocol):
-    """A kind of target. `start` may be called once per profile; `stop` ends all that was started."""
+    """A kind of target. `start` is called once per profile, and again after a crash; `stop` ends all it started."""
 
     name: str
     profiles: frozenset[str]

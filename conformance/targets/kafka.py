@@ -1,7 +1,7 @@
 """Apache Kafka itself, the oracle: a single KRaft node in a Java process of its own.
 
-Its jars come from Maven, through the machine's `mvn`; the class path is remembered in the cache folder. It does not know
-what the cases ask of it.
+Its jars come from Maven, through the machine's `mvn`; the class path is remembered in the cache folder. It does not
+know what the cases ask of it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def cache_folder() -> Path:
 
 
 def class_path(version: str) -> str:
-    """The class path of a Kafka release, fetched by Maven the first time. `TargetError` without Maven or the release."""
+    """The class path of a Kafka release, fetched by Maven the first time; `TargetError` if it cannot be had."""
     folder = cache_folder() / f"kafka-{version}"
     remembered = folder / "classpath.txt"
     if remembered.exists():
@@ -147,7 +147,8 @@ class KafkaTarget:
             profile,
             Limits().configured(config),
             frozenset({"short-sessions", "configurable"}),
-            description=f"Apache Kafka {self.version}, log {folder / 'log'}",
+            f"Apache Kafka {self.version}",
+            process,
         )
 
     def stop(self) -> None:

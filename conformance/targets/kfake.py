@@ -83,7 +83,7 @@ class KfakeTarget:
         ready = LineReader(process).wait_for("ready ", 30)
         host, _, port = ready.split()[1].rpartition(":")
         limits = Limits(min_session_timeout=100, initial_rebalance_delay=0)
-        return Instance(host, int(port), profile, limits, frozenset({"short-sessions"}), description=self.name)
+        return Instance(host, int(port), profile, limits, frozenset({"short-sessions"}), self.name, process)
 
     def stop(self) -> None:
         with self._lock:

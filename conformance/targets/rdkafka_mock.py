@@ -41,7 +41,8 @@ class RdkafkaMockTarget:
         ready = LineReader(process).wait_for("ready ", 30).split()
         host, _, port = ready[1].rpartition(":")
         limits = Limits(min_session_timeout=1, initial_rebalance_delay=3_000)
-        return Instance(host, int(port), profile, limits, frozenset({"short-sessions"}), description=" ".join(ready[2:]))
+        capabilities = frozenset({"short-sessions"})
+        return Instance(host, int(port), profile, limits, capabilities, " ".join(ready[2:]), process)
 
     def stop(self) -> None:
         with self._lock:

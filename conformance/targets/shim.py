@@ -20,9 +20,9 @@ class ShimTarget:
         self._lock = threading.Lock()
 
     def start(self, profile: str) -> Instance:
-        settings = dict(PROFILES[profile])
+        settings = {"auto.create.topics.enable": "false"} | dict(PROFILES[profile])
         command = [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
-        command += ["--store", self._store]
+        command += ["--store", self._store, "--log-level", "error"]
         for name, value in settings.items():
             command += ["--config", f"{name}={value}"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -39,7 +39,8 @@ class ShimTarget:
             profile,
             Limits().configured(settings),
             frozenset({"short-sessions", "configurable"}),
-            description=f"kafka-shim, store {self._store}",
+            f"kafka-shim, store {self._store}",
+            process,
         )
 
     def stop(self) -> None:
