@@ -28,7 +28,7 @@ from apis.delete_topics import DeletableTopicResult, DeleteTopicsRequest, Delete
 from apis.wire.errors import ErrorCode
 from shim.broker.configs import topic_values
 from shim.broker.settings import TOPIC_SETTINGS
-from shim.broker.topics import MAX_PARTITIONS, NO_ID, Topic, TopicError, Topics
+from shim.broker.topics import NO_ID, Topic, TopicError, Topics
 
 
 class Admin:
@@ -170,8 +170,6 @@ class Admin:
                 ErrorCode.INVALID_PARTITIONS,
                 f"The topic {topic.name} currently has {current} partition(s); {asked.count} would not be an increase.",
             )
-        if asked.count > MAX_PARTITIONS:
-            raise TopicError(ErrorCode.INVALID_PARTITIONS, f"At most {MAX_PARTITIONS} partitions are possible.")
         added = asked.count - current
         if asked.assignments is None:
             replicas: Sequence[Sequence[int]] = self.topics.placed(added, len(topic.partitions[0].replicas))

@@ -1,7 +1,7 @@
 """Fetch sessions: what a broker remembers between the fetches of one client, so that it need not be said again.
 
 Decides which sessions are kept and which is evicted for a new one. Does not know what a session remembers: that is its
-`Watch` in `fetches.py`. Source: KIP-227; the rules of eviction are those of Kafka's FetchSessionCache.
+`Watch` in `watches.py`. Source: KIP-227; the rules of eviction are those of Kafka's FetchSessionCache.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from shim.broker.fetches import Watch
+    from shim.broker.watches import Watch
 
 INITIAL_EPOCH: Final = 0
 """The epoch of a full fetch that asks for a session."""

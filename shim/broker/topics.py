@@ -20,8 +20,8 @@ from shim.broker.settings import Settings
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 MAX_NAME_LENGTH: Final = 249
-MAX_PARTITIONS: Final = 100_000
-"""More in one topic would be a mistake, and a request could ask for two thousand million of them."""
+MAX_PARTITIONS: Final = 10_000
+"""As many as Kafka's controller adds to a topic at once: a request could ask for two thousand million."""
 
 NO_ID: Final = bytes(16)
 
@@ -169,7 +169,7 @@ class Topics:
                 "Replication factor must be larger than 0, or -1 to use the default value.",
             )
         if partitions > MAX_PARTITIONS:
-            raise TopicError(ErrorCode.INVALID_PARTITIONS, f"At most {MAX_PARTITIONS} partitions are possible.")
+            raise TopicError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         if partitions <= 0:
             raise TopicError(
                 ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
@@ -230,7 +230,11 @@ class Topics:
         if topic is None:
             partitions = self.settings.number("offsets.topic.num.partitions")
             replication_factor = min(self.settings.number("offsets.topic.replication.factor"), len(self.nodes))
-            configs = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+            configs = {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": self.settings.text("offsets.topic.segment.bytes"),
+            }
             topic = self.create(OFFSETS_TOPIC, self.placed(partitions, replication_factor), configs)
             if self.offsets_owner is not None:
                 for partition in topic.partitions:

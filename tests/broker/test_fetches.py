@@ -268,7 +268,7 @@ class TestUnchangedRequest:
         assert not log.watchers
 
     def test_only_so_many_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("shim.broker.fetches.REMEMBERED_REQUESTS", 10)
+        monkeypatch.setattr("shim.broker.fetches.REMEMBERED_PARTITIONS", 10)
         cluster = cluster_with("t")
         log = cluster.topics.named("t").partitions[0].log
         for _ in range(100):
