@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,17 +30,10 @@ APPLICATION: Final = 0x4B475348
 BUSY_TIMEOUT: Final = 2.0
 """Seconds to wait for the previous owner to let go of the file."""
 
-_ROWS: Final = (1024, 256, 64, 16, 4, 1)
-_UPSERT: Final = {
-    rows: "INSERT INTO records VALUES "
-    + ",".join(["(?,?,?)"] * rows)
-    + " ON CONFLICT DO UPDATE SET value=excluded.value"
-    for rows in _ROWS
-}
+_MOST_ROWS: Final = 8192
+"""Rows of the largest statement; their parameters must stay under SQLite's default limit of 32766."""
+
 _PAGE: Final = "SELECT key, value FROM records WHERE partition=? AND key>? ORDER BY key LIMIT 10000"
-_DELETE: Final = {
-    rows: "DELETE FROM records WHERE (partition, key) IN (VALUES " + ",".join(["(?,?)"] * rows) + ")" for rows in _ROWS
-}
 
 _REASONS: Final[dict[str, tuple[str, ErrorCode]]] = {
     "SQLITE_BUSY": ("is in use by another process", ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -76,7 +70,7 @@ class SqliteStore:
         try:
             # Writes come from worker threads, one at a time.
             connection = sqlite3.connect(
-                self.path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=16
+                self.path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=32
             )
         except sqlite3.Error as error:
             raise self._explain(error) from error
@@ -136,8 +130,8 @@ class SqliteStore:
         connection = self._opened()
         try:
             connection.execute("BEGIN IMMEDIATE")
-            _run(connection, _UPSERT, upserts)
-            _run(connection, _DELETE, deletes)
+            _run(connection, _upsert, upserts)
+            _run(connection, _delete, deletes)
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
@@ -193,12 +187,33 @@ class SqliteStore:
         return failure
 
 
-def _run(connection: sqlite3.Connection, statements: dict[int, str], rows: list[Any]) -> None:
-    """Run the statement of the greatest size that fits, again and again, until all rows are done."""
+@cache
+def _upsert(rows: int) -> str:
+    values = ",".join(["(?,?,?)"] * rows)
+    return f"INSERT INTO records VALUES {values} ON CONFLICT DO UPDATE SET value=excluded.value"
+
+
+@cache
+def _delete(rows: int) -> str:
+    values = ",".join(["(?,?)"] * rows)
+    return f"DELETE FROM records WHERE (partition, key) IN (VALUES {values})"
+
+
+def _run(connection: sqlite3.Connection, statement: Callable[[int], str], rows: list[Any]) -> None:
+    """Run statements over all rows, in as few calls as a small number of prepared sizes allows.
+
+    Sizes are powers of two. What is left for the last statement is filled up with its last row, which is the same as
+    saying it once.
+    """
     at = 0
     left = len(rows)
-    for size, statement in statements.items():
-        while left >= size:
-            connection.execute(statement, [column for row in rows[at : at + size] for column in row])
-            at += size
-            left -= size
+    while left:
+        size = min(1 << left.bit_length() - 1, _MOST_ROWS)
+        if left - size <= size >> 2 or size == _MOST_ROWS:
+            chunk = rows[at : at + size]
+        else:
+            size <<= 1
+            chunk = rows[at:] + rows[-1:] * (size - left)
+        connection.execute(statement(size), [column for row in chunk for column in row])
+        at += size
+        left = max(left - size, 0)
