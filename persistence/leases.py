@@ -1,4 +1,4 @@
-"""Who should own a partition of `__consumer_offsets` in a cluster of processes that share a store.
+"""Who owns a partition of `__consumer_offsets` in a cluster of processes that share a store, and who should.
 
 Decides from one view of the cluster which partitions this node takes and which it gives up: an even share for every
 live node, with as few moves as that allows. Pure: it asks no database and no clock.
@@ -8,6 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
+
+
+class Node(NamedTuple):
+    """A live process of the cluster: its broker id and where clients reach it."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class View(NamedTuple):
+    """What the store said of the cluster at one moment."""
+
+    nodes: list[Node]
+    owners: dict[int, int]
+    """partition -> node id, of the leases that have not run out."""
+    held: dict[int, int]
+    """partition -> epoch, of this process's own leases."""
+    registered: bool
+    """This process still has its place among the nodes."""
+    next_lapse_s: float
+    """In how many seconds the first lease of another process runs out if it is not renewed; infinity if none does."""
 
 
 class Moves(NamedTuple):

@@ -3,23 +3,26 @@
 Decides who may write a partition. Safety is the epoch's: every write locks the lease rows of its partitions and fails
 as a whole unless this process still holds each of them at the epoch it was given, so a process that slept through the
 loss of its lease overwrites nothing. Liveness is the time's: a lease not renewed for `lease_s` seconds may be claimed.
-All times are the database's own, so the processes' clocks need not agree. It knows nothing of groups, and who *should*
-own a partition is decided in `persistence/leases.py`.
+A process that is stopped in the middle of a write holds row locks: the server ends its session after a part of the
+lease, claims pass over locked rows, and rows are locked in the order of partitions. All times are the database's own,
+so the processes' clocks need not agree. It knows nothing of groups, and who *should* own a partition is decided in
+`persistence/leases.py`.
 """
 
 from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, LiteralString, NamedTuple
+from collections.abc import Iterator, Sequence
+from math import inf
+from secrets import randbits
+from typing import Any, LiteralString
 
 import psycopg
-from psycopg import sql
 
-from apis.wire.errors import ErrorCode
+from persistence.leases import Node, View
 from persistence.records import decode_key, decode_value, encode_key, encode_value
-from persistence.store import Entry, StoreError
+from persistence.store import Entry, FencedError, StoreError
 
 SCHEMA_VERSION = 1
 
@@ -38,35 +41,6 @@ CREATE TABLE IF NOT EXISTS kafka_shim_leases (
 _SCHEMA_LOCK = 0x6B67_7368
 
 
-class Node(NamedTuple):
-    """A live process of the cluster: its broker id and where clients reach it."""
-
-    node_id: int
-    host: str
-    port: int
-
-
-class View(NamedTuple):
-    """What the database said of the cluster at one moment."""
-
-    nodes: list[Node]
-    owners: dict[int, int]
-    """partition -> node id, of the leases that have not run out."""
-    held: dict[int, int]
-    """partition -> epoch, of this process's own leases."""
-
-
-class FencedError(StoreError):
-    """Nothing was written: other processes own `partitions` now."""
-
-    def __init__(self, partitions: Iterable[int]) -> None:
-        self.partitions = frozenset(partitions)
-        super().__init__(
-            f"Another process has taken over partitions {sorted(self.partitions)} of __consumer_offsets.",
-            ErrorCode.NOT_COORDINATOR,
-        )
-
-
 class PostgresStore:
     """A `Store` on PostgreSQL, with the leases of its partitions and the directory of its nodes.
 
@@ -78,12 +52,14 @@ class PostgresStore:
 
     def __init__(self, url: str, partitions: int, *, lease_s: float = 6.0) -> None:
         self.lease_s = lease_s
+        self.cluster_seed = 0
         self.incarnation = uuid.uuid4().hex
         self.epochs: dict[int, int] = {}
         """partition -> epoch, of the leases this process was given and has not been seen to lose."""
         self._partitions = partitions
-        self._data = _Connection(url)
-        self._control = _Connection(url)
+        patience_ms = max(int(abs(lease_s) * 1000 / 3), 200)
+        self._data = _Connection(url, patience_ms)
+        self._control = _Connection(url, patience_ms)
 
     def open(self) -> None:
         """Create what is missing and check that the store was made for as many partitions. Raises StoreError."""
@@ -91,8 +67,9 @@ class PostgresStore:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
             connection.execute(_SCHEMA)
             connection.execute(
-                "INSERT INTO kafka_shim_meta VALUES ('schema', %s), ('partitions', %s) ON CONFLICT DO NOTHING",
-                (SCHEMA_VERSION, self._partitions),
+                "INSERT INTO kafka_shim_meta VALUES ('schema', %s), ('partitions', %s), ('cluster', %s) "
+                "ON CONFLICT DO NOTHING",
+                (SCHEMA_VERSION, self._partitions, randbits(63)),
             )
             connection.execute(
                 "INSERT INTO kafka_shim_leases (partition) SELECT generate_series(0, %s - 1) ON CONFLICT DO NOTHING",
@@ -109,6 +86,7 @@ class PostgresStore:
                 f"The database holds {meta['partitions']} partitions of __consumer_offsets: start with "
                 f"--config offsets.topic.num.partitions={meta['partitions']}."
             )
+        self.cluster_seed = meta["cluster"]
 
     # --- records
 
@@ -128,7 +106,8 @@ class PostgresStore:
                 (touched, self.incarnation),
             ).fetchall()
             owned = dict(rows)
-            lost = [p for p in touched if p not in self.epochs or owned.get(p) != self.epochs[p]]
+            epochs = self.epochs
+            lost = [p for p in touched if p not in owned or owned[p] != epochs.get(p)]
             if lost:
                 raise FencedError(lost)
             if kept:
@@ -173,10 +152,15 @@ class PostgresStore:
         """Prolong this process's entry and leases, and say who lives and who owns what."""
         with self._control as connection, connection.transaction():
             mine = (self.lease_s, self.incarnation)
-            connection.execute(
+            registered = connection.execute(
                 "UPDATE kafka_shim_nodes SET expires = clock_timestamp() + %s * interval '1 second' "
                 "WHERE incarnation = %s",
                 mine,
+            ).rowcount
+            # Locked in order: a write of this process may be about to lock the same rows.
+            connection.execute(
+                "SELECT FROM kafka_shim_leases WHERE incarnation = %s ORDER BY partition FOR UPDATE",
+                (self.incarnation,),
             )
             held = connection.execute(
                 "UPDATE kafka_shim_leases SET expires = clock_timestamp() + %s * interval '1 second' "
@@ -186,28 +170,39 @@ class PostgresStore:
             nodes = connection.execute(
                 "SELECT node_id, host, port FROM kafka_shim_nodes WHERE expires >= clock_timestamp() ORDER BY node_id"
             ).fetchall()
-            owners = connection.execute(
-                "SELECT partition, node_id FROM kafka_shim_leases WHERE expires >= clock_timestamp()"
+            leases = connection.execute(
+                "SELECT partition, node_id, incarnation, extract(epoch FROM expires - clock_timestamp())::float8 "
+                "FROM kafka_shim_leases WHERE expires >= clock_timestamp()"
             ).fetchall()
-        view = View([Node(*row) for row in nodes], dict(owners), dict(held))
+        view = View(
+            nodes=[Node(*row) for row in nodes],
+            owners={partition: node_id for partition, node_id, _, _ in leases},
+            held=dict(held),
+            registered=registered > 0,
+            next_lapse_s=min((left for _, _, owner, left in leases if owner != self.incarnation), default=inf),
+        )
         self.epochs = {p: epoch for p, epoch in self.epochs.items() if view.held.get(p) == epoch}
         return view
 
     def claim(self, node_id: int, partitions: Sequence[int]) -> dict[int, int]:
-        """Take those of `partitions` that nobody holds; the epoch of each grows. Returns partition -> epoch."""
+        """Take those of `partitions` that nobody holds; the epoch of each grows. Returns partition -> epoch.
+
+        A lease that has run out but is being written under at this very moment is left for the next time.
+        """
         with self._control as connection:
             rows = connection.execute(
-                "UPDATE kafka_shim_leases SET epoch = epoch + 1, node_id = %s, incarnation = %s, "
-                "expires = clock_timestamp() + %s * interval '1 second' "
-                "WHERE partition = ANY(%s) AND (expires IS NULL OR expires < clock_timestamp()) "
-                "RETURNING partition, epoch",
-                (node_id, self.incarnation, self.lease_s, list(partitions)),
+                "WITH free AS (SELECT partition FROM kafka_shim_leases WHERE partition = ANY(%s) "
+                "AND (expires IS NULL OR expires < clock_timestamp()) ORDER BY partition FOR UPDATE SKIP LOCKED) "
+                "UPDATE kafka_shim_leases l SET epoch = l.epoch + 1, node_id = %s, incarnation = %s, "
+                "expires = clock_timestamp() + %s * interval '1 second' FROM free WHERE l.partition = free.partition "
+                "RETURNING l.partition, l.epoch",
+                (list(partitions), node_id, self.incarnation, self.lease_s),
             ).fetchall()
         self.epochs.update(rows)
         return dict(rows)
 
     def release(self, partitions: Sequence[int]) -> None:
-        """Give up `partitions`; whatever was to be written to them has been."""
+        """Give up `partitions`; whatever was to be written to them has been, or is not wanted any more."""
         for partition in partitions:
             self.epochs.pop(partition, None)
         with self._control as connection:
@@ -219,7 +214,7 @@ class PostgresStore:
 
     def close(self) -> None:
         """Leave: give up every lease and the place in the directory, so that nobody waits for them to run out."""
-        if self.epochs:
+        if self._control.is_open:
             with self._control as connection, connection.transaction():
                 connection.execute(
                     "UPDATE kafka_shim_leases SET node_id = NULL, incarnation = NULL, expires = NULL "
@@ -235,8 +230,9 @@ class PostgresStore:
 class _Connection:
     """One connection to the database, made when first used and again after it broke; database errors as StoreError."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience_ms: int) -> None:
         self._url = url
+        self._patience_ms = patience_ms
         self._lock = threading.Lock()
         self._connection: psycopg.Connection[Any] | None = None
 
@@ -245,7 +241,11 @@ class _Connection:
         try:
             if self._connection is None or self._connection.closed:
                 self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
-                self._connection.execute(sql.SQL("SET synchronous_commit = on"))
+                self._connection.execute("SET synchronous_commit = on")
+                # Who stands still in a transaction would keep others from what it has locked.
+                self._connection.execute(
+                    "SELECT set_config('idle_in_transaction_session_timeout', %s, false)", (str(self._patience_ms),)
+                )
         except psycopg.Error as error:
             self._lock.release()
             raise StoreError(f"The database cannot be reached: {_sentence(error)}") from error
@@ -257,6 +257,10 @@ class _Connection:
             if isinstance(error, psycopg.OperationalError):
                 self.close()
             raise StoreError(f"The database refused: {_sentence(error)}") from error
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None and not self._connection.closed
 
     def close(self) -> None:
         if self._connection is not None:

@@ -7,11 +7,12 @@ store is `durable_at_once`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from apis.wire.errors import ErrorCode
+from persistence.leases import View
 
 Entry: TypeAlias = tuple[int, Any, Any]
 """`(partition, key, value)`: a key and value of `persistence.records`; value None is a tombstone."""
@@ -27,6 +28,17 @@ class StoreError(Exception):
     def __init__(self, message: str, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
         super().__init__(message)
         self.error = error
+
+
+class FencedError(StoreError):
+    """Nothing was written: other processes own `partitions` now."""
+
+    def __init__(self, partitions: Iterable[int]) -> None:
+        self.partitions = frozenset(partitions)
+        super().__init__(
+            f"Another process has taken over partitions {sorted(self.partitions)} of __consumer_offsets.",
+            ErrorCode.NOT_COORDINATOR,
+        )
 
 
 class Store(Protocol):
@@ -51,10 +63,38 @@ class Store(Protocol):
         """Give the store up. Calling it again does nothing."""
 
 
-def open_store(url: str, partitions: int) -> Store:
-    """Open `memory:` or `sqlite:PATH` for `__consumer_offsets` of `partitions` partitions.
+@runtime_checkable
+class SharedStore(Store, Protocol):
+    """A store of several processes, which share the partitions among them by leases.
 
-    Raises StoreError, also for a URL of an unknown kind.
+    A partition is written by the one process that holds its lease, and every lease given has an epoch greater than the
+    one before: `write` raises `FencedError` for partitions whose epoch is not this process's any more. `renew`, `claim`
+    and `release` are called from one thread at a time, at any time but for `claim`: no `write` may be under way then,
+    because a batch made under an old epoch must not pass for one of the new.
+    """
+
+    lease_s: float
+    """Seconds for which a lease is given."""
+    cluster_seed: int
+    """A number that all processes of this store see, and no other store has; known once it is open."""
+
+    def register(self, node_id: int, host: str, port: int) -> None:
+        """Tell the other processes who this one is. Raises StoreError when a live process has the id."""
+
+    def renew(self) -> View:
+        """Prolong this process's place and leases, and say who lives and who owns what."""
+
+    def claim(self, node_id: int, partitions: Sequence[int]) -> dict[int, int]:
+        """Take those of `partitions` that nobody holds. Returns partition -> epoch."""
+
+    def release(self, partitions: Sequence[int]) -> None:
+        """Give up `partitions`; whatever was to be written to them has been, or is not wanted any more."""
+
+
+def open_store(url: str, partitions: int, *, lease_s: float = 6.0) -> Store:
+    """Open `memory:`, `sqlite:PATH` or `postgresql://...` for `__consumer_offsets` of `partitions` partitions.
+
+    `lease_s` is for how many seconds a shared store gives leases. Raises StoreError, also for a URL of an unknown kind.
     """
     # The kinds are imported when asked for: a store's library need not be there for the other kinds.
     scheme, colon, rest = url.partition(":")
@@ -67,7 +107,14 @@ def open_store(url: str, partitions: int) -> Store:
         from persistence.sqlite import SqliteStore
 
         store = SqliteStore(Path(rest), partitions)
+    elif scheme in ("postgresql", "postgres") and rest:
+        try:
+            from persistence.postgres import PostgresStore
+        except ImportError as error:
+            raise StoreError("A PostgreSQL store needs psycopg: pip install 'kafka-group-shim[postgres]'.") from error
+
+        store = PostgresStore(url, partitions, lease_s=lease_s)
     else:
-        raise StoreError(f"{url!r} names no store: use memory: or sqlite:PATH.")
+        raise StoreError(f"{url!r} names no store: use memory:, sqlite:PATH or postgresql://...")
     store.open()
     return store

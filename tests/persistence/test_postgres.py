@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 
 from apis.wire.errors import ErrorCode
-from persistence.postgres import FencedError, PostgresStore
+from persistence.postgres import PostgresStore
 from persistence.records import OffsetCommitKey, OffsetCommitValue
-from persistence.store import StoreError
+from persistence.store import FencedError, StoreError
 from tests import postgres
 
 pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
@@ -104,6 +105,47 @@ def test_renewing_tells_who_lives_and_who_owns_what(url: str) -> None:
     assert [(node.node_id, node.port) for node in view.nodes] == [(1, 9001), (2, 9002)]
     assert view.owners == {0: 1, 1: 1, 2: 2}
     assert view.held == {2: 1}
+
+
+def test_renewing_tells_when_the_first_lease_of_another_process_runs_out(url: str) -> None:
+    first, second, third = opened(url), opened(url, lease_s=60), opened(url, lease_s=30)
+    first.claim(1, [0])
+    assert first.renew().next_lapse_s == math.inf
+    second.claim(2, [1])
+    third.claim(3, [2])
+    assert 20 < first.renew().next_lapse_s <= 30
+
+
+def test_renewing_tells_a_process_whose_place_another_one_has_taken(url: str) -> None:
+    sleeper, successor = opened(url, lease_s=OVER_S), opened(url)
+    sleeper.register(1, "127.0.0.1", 9001)
+    assert sleeper.renew().registered
+    successor.register(1, "127.0.0.1", 9002)
+    assert not sleeper.renew().registered
+
+
+def test_a_lease_that_is_being_written_under_is_not_claimed_nor_waited_for(url: str) -> None:
+    sleeper, successor = opened(url, lease_s=OVER_S), opened(url)
+    sleeper.claim(1, [4, 5])
+    with psycopg.connect(url) as writer:
+        writer.execute("SELECT FROM kafka_shim_leases WHERE partition = 4 FOR SHARE")
+        assert successor.claim(2, [4, 5]) == {5: 2}
+    assert successor.claim(2, [4, 5]) == {4: 2}
+
+
+def test_a_writer_that_stands_still_is_ended_by_the_server(url: str) -> None:
+    sleeper, successor = opened(url, lease_s=0.6), opened(url)
+    sleeper.claim(1, [4])
+    with pytest.raises(StoreError), sleeper._data as connection, connection.transaction():
+        connection.execute("SELECT FROM kafka_shim_leases WHERE partition = 4 FOR SHARE")
+        with psycopg.connect(url) as other:
+            other.execute("SELECT FROM kafka_shim_leases WHERE partition = 4 FOR UPDATE")
+            assert successor.claim(2, [4]) == {}
+        connection.execute("SELECT 1")
+
+
+def test_all_processes_of_a_database_see_one_seed(url: str) -> None:
+    assert opened(url).cluster_seed == opened(url).cluster_seed != 0
 
 
 def test_a_closed_process_frees_its_leases_and_its_place_at_once(url: str) -> None:
