@@ -1,17 +1,24 @@
 """The command line: `kafka-shim`, or `python -m shim`.
 
-Decides what an operator may say and what each command starts; it does nothing itself. Commands are imported when they
-are called, so that `serve` is ready soon.
+Decides what an operator may say, what each command starts, and how errors read: one plain sentence and exit code 2.
+What a command needs is imported when it is called, so that `serve` is ready soon.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import click
+
+ELSEWHERE: Final = {"conformance": ("conformance.cli", "cli", "Try a coordinator, case by case.")}
+"""Commands of other folders by name: module, attribute, and what they do."""
+
+CONTROL: Final = "http://127.0.0.1:8092"
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -56,58 +63,219 @@ class KeyValue(click.ParamType[tuple[str, str]]):
         return name, text
 
 
-ELSEWHERE: Final = {"conformance": ("conformance.cli", "cli")}
-"""Module and attribute of commands that live elsewhere, by name."""
-
-
-class LazyGroup(click.Group):
-    """Commands of other folders, imported when they are asked for."""
+class Commands(click.Group):
+    """Our commands and those of other folders, which are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *ELSEWHERE])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in ELSEWHERE:
-            module, attribute = ELSEWHERE[cmd_name]
-            command = getattr(importlib.import_module(module), attribute)
-            assert isinstance(command, click.Command)
-            return command
-        return super().get_command(ctx, cmd_name)
+        if cmd_name not in ELSEWHERE:
+            return super().get_command(ctx, cmd_name)
+        module, attribute, _ = ELSEWHERE[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = {name: command.get_short_help_str(90) for name, command in self.commands.items()}
+        others = {name: help_ for name, (_, _, help_) in ELSEWHERE.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted((own | others).items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kafka-group-shim")
-def main() -> None:
+def cli() -> None:
     """A Kafka-compatible group coordinator: for tests, for conformance, for understanding rebalances."""
 
 
-@main.command()
+@cli.command()
 @click.option("--listen", type=Address(), default="127.0.0.1:9092", show_default=True, help="Port 0 is any free port.")
-@click.option("--control", type=Address(), help="HTTP control server: health, metrics, groups. Off unless given.")
+@click.option("--control", type=Address(), help="HTTP server for health, metrics and groups; off unless given.")
 @click.option(
     "--store",
     default="sqlite:kafka-shim.db",
     show_default=True,
     metavar="URL",
-    help="memory:, sqlite:PATH or postgresql://...",
+    help="Where groups and offsets live: memory: or sqlite:PATH.",
 )
-@click.option("--brokers", type=click.IntRange(1, 100), default=1, show_default=True, help="Nodes, one port each.")
-@click.option("--topic", "topics", type=TopicSize(), multiple=True, help="A topic to begin with.")
-@click.option("--config", "settings", type=KeyValue(), multiple=True, help="A setting, by Kafka's name.")
-@click.option("--as-version", "release", type=click.Choice(["2.8", "3.9", "4.2"]), default="4.2", show_default=True)
-@click.option("--advertise", metavar="HOST", help="The host that clients are told.")
-@click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write the trace to this file.")
+@click.option("--brokers", type=click.IntRange(1, 100), default=1, show_default=True, help="Nodes, a port for each.")
+@click.option("--topic", "topics", type=TopicSize(), multiple=True, help="A topic to begin with; may be repeated.")
+@click.option("--config", "settings", type=KeyValue(), multiple=True, help="A setting by Kafka's name.")
+@click.option(
+    "--as-version",
+    "release",
+    type=click.Choice(["2.8", "3.9", "4.2"]),
+    default="4.2",
+    show_default=True,
+    help="The release of Kafka to pose as.",
+)
+@click.option("--advertise", metavar="HOST", help="The host that clients are told; the one listened on by default.")
+@click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write a trace, JSON Lines, to a file.")
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate chain, PEM.")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its private key, PEM.")
 @click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="How much is logged to standard error.",
 )
 def serve(**options: Any) -> None:
     """Run the coordinator until SIGTERM or SIGINT."""
     from shim.control.run import Options, Unusable, run
 
     try:
-        sys.exit(run(Options(**options)))
+        run(Options(**options))
     except Unusable as error:
-        click.echo(f"kafka-shim: {error}", err=True)
+        raise click.ClickException(str(error)) from error
+
+
+@cli.command()
+def demo() -> None:
+    """Watch real consumers form a group, lose a member and carry on."""
+    from shim.testing.demo import main as play
+
+    sys.exit(play())
+
+
+@cli.group()
+def groups() -> None:
+    """Groups of a running coordinator, by its control server."""
+
+
+_control: Final = click.option("--control", default=CONTROL, show_default=True, metavar="URL", help="Control server.")
+_as_json: Final = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+@groups.command("list")
+@_control
+@_as_json
+def list_groups(control: str, as_json: bool) -> None:
+    """All groups with their states."""
+    found = _get(control, "/v1/groups")["groups"]
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    columns = ("group", "state", "members", "generation", "protocol_type", "coordinator")
+    _table(columns, ([str(group[column]) for column in columns] for group in found))
+
+
+@groups.command("describe")
+@click.argument("group")
+@_control
+@_as_json
+def describe_group(group: str, control: str, as_json: bool) -> None:
+    """One group: its members, who owns what, and what is committed."""
+    from urllib.parse import quote
+
+    found = _get(control, f"/v1/groups/{quote(group, safe='')}")
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    click.echo(
+        f"{found['group']}: {found['state']}, generation {found['generation']}, protocol {found['protocol'] or '-'},"
+        f" coordinated by node {found['coordinator']}"
+    )
+    _table(
+        ("member", "instance", "host", "assignment"),
+        (
+            [
+                member["member_id"],
+                member["group_instance_id"] or "",
+                member["client_host"],
+                _owned(member["assignment"]),
+            ]
+            for member in found["members"]
+        ),
+    )
+    _table(
+        ("topic", "partition", "offset", "metadata"),
+        (
+            [offset["topic"], str(offset["partition"]), str(offset["offset"]), offset["metadata"]]
+            for offset in found["offsets"]
+        ),
+    )
+
+
+@cli.group()
+def trace() -> None:
+    """Traces written by `serve --trace`."""
+
+
+@trace.command("show")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--group", help="Only this group.")
+def show_trace(file: Path, group: str | None) -> None:
+    """Tell the story of a trace: who joined, why groups rebalanced, who owned what."""
+    from shim.server.story import Story
+
+    story = Story()
+    for event in _events(file):
+        for line in story.tell(event):
+            if group is None or line.group == group:
+                click.echo(line)
+
+
+def main() -> None:
+    """Run the command line; errors are one sentence on standard error."""
+    try:
+        sys.exit(cli(standalone_mode=False) or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
         sys.exit(2)
+    except click.ClickException as error:
+        click.echo(f"kafka-shim: {error.format_message()}", err=True)
+        sys.exit(2)
+    except click.Abort:
+        sys.exit(130)
+
+
+def _events(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                event = json.loads(line)
+                event["event"]
+            except (ValueError, KeyError, TypeError):
+                # The last line of a trace that is still being written may be half a line.
+                if line.endswith(b"\n"):
+                    raise click.ClickException(f"Line {number} of {file} is no event.") from None
+                return
+            yield event
+
+
+def _get(control: str, path: str) -> Any:
+    from urllib.error import HTTPError, URLError
+    from urllib.request import urlopen
+
+    if not control.startswith(("http://", "https://")):
+        control = f"http://{control}"
+    try:
+        with urlopen(control.rstrip("/") + path, timeout=10) as response:
+            return json.load(response)
+    except HTTPError as error:
+        try:
+            message = json.load(error)["message"]
+        except (ValueError, KeyError):
+            message = f"{control} answers {error.code}."
+        raise click.ClickException(message) from error
+    except (URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise click.ClickException(f"{control} cannot be asked: {reason}.") from error
+
+
+def _owned(assignment: dict[str, list[int]] | None) -> str:
+    if assignment is None:
+        return "?"
+    return ", ".join(f"{topic} {','.join(map(str, partitions))}" for topic, partitions in assignment.items()) or "-"
+
+
+def _table(columns: tuple[str, ...], rows: Iterator[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, soft_wrap=True).print(table)

@@ -6,12 +6,12 @@ sentence. It does not know command lines.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import ssl
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,8 @@ from shim.broker.topics import TopicError
 from shim.groups.config import NAMES, GroupConfig
 from shim.server.cluster import ClusterConfig
 from shim.server.limits import raise_file_limit
-from shim.server.server import ServerConfig, serve, the_only
+from shim.server.server import Server, ServerConfig, serve, the_only
+from shim.server.trace_file import TraceFile
 
 log: Final = logging.getLogger("shim.server")
 
@@ -59,7 +60,7 @@ def run(options: Options) -> int:
     raise_file_limit()
     config = _config(options)
     try:
-        with closing(open_store(options.store, _partitions(options))) as store:
+        with contextlib.closing(open_store(options.store, _partitions(options))) as store:
             trio.run(_serve, options, config, store)
     except Exception as group:
         error = the_only(group)
@@ -108,10 +109,24 @@ def _partitions(options: Options) -> int:
 
 async def _serve(options: Options, config: ServerConfig, store: Store) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with trio.open_nursery() as nursery:
-            server = await nursery.start(serve, config, store)
-            print(f"ready kafka={server.bootstrap}", flush=True)
+        async with trio.open_nursery() as nursery, contextlib.AsyncExitStack() as stack:
+
+            async def prepare(server: Server) -> None:
+                if options.trace is not None:
+                    trace = stack.enter_context(TraceFile(options.trace, server.cluster))
+                    nursery.start_soon(trace.run)
+
+            server = await nursery.start(serve, config, store, prepare)
+            ready = f"ready kafka={server.bootstrap}"
+            if options.control is not None:
+                # Imported here because it takes long, and most do without.
+                from shim.control.server import serve_control
+
+                ready += f" control={await nursery.start(serve_control, server, *options.control)}"
+            print(ready, flush=True)
             async for _ in signals:
-                log.info("stopping")
-                server.stop()
-                return
+                break
+            log.info("stopping")
+            server.stop()
+            await server.gone.wait()
+            nursery.cancel_scope.cancel()

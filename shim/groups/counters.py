@@ -5,14 +5,17 @@ It decides nothing: rules count here, the metrics page reads.
 
 from __future__ import annotations
 
+from shim.groups.causes import Cause
+
 
 class Counters:
-    """Totals of a node. Each attribute only grows."""
+    """Totals of a node. Each attribute only grows. `rebalances` are those begun, by their cause."""
 
-    __slots__ = ("completed_rebalances", "offset_commits", "offset_deletions", "offset_expirations")
+    __slots__ = ("completed_rebalances", "offset_commits", "offset_deletions", "offset_expirations", "rebalances")
 
     def __init__(self) -> None:
         self.completed_rebalances = 0
         self.offset_commits = 0
         self.offset_deletions = 0
         self.offset_expirations = 0
+        self.rebalances = dict.fromkeys(Cause, 0)

@@ -55,6 +55,17 @@ EVERY_EVENT: Final = (
 )
 
 EVENTS: Final[dict[str, Event]] = {
+    "trace": Event(
+        "The first line of every file of a trace. A file that has grown to its limit is renamed to its name and a"
+        " number, 1 for the oldest, and the next one begun.",
+        (
+            _F("schema", "integer", "version of this schema"),
+            _F("run", "string", "which run of the coordinator it is, a random id"),
+            _F("file", "integer", "number of the file in this run, from 1 on"),
+            _F("release", "string", "the release of Kafka the coordinator poses as"),
+            _F("nodes", "array", "objects of `node`, `host` and `port`, the brokers"),
+        ),
+    ),
     "exchange": Event(
         "A request was answered. `arrived` to `mono` is how long it took, time parked included.",
         (

@@ -146,9 +146,13 @@ class Cluster:
         """The node that coordinates the groups of a partition of `__consumer_offsets`."""
         return self._order[partition % len(self._order)]
 
+    def owner_of(self, group_id: str) -> Node:
+        """The node that coordinates a group."""
+        return self.owner(partition_for(group_id, self.partitions))
+
     def locate(self, key: str, key_type: Literal[0, 1]) -> tuple[int, int, str, int]:
         """See `Groups.coordinator_of`."""
-        address = self.owner(partition_for(key, self.partitions)).address
+        address = self.owner_of(key).address
         return ErrorCode.NONE, address.id, address.host, address.port
 
     def load_at_once(self) -> None:

@@ -50,6 +50,8 @@ class Server:
     def __init__(self, config: ServerConfig, cluster: Cluster) -> None:
         self.config = config
         self.cluster = cluster
+        self.gone = trio.Event()
+        """Set when every connection is closed and everything written is durable."""
         self._stop = trio.Event()
 
     @property
@@ -113,6 +115,7 @@ async def serve(
                 await cluster.durability.flushed()
             cluster.close()
             nursery.cancel_scope.cancel()
+        server.gone.set()
     finally:
         for sock in sockets:
             sock.close()

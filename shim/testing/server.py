@@ -7,16 +7,18 @@ until it is gone.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
 from persistence.store import Store
 from shim.server.cluster import ClusterConfig
 from shim.server.server import Server, ServerConfig, serve, the_only
+
+T = TypeVar("T")
 
 _START_SECONDS: Final = 30.0
 
@@ -91,6 +93,10 @@ class CoordinatorServer:
         if self._server is None:
             raise RuntimeError("The server is not running.")
         return self._server
+
+    def call(self, function: Callable[..., T], *arguments: object) -> T:
+        """Run a function in the server's own thread, between its other work, and return what it returns."""
+        return trio.from_thread.run_sync(function, *arguments, trio_token=self._token)
 
     def _run(self) -> None:
         try:

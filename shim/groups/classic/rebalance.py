@@ -29,6 +29,7 @@ def start(shard: Shard, group: ClassicGroup, cause: Cause, trigger: str, rule: R
         _call_back_syncing_members(shard, group, now)
     shard.cancel(group.sync_timer)
     group.pending_sync.clear()
+    shard.counters.rebalances[cause] += 1
     group.round = Round(cause, trigger, rule, now)
     group.enter(State.PREPARING_REBALANCE)
     if shard.outbox.listening:

@@ -1,0 +1,143 @@
+"""Metrics under Kafka's names, in Prometheus form (semantics 6.1).
+
+Decides which metrics there are and what they are called: Kafka's MBean names the way the JMX exporter writes them, and
+`kafka_shim_` for what Kafka has no name for. Groups are counted by `Census`, at most every few seconds and with pauses,
+because there may be a hundred thousand of them. It does not know HTTP.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from importlib.metadata import version
+from math import inf
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+    UnknownMetricFamily,
+)
+
+from shim.control.groups import each_group
+from shim.groups.classic.states import State
+from shim.server.cluster import Cluster
+
+MANAGER: Final = "kafka_coordinator_group_groupmetadatamanager_"
+COORDINATOR: Final = "kafka_server_group_coordinator_metrics_"
+OURS: Final = "kafka_shim_"
+
+RECOUNT_SECONDS: Final = 5.0
+"""Kafka counts its groups anew every minute."""
+
+
+class Census:
+    """How many groups there are in each state."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.by_state: Counter[State] = Counter()
+        self._cluster = cluster
+        self._taken = -inf
+
+    async def take(self) -> None:
+        """Count, unless that was done a moment ago."""
+        if time.monotonic() - self._taken < RECOUNT_SECONDS:
+            return
+        counted: Counter[State] = Counter()
+        async for _, group in each_group(self._cluster):
+            counted[group.state] += 1
+        self.by_state = counted
+        self._taken = time.monotonic()
+
+
+class Metrics:
+    """The metrics page of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._census = Census(cluster)
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    async def page(self) -> bytes:
+        """All metrics, in Prometheus' text format."""
+        await self._census.take()
+        return generate_latest(self._registry)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: without it the registry would collect when the collector is registered."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """See `prometheus_client`."""
+        yield from self._groups()
+        yield from self._totals()
+        yield from self._partitions()
+        yield from self._server()
+
+    def _groups(self) -> Iterable[Metric]:
+        counted = self._census.by_state
+        nodes = self._cluster.nodes.values()
+        total = sum(len(node.groups.groups) for node in nodes)
+        offsets = sum(shard.offsets.count for node in nodes for shard in node.groups.shards.values())
+        yield GaugeMetricFamily(f"{MANAGER}numgroups", "Classic groups.", value=total)
+        for state in State:
+            name = f"{MANAGER}numgroups{state.value.lower()}"
+            yield GaugeMetricFamily(name, f"Classic groups that are {state.value}.", value=counted[state])
+        yield GaugeMetricFamily(f"{MANAGER}numoffsets", "Committed offsets.", value=offsets)
+        by_protocol = GaugeMetricFamily(f"{COORDINATOR}group_count", "Groups by protocol.", labels=["protocol"])
+        by_protocol.add_metric(["classic"], total)
+        yield by_protocol
+
+    def _totals(self) -> Iterable[Metric]:
+        counters = [node.groups.counters for node in self._cluster.nodes.values()]
+        for name, help_, attribute in (
+            ("offset_commit", "Offsets committed, by partition.", "offset_commits"),
+            ("offset_expiration", "Offsets that have expired.", "offset_expirations"),
+            ("offset_deletion", "Offsets deleted.", "offset_deletions"),
+            ("group_completed_rebalance", "Rebalances of classic groups that became Stable.", "completed_rebalances"),
+        ):
+            value = sum(getattr(each, attribute) for each in counters)
+            # A family of type counter would be called by another name than Kafka's.
+            yield UnknownMetricFamily(f"{COORDINATOR}{name}_count", help_, value=value)
+        rebalances = CounterMetricFamily(f"{OURS}rebalances", "Rebalances begun, by cause.", labels=["cause"])
+        for cause in counters[0].rebalances:
+            rebalances.add_metric([cause.value], sum(each.rebalances[cause] for each in counters))
+        yield rebalances
+
+    def _partitions(self) -> Iterable[Metric]:
+        counted = Counter(state for node in self._cluster.nodes.values() for state in node.groups.partitions().values())
+        partitions = GaugeMetricFamily(
+            f"{COORDINATOR}num_partitions", "Partitions of __consumer_offsets by state.", labels=["state"]
+        )
+        for state in ("loading", "active", "failed"):
+            partitions.add_metric([state], counted[state])
+        yield partitions
+
+    def _server(self) -> Iterable[Metric]:
+        cluster = self._cluster
+        requests = CounterMetricFamily(f"{OURS}requests", "Requests by API.", labels=["node", "api", "version"])
+        connections = GaugeMetricFamily(f"{OURS}connections", "Open connections.", labels=["node"])
+        refused = CounterMetricFamily(
+            f"{OURS}refused_connections", "Connections closed for what they sent.", labels=["node"]
+        )
+        for node in cluster.nodes.values():
+            for served in list(node.table.served.values()):
+                requests.add_metric([str(node.id), served.api.name, str(served.version)], served.calls)
+            connections.add_metric([str(node.id)], len(node.sessions))
+            refused.add_metric([str(node.id)], node.refused)
+        yield requests
+        yield connections
+        yield refused
+        durability = cluster.durability
+        yield CounterMetricFamily(f"{OURS}batches", "Batches of records made durable.", value=durability.batches)
+        yield CounterMetricFamily(f"{OURS}failed_batches", "Batches that failed.", value=durability.failures)
+        yield InfoMetricFamily(
+            f"{OURS}build",
+            "What runs here.",
+            value={"version": version("kafka-group-shim"), "poses_as": cluster.config.release},
+        )

@@ -1,0 +1,42 @@
+"""The control server: the app on hypercorn's trio worker, in the coordinator's own nursery.
+
+Decides how it is started and stopped. Stopping does not wait for clients that linger.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+import trio
+from hypercorn.config import Config
+from hypercorn.trio import serve
+from hypercorn.typing import ASGIFramework
+
+from shim.control.app import make_app
+from shim.server.cluster import Cluster
+from shim.server.server import Server
+
+LINGER_SECONDS = 0.2
+
+
+async def serve_control(
+    server: Server, host: str, port: int, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve `server`'s cluster over HTTP until it stops; `task_status` gets the URL. Raises OSError."""
+    config = Config()
+    config.bind = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
+    config.accesslog = None
+    config.errorlog = logging.getLogger("shim.control")
+    config.include_server_header = False
+    config.graceful_timeout = LINGER_SECONDS
+    config.shutdown_timeout = LINGER_SECONDS
+    async with trio.open_nursery() as nursery:
+        urls = await nursery.start(
+            partial(serve, _asgi(server.cluster), config, shutdown_trigger=server.stopped, mode="asgi")
+        )
+        task_status.started(urls[0])
+
+
+def _asgi(cluster: Cluster) -> ASGIFramework:
+    return make_app(cluster)  # type: ignore[return-value]

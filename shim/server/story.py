@@ -1,0 +1,162 @@
+"""The story that a trace tells, in lines a person reads: who joined, why a group rebalanced, who owns what.
+
+Decides which events are worth a line and what members are called. It reads events as they are in `docs/trace.md`,
+from a running server or from a file, and knows nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+_BECAUSE: Final = {
+    "NEW_MEMBER": "{who} is new",
+    "MEMBER_LEFT": "{who} left",
+    "SESSION_EXPIRED": "{who} was not heard of for its session timeout",
+    "REBALANCE_TIMEOUT": "{who} did not rejoin in time",
+    "POLL_TIMEOUT_REASON": "{who} left because it did not poll in time",
+    "SUBSCRIPTION_CHANGED": "{who} wants other topics or offers other protocols",
+    "LEADER_REJOINED": "the leader, {who}, joined again",
+    "STATIC_REPLACED": "{who} came in place of a static member",
+    "PENDING_SYNC_EXPIRED": "{who} did not sync in time",
+    "TOPIC_METADATA_CHANGED": "a topic has changed",
+    "ADMIN_REMOVED": "{who} was removed by an administrator",
+    "COORDINATOR_RELOADED": "the coordinator has loaded more members than it may have",
+    "ASSIGNMENT_WRITE_FAILED": "the assignments could not be stored",
+    "COOPERATIVE_FOLLOWUP": "{who} has given up what it had to",
+    "PROTOCOL_CHANGED": "the group moves between protocols",
+}
+
+_MEMBER: Final = {
+    "added": "joins",
+    "left": "leaves",
+    "expired": "is expelled: not heard of for its session timeout",
+    "removed": "is removed",
+    "fenced": "is fenced: another member has its group.instance.id",
+    "replaced": "takes over the place of the static member before it",
+}
+
+_UNIQUE: Final = len("00000000-0000-0000-0000-000000000000")
+
+
+class Line(NamedTuple):
+    """One line of the story. `kind` is the kind of event it comes from; `seconds` are since the story began."""
+
+    seconds: float
+    group: str
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.seconds:8.3f}  {self.group}  {self.text}"
+
+
+class Story:
+    """Turns events into lines, one after the other."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._names: dict[str, str] = {}
+        self._taken: dict[str, int] = {}
+
+    def tell(self, event: Mapping[str, Any], mono: float | None = None) -> list[Line]:
+        """The lines of one event; most have none. `mono` is the event's time if it does not say so itself."""
+        now = event.get("mono", mono) or 0.0
+        if self._began is None:
+            self._began = now
+        write = getattr(self, f"_{event['event']}", None)
+        if write is None:
+            return []
+        seconds = now - self._began
+        return [Line(seconds, event.get("group") or "", event["event"], text) for text in write(event)]
+
+    def name(self, member_id: str) -> str:
+        """What a member is called: its client id or group instance id, with a number if there are several."""
+        found = self._names.get(member_id)
+        if found is None:
+            base = member_id[: -_UNIQUE - 1] if len(member_id) > _UNIQUE + 1 else member_id
+            number = self._taken[base] = self._taken.get(base, 0) + 1
+            found = self._names[member_id] = base if number == 1 else f"{base}#{number}"
+        return found
+
+    def _member(self, event: Mapping[str, Any]) -> list[str]:
+        what = _MEMBER.get(event["change"])
+        if what is None:
+            return []
+        static = f" (group.instance.id {event['instance_id']})" if event["instance_id"] else ""
+        if event["change"] == "added" and event["client_host"]:
+            what += f" from {event['client_host'].lstrip('/')}"
+        return [f"{self.name(event['member_id'])}{static} {what}"]
+
+    def _state(self, event: Mapping[str, Any]) -> list[str]:
+        if event["to"] == "PreparingRebalance":
+            because = _BECAUSE.get(event["cause"], "").format(who=self.name(event["trigger"]))
+            return [f"rebalance begins, cause {event['cause']}: {because}"]
+        if event["to"] == "Empty":
+            return [f"the group is empty, generation {event['generation']}"]
+        return []
+
+    def _round(self, event: Mapping[str, Any]) -> list[str]:
+        members = [self.name(member_id) for member_id in event["members"]]
+        took = (event["ended"] - event["started"]) * 1000
+        lines = [
+            f"generation {event['generation']}: {len(members)} member{'s' * (len(members) != 1)} after {took:.0f} ms"
+            f" ({', '.join(members)}), {self.name(event['leader'])} leads, protocol {event['protocol']}"
+        ]
+        if event["waited_for"] and len(members) > 1:
+            last = event["waited_for"][0]
+            lines.append(f"the last to join was {self.name(last['member_id'])}, {last['ms']:.0f} ms after the start")
+        return lines
+
+    def _assignment(self, event: Mapping[str, Any]) -> list[str]:
+        lines = [f"generation {event['generation']} is stable; who owns what:"]
+        for member_id, owned in event["assignments"].items():
+            lines.append(f"    {self.name(member_id):24} {_owned(owned)}")
+        return lines
+
+    def _group(self, event: Mapping[str, Any]) -> list[str]:
+        if event["change"] == "created":
+            return ["the group is created"]
+        if event["change"] in ("deleted", "expired"):
+            return [f"the group is gone ({event['change']})"]
+        if event["change"] == "loaded" and event["members"]:
+            return [f"the coordinator has loaded the group: {event['members']} members, {event['state']}"]
+        return []
+
+    def _commit(self, event: Mapping[str, Any]) -> list[str]:
+        if not event["error"]:
+            return []
+        return [f"a commit of {self.name(event['member_id']) or 'an administrator'} is refused, error {event['error']}"]
+
+    def _offsets_expired(self, event: Mapping[str, Any]) -> list[str]:
+        return [f"{len(event['offsets'])} committed offsets have expired"]
+
+    def _exchange(self, event: Mapping[str, Any]) -> list[str]:
+        if event["error"] in _TOLD:
+            return [f"{event['api']} of {self.name(event['member'] or '')} is answered {_TOLD[event['error']]}"]
+        return []
+
+
+_TOLD: Final = {
+    22: "ILLEGAL_GENERATION (22)",
+    25: "UNKNOWN_MEMBER_ID (25)",
+    82: "FENCED_INSTANCE_ID (82)",
+}
+
+
+def _owned(owned: Mapping[str, list[int]] | int) -> str:
+    if isinstance(owned, int):
+        return f"{owned} bytes"
+    parts = [f"{topic} {_ranges(partitions)}" for topic, partitions in sorted(owned.items()) if partitions]
+    return ", ".join(parts) or "nothing"
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Partitions as people write them: `0-2, 5`."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ", ".join("-".join(map(str, part)) for part in parts)

@@ -1,0 +1,109 @@
+"""The trace as a file: JSON Lines, one event a line, rotated by size.
+
+Decides numbering, times and when a line is on the disk. A file that has grown to its limit is renamed, `trace.jsonl`
+to `trace.jsonl.1` and so on, so that whoever reads along sees whole files or one that grows. Lines are gathered and
+written a few times a second, sooner when many come; so memory stays small however many there are. It does not know what
+events mean.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import trio
+
+from shim.groups.trace import SCHEMA_VERSION
+from shim.server.cluster import Cluster
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+BUFFER_BYTES: Final = 256 * 1024
+FLUSH_SECONDS: Final = 0.2
+
+
+class TraceFile:
+    """Writes the events of `cluster` to `path` while a `with` block lasts. Raises OSError if it cannot."""
+
+    def __init__(self, path: Path, cluster: Cluster, max_bytes: int = MAX_BYTES) -> None:
+        self.path = path
+        self._cluster = cluster
+        self._max_bytes = max_bytes
+        self._run = uuid.uuid4().hex
+        self._files = 0
+        self._seq = 0
+        self._lines: list[bytes] = []
+        self._gathered = 0
+        self._next_number = 1 + max((int(old.suffix[1:]) for old in self._rotated()), default=0)
+        if path.exists() and path.stat().st_size:
+            self._rename()
+        self._begin()
+
+    def __enter__(self) -> TraceFile:
+        self._cluster.listen(self.tell)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.unlisten(self.tell)
+        self.flush()
+        self._file.close()
+
+    def tell(self, events: list[dict[str, Any]], now: float) -> None:
+        """Take in events that happened at `now`, monotonic seconds."""
+        seq = self._seq
+        wall = now + self._cluster.wall_offset
+        lines = self._lines
+        for event in events:
+            seq += 1
+            event["seq"] = seq
+            event["mono"] = now
+            event["wall"] = wall
+            line = orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE)
+            self._gathered += len(line)
+            lines.append(line)
+        self._seq = seq
+        if self._gathered > BUFFER_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was gathered, and begin the next file if this one is full."""
+        if self._lines:
+            self._file.write(b"".join(self._lines))
+            self._written += self._gathered
+            self._lines = []
+            self._gathered = 0
+            if self._written >= self._max_bytes:
+                self._file.close()
+                self._rename()
+                self._begin()
+
+    async def run(self) -> None:
+        """Write at least a few times a second, until cancelled."""
+        while True:
+            await trio.sleep(FLUSH_SECONDS)
+            self.flush()
+
+    def _rotated(self) -> list[Path]:
+        return [old for old in self.path.parent.glob(f"{self.path.name}.*") if old.suffix[1:].isdecimal()]
+
+    def _rename(self) -> None:
+        self.path.rename(self.path.with_name(f"{self.path.name}.{self._next_number}"))
+        self._next_number += 1
+
+    def _begin(self) -> None:
+        self._file = self.path.open("wb", buffering=0)
+        self._files += 1
+        self._written = 0
+        header = {
+            "event": "trace",
+            "schema": SCHEMA_VERSION,
+            "run": self._run,
+            "file": self._files,
+            "release": self._cluster.config.release,
+            "nodes": [
+                {"node": node.id, "host": node.address.host, "port": node.address.port}
+                for node in self._cluster.nodes.values()
+            ],
+        }
+        self.tell([header], self._cluster.clock())

@@ -1,0 +1,296 @@
+"""The demo: real clients form a group on our server, lose a member and carry on, told as it happens.
+
+Decides what is played and checks what it claims: every record that was sent was consumed, and after the crash the
+others went on from the committed offsets. The clients are processes (`demo_clients.py`); the story comes from the
+server's trace (`story.py`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from shim.server.story import Line, Story
+from shim.testing.demo_clients import GROUP, TOPIC
+from shim.testing.server import CoordinatorServer
+
+PARTITIONS: Final = 6
+PATIENCE: Final = 50.0
+"""Seconds that the whole demo may take."""
+ENOUGH: Final = 30
+"""Records that a consumer consumes before the next scene."""
+
+_STYLES: Final = {"state": "bold yellow", "round": "cyan", "assignment": "green", "member": "bold", "client": "dim"}
+
+
+class Failed(Exception):
+    """What the demo claims is not so; the message is one sentence."""
+
+
+class Client:
+    """A client process and what it has told."""
+
+    def __init__(self, demo: Demo, role: str, name: str) -> None:
+        self.name = name
+        self.role = role
+        self.consumed: list[tuple[int, int, int]] = []
+        """Partition, offset and number of each record."""
+        self.told: dict[str, Any] = {}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "shim.testing.demo_clients", role, demo.server.bootstrap, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, args=(demo,), daemon=True)
+        self._reader.start()
+
+    def _read(self, demo: Demo) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            told = json.loads(line)
+            with demo.changed:
+                if "consumed" in told:
+                    self.consumed += [tuple(record) for record in told["consumed"]]
+                else:
+                    self.told |= told
+                demo.changed.notify_all()
+
+    def position(self) -> dict[int, int]:
+        """By partition, the offset after the last record consumed."""
+        return {partition: offset + 1 for partition, offset, _ in self.consumed}
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until all it had told is known."""
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+
+    def finish(self, patience: float) -> None:
+        """Let it end in good order."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(max(patience, 0.1))
+        self._reader.join()
+
+
+class Demo:
+    """One performance. `run` returns the exit code."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.changed = threading.Condition()
+        self.server = CoordinatorServer(
+            topics={TOPIC: PARTITIONS},
+            config={"group.initial.rebalance.delay.ms": "1000", "group.min.session.timeout.ms": "1000"},
+        )
+        self.clients: list[Client] = []
+        self._story = Story()
+        self._assignments: list[dict[str, Any]] = []
+        self._ends = 0.0
+
+    def run(self) -> int:
+        """Play, and say whether all went as it should: 0, or 1."""
+        self._ends = time.monotonic() + PATIENCE
+        try:
+            with self.server:
+                self.server.call(self.server.server.cluster.listen, self._listen)
+                try:
+                    self._play()
+                finally:
+                    for client in self.clients:
+                        client.process.kill()
+                        client.process.wait()
+        except Failed as failure:
+            self.console.print(f"\nThe demo has failed: {failure}", style="bold red", highlight=False)
+            return 1
+        return 0
+
+    # The play
+
+    def _play(self) -> None:
+        self._say(f"A coordinator on {self.server.bootstrap}, with the topic {TOPIC} of {PARTITIONS} partitions.")
+        self._scene("A producer (kafka-python) begins to send numbered records.")
+        producer = self._start("producer", "shop")
+        self._await(lambda: "began" in producer.told, "the producer sends")
+
+        self._scene("Two consumers start: billing-1 with kafka-python, billing-2 with aiokafka.")
+        first, second = self._start("kafka-python", "billing-1"), self._start("aiokafka", "billing-2")
+        self._await_generation({"billing-1", "billing-2"})
+        self._await_consumed(first, second)
+
+        self._scene("A third one, billing-3, joins them with kafka-python.")
+        third = self._start("kafka-python", "billing-3")
+        self._await_generation({"billing-1", "billing-2", "billing-3"})
+        self._await_consumed(first, second, third)
+
+        crash = self._crash(second)
+        self._await_generation({"billing-1", "billing-3"})
+        self._await(
+            lambda: all(self._first_after(partition, crash, first, third) for partition in crash),
+            "the others consume the partitions of billing-2",
+        )
+        self._check_resumed(crash, second, first, third)
+
+        self._scene("The producer stops; the consumers finish what there is, and leave.")
+        producer.finish(self._left)
+        sent = int(producer.told["sent"])
+        self._await(lambda: len(self._numbers()) == sent, f"all {sent} records are consumed")
+        for consumer in (first, third):
+            consumer.finish(self._left)
+        self._check_all(sent, crash, second)
+
+    def _crash(self, victim: Client) -> dict[int, int]:
+        """Kill a consumer; what was committed of its partitions when it died, by partition."""
+        self._scene(f"{victim.name} is killed (SIGKILL), in the middle of its work.")
+        owned = self._owned(victim.name)
+        self._await(
+            lambda: any(victim.position().get(each, 0) > self._committed().get(each, 0) for each in owned),
+            "billing-2 has consumed what it has not committed",
+        )
+        victim.kill()
+        # What it sent last may still be on its way; once its connections are gone, nothing is.
+        self._await(lambda: victim.name not in self.server.call(self._connected), "its connections are closed")
+        committed, position = self._committed(), victim.position()
+        self._say(f"Committed offsets of its partitions at the crash, and how far {victim.name} had come:")
+        for partition in owned:
+            consumed, kept = position.get(partition, 0), committed.get(partition, 0)
+            self._say(f"    {TOPIC}-{partition}: committed {kept}, consumed up to {consumed}")
+        return {partition: committed.get(partition, 0) for partition in owned}
+
+    def _check_resumed(self, crash: Mapping[int, int], victim: Client, *others: Client) -> None:
+        self._say(f"The partitions of {victim.name} are consumed again, from the committed offsets on:")
+        for partition, committed in crash.items():
+            resumed = self._first_after(partition, crash, *others)
+            assert resumed is not None
+            client, offset = resumed
+            self._say(f"    {TOPIC}-{partition}: {client.name} went on at {offset}")
+            if offset != committed:
+                raise Failed(f"{TOPIC}-{partition} was committed up to {committed}, but consumed from {offset} on.")
+
+    def _check_all(self, sent: int, crash: Mapping[int, int], victim: Client) -> None:
+        times: dict[tuple[int, int], int] = {}
+        for client in self.clients:
+            for partition, offset, _ in client.consumed:
+                times[partition, offset] = times.get((partition, offset), 0) + 1
+        twice = {where for where, count in times.items() if count > 1}
+        lost = set(range(sent)) - self._numbers()
+        ends: dict[int, int] = {}
+        for partition, offset in times:
+            ends[partition] = max(ends.get(partition, 0), offset + 1)
+        committed = self._committed()
+        self._scene("Done.")
+        at_the_end = ", ".join(f"{TOPIC}-{partition} {offset}" for partition, offset in sorted(committed.items()))
+        self._say(f"Committed offsets at the end: {at_the_end}")
+        self._say(f"{sent} records sent, {len(self._numbers())} consumed, none lost.")
+        self._say(f"{len(twice)} were consumed twice: {victim.name} had consumed them, but not committed.")
+        if lost:
+            raise Failed(f"{len(lost)} records were lost.")
+        if committed != ends:
+            raise Failed(f"the committed offsets are {committed}, but the records end at {ends}.")
+        position = victim.position()
+        if any(not crash.get(p, 1 << 62) <= offset < position.get(p, 0) for p, offset in twice):
+            raise Failed("records were consumed twice that the crash does not account for.")
+
+    # Looking
+
+    def _numbers(self) -> set[int]:
+        return {number for client in self.clients for _, _, number in client.consumed}
+
+    def _owned(self, name: str) -> list[int]:
+        with self.changed:
+            newest = self._assignments[-1]["assignments"]
+        return sorted(p for member, owned in newest.items() if self._story.name(member) == name for p in owned[TOPIC])
+
+    def _first_after(self, partition: int, crash: Mapping[int, int], *clients: Client) -> tuple[Client, int] | None:
+        """Who consumed a partition first after the crash, and from which offset on."""
+        for client in clients:
+            later = [offset for p, offset, _ in client.consumed if p == partition and offset >= crash[partition]]
+            if later:
+                return client, later[0]
+        return None
+
+    def _committed(self) -> dict[int, int]:
+        return self.server.call(self._committed_now)
+
+    def _connected(self) -> set[str]:
+        return {session.client_id for session in self.server.server.cluster.sessions()}
+
+    def _committed_now(self) -> dict[int, int]:
+        cluster = self.server.server.cluster
+        groups = next(iter(cluster.nodes.values())).groups
+        offsets = groups.shards[groups.partition_of(GROUP)].offsets.of(GROUP)
+        return {partition: value.offset for partition, value in offsets.get(TOPIC, {}).items()}
+
+    # Waiting
+
+    @property
+    def _left(self) -> float:
+        return self._ends - time.monotonic()
+
+    def _await(self, condition: Callable[[], bool], what: str) -> None:
+        while not condition():
+            with self.changed:
+                self.changed.wait(min(0.1, max(self._left, 0.0)))
+            if self._left <= 0:
+                raise Failed(f"it took too long until {what}.")
+
+    def _await_generation(self, names: set[str]) -> None:
+        def is_there() -> bool:
+            if not self._assignments:
+                return False
+            owned = self._assignments[-1]["assignments"]
+            partitions = [partition for each in owned.values() for partition in each.get(TOPIC, ())]
+            return {self._story.name(member) for member in owned} == names and len(partitions) == PARTITIONS
+
+        self._await(is_there, f"{', '.join(sorted(names))} share the partitions")
+
+    def _await_consumed(self, *clients: Client) -> None:
+        before = [len(client.consumed) for client in clients]
+        self._await(
+            lambda: all(len(c.consumed) >= b + ENOUGH for c, b in zip(clients, before, strict=True)),
+            "everybody has consumed",
+        )
+
+    # Telling
+
+    def _start(self, role: str, name: str) -> Client:
+        client = Client(self, role, name)
+        self.clients.append(client)
+        return client
+
+    def _listen(self, events: list[dict[str, Any]], now: float) -> None:
+        with self.changed:
+            for event in events:
+                for line in self._story.tell(event, now):
+                    self._print(line)
+                if event["event"] == "assignment":
+                    self._assignments.append(event)
+            self.changed.notify_all()
+
+    def _print(self, line: Line) -> None:
+        self.console.print(Text(f"{line.seconds:8.3f} s  {line.text}", style=_STYLES.get(line.kind, "")))
+
+    def _scene(self, text: str) -> None:
+        self.console.print(Text(f"\n{text}", style="bold blue"))
+
+    def _say(self, text: str) -> None:
+        self.console.print(Text(text))
+
+
+def main() -> int:
+    """Play the demo on the terminal; the exit code."""
+    if any(importlib.util.find_spec(library) is None for library in ("kafka", "aiokafka")):
+        print("The demo needs client libraries: pip install 'kafka-group-shim[clients]'.", file=sys.stderr)
+        return 2
+    return Demo(Console(highlight=False, soft_wrap=True)).run()

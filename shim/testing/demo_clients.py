@@ -1,0 +1,103 @@
+"""The clients of the demo, each in a process of its own: `python -m shim.testing.demo_clients ROLE BOOTSTRAP NAME`.
+
+They are written as an application would be, against unmodified libraries. What they do goes to standard output, a JSON
+object a line; they end in good order when standard input ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from typing import Any, Final
+
+TOPIC: Final = "orders"
+GROUP: Final = "billing"
+PACE: Final = 0.005
+"""Seconds between two records of the producer."""
+
+_CONSUMER: Final[dict[str, Any]] = {
+    "group_id": GROUP,
+    "auto_offset_reset": "earliest",
+    "enable_auto_commit": True,
+    "auto_commit_interval_ms": 1000,
+    "session_timeout_ms": 3000,
+    "heartbeat_interval_ms": 300,
+}
+
+
+def tell(**what: Any) -> None:
+    """Write one line for the demo."""
+    print(json.dumps(what), flush=True)
+
+
+def ended() -> threading.Event:
+    """Set when standard input ends."""
+    event = threading.Event()
+
+    def wait() -> None:
+        sys.stdin.read()
+        event.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return event
+
+
+def produce(bootstrap: str, name: str) -> None:
+    """Send numbered records until told to stop."""
+    from kafka import KafkaProducer  # type: ignore[import-untyped]
+
+    stop = ended()
+    producer = KafkaProducer(bootstrap_servers=bootstrap, client_id=name, linger_ms=5)
+    number = 0
+    while not stop.wait(PACE):
+        producer.send(TOPIC, key=str(number % 97).encode(), value=str(number).encode())
+        number += 1
+        if number == 1:
+            producer.flush()
+            tell(began=True)
+    producer.flush()
+    producer.close()
+    tell(sent=number)
+
+
+def consume_with_kafka_python(bootstrap: str, name: str) -> None:
+    """Consume with kafka-python until told to stop."""
+    from kafka import KafkaConsumer
+
+    stop = ended()
+    consumer = KafkaConsumer(TOPIC, bootstrap_servers=bootstrap, client_id=name, **_CONSUMER)
+    while not stop.is_set():
+        for partition, records in consumer.poll(timeout_ms=100).items():
+            tell(consumed=[[partition.partition, record.offset, int(record.value)] for record in records])
+    consumer.close()
+
+
+async def consume_with_aiokafka(bootstrap: str, name: str) -> None:
+    """Consume with aiokafka until told to stop."""
+    from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
+
+    stop = ended()
+    consumer = AIOKafkaConsumer(TOPIC, bootstrap_servers=bootstrap, client_id=name, **_CONSUMER)
+    await consumer.start()
+    try:
+        while not stop.is_set():
+            for partition, records in (await consumer.getmany(timeout_ms=100)).items():
+                tell(consumed=[[partition.partition, record.offset, int(record.value)] for record in records])
+    finally:
+        await consumer.stop()
+
+
+def main(role: str, bootstrap: str, name: str) -> None:
+    """Play a role of the demo."""
+    if role == "producer":
+        produce(bootstrap, name)
+    elif role == "kafka-python":
+        consume_with_kafka_python(bootstrap, name)
+    else:
+        asyncio.run(consume_with_aiokafka(bootstrap, name))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])
