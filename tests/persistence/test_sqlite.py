@@ -115,6 +115,12 @@ def test_it_is_the_memory_store_but_for_the_disk(tmp_path_factory: pytest.TempPa
 # Crashes
 
 
+def test_every_write_waits_for_the_disk(store: SqliteStore) -> None:
+    connection = store._opened()
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
 def test_a_copy_of_the_files_at_any_time_opens_with_all_that_was_acknowledged(
     store: SqliteStore, tmp_path: Path
 ) -> None:
