@@ -25,6 +25,6 @@ def test_a_tombstone_removes_the_key() -> None:
 
 
 def test_a_url_of_no_known_kind_is_refused() -> None:
-    with pytest.raises(StoreError, match="names no store: use memory: or sqlite:PATH"):
+    with pytest.raises(StoreError, match="names no store: use memory:, sqlite:PATH"):
         open_store("redis://localhost", 50)
     assert isinstance(open_store("memory:", 50), MemoryStore)
