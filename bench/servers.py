@@ -89,7 +89,7 @@ def measure(name: str, members: Iterable[int], seconds: float, rate: float, form
             "idle_mib": round(idle / 1024, 1),
             "members": sizes,
         }
-    except TargetError as reason:
+    except (TargetError, RuntimeError) as reason:
         return {"missing": str(reason)}
     finally:
         target.stop()
