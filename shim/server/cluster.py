@@ -35,7 +35,7 @@ from shim.server.table import Table
 from shim.server.trace import Exchanges
 
 if TYPE_CHECKING:
-    from shim.server.session import Session
+    from shim.server.session import Interceptor, Session
 
 log: Final = logging.getLogger("shim.server")
 
@@ -75,6 +75,7 @@ class Node:
         self.sessions: set[Session] = set()
         self.refused = 0
         """Connections closed for what they sent."""
+        self.interceptor: Interceptor | None = None
 
 
 class Cluster:
@@ -273,6 +274,13 @@ class Cluster:
         """`tell` gets no more events."""
         self.on_events.remove(tell)
         self.outbox.listening = bool(self.on_events)
+
+    def intercept(self, interceptor: Interceptor | None) -> None:
+        """Let `interceptor` see every request before its rule does and every answer before it leaves; None ends it."""
+        for node in self._order:
+            node.interceptor = interceptor
+        for session in self.sessions():
+            session.forget()
 
     def sessions(self) -> Iterable[Session]:
         """All connections of all nodes."""

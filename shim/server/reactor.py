@@ -12,6 +12,7 @@ import logging
 import os
 import select
 import socket
+import time
 from typing import Any, Final
 
 import trio
@@ -162,12 +163,14 @@ class Reactor:
         clock = self.cluster.clock
         settle = self.cluster.settle
         find = self.connections.get
-        turn_ends = clock() + TURN
+        # Not the coordinator's clock, which a test may have stopped.
+        elapsed = time.monotonic
+        turn_ends = elapsed() + TURN
         while True:
             events = poll(0, EVENTS)
             if not events:
                 await trio.lowlevel.wait_readable(self.epoll.fileno())
-                turn_ends = clock() + TURN
+                turn_ends = elapsed() + TURN
                 continue
             now = clock()
             for fd, mask in events:
@@ -191,9 +194,9 @@ class Reactor:
                 else:
                     connection.close()
             settle(now)
-            if now > turn_ends:
+            if elapsed() > turn_ends:
                 await trio.lowlevel.checkpoint()
-                turn_ends = clock() + TURN
+                turn_ends = elapsed() + TURN
 
     def _accept(self, listener: int) -> None:
         if listener not in self._listeners:

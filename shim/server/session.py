@@ -55,6 +55,16 @@ class Transport(Protocol):
         """End the connection; the session is told by `lost`."""
 
 
+class Interceptor(Protocol):
+    """What a node may have between its connections and its rules (`interception.py`). Sessions without one never ask."""
+
+    def requested(self, session: Session, now: float) -> bool:
+        """The session's request is about to be handed to its rule. True: it is not, and the interceptor sees to it."""
+
+    def answering(self, session: Session, response: Message, data: bytes, now: float) -> bool:
+        """The answer `data` is about to leave. True: it does not, and the interceptor sees to it."""
+
+
 class Session:
     """The conversation on one connection to a node. It is the token of the request it has in hand.
 
@@ -179,6 +189,47 @@ class Session:
             self._answer(self.served.api.error(self.request, code), 0, now)
             self._continue(now)
 
+    # From an interceptor
+
+    def forget(self) -> None:
+        """Remember no request, so that the next one is not handed to its rule unseen."""
+        self._memo = None
+
+    def hold(self) -> None:
+        """Serve nothing more of this connection until `resume`, `deliver` or `skip`."""
+        self.busy = True
+        self._at_rest = False
+
+    def resume(self, now: float) -> None:
+        """Hand the request that was held to its rule."""
+        if not self.closed:
+            self.busy = False
+            assert self.served is not None
+            assert self.request is not None
+            self.run(self.served, self.request, now, intercepted=True)
+            self._continue(now)
+
+    def deliver(self, data: bytes, now: float) -> None:
+        """Send the answer that was held, and go on."""
+        if not self.closed:
+            self.busy = False
+            self.send(data)
+            self._continue(now)
+
+    def skip(self, now: float) -> None:
+        """Go on as if what was held had been answered."""
+        if not self.closed:
+            self.busy = False
+            self._continue(now)
+
+    def answer(self, response: Message, now: float) -> None:
+        """Answer the request in hand without its rule; the interceptor is not asked again."""
+        assert self.served is not None
+        served = self.served
+        if self.node.outbox.listening:
+            self.node.exchanges.answered(self, response)
+        self.send(served.answer(self.correlation_id, served.body(response)))
+
     def _continue(self, now: float) -> None:
         self._go_on(now)
         self._settle_reading()
@@ -231,16 +282,20 @@ class Session:
             call.client = Client(client_id or "", call.client.client_host)
         call.version = served.version
         self.correlation_id = frame[4:8]
-        self._memo = remember(self, served, request, frame, offset)
+        # A remembered request goes to its rule by a way of its own, past an interceptor.
+        self._memo = remember(self, served, request, frame, offset) if self.node.interceptor is None else None
         self.run(served, request, now)
 
-    def run(self, served: Served, request: Message, now: float) -> None:
+    def run(self, served: Served, request: Message, now: float, intercepted: bool = False) -> None:
         """Hand a request to its rule. `correlation_id` and the call's client and version are set."""
         call = self._call
         call.now = self.arrived = now
-        served.calls += 1
         self.served = served
         self.request = request
+        interceptor = self.node.interceptor
+        if interceptor is not None and not intercepted and interceptor.requested(self, now):
+            return
+        served.calls += 1
         outbox = self.node.outbox
         outbox.gate = 0
         try:
@@ -305,7 +360,9 @@ class Session:
     def _send(self, response: Message, data: bytes, now: float) -> None:
         if self.node.outbox.listening:
             self.node.exchanges.answered(self, response)
-        self.send(data)
+        interceptor = self.node.interceptor
+        if interceptor is None or not interceptor.answering(self, response, data, now):
+            self.send(data)
 
     def send(self, data: bytes) -> None:
         """Send a whole answer that was made before."""
