@@ -249,7 +249,10 @@ class Settings:
 
     def text(self, name: str) -> str:
         """The value of a broker setting as text. Raises KeyError for a name that is none."""
-        return self.altered.get(name) or self.given.get(name) or BROKER_SETTINGS[name].default
+        for values in (self.altered, self.given):
+            if name in values:
+                return values[name]
+        return BROKER_SETTINGS[name].default
 
     def number(self, name: str) -> int:
         return int(self.text(name))

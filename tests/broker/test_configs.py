@@ -1,11 +1,14 @@
 """DescribeConfigs and IncrementalAlterConfigs, for topics, brokers and groups."""
 
+from dataclasses import fields
+
 import pytest
 
 from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResult
 from apis.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from apis.wire.errors import ErrorCode
 from shim.broker.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, Settings, group_refusal
+from shim.groups.config import GroupConfig, kafka_name
 from tests.broker.context import Cluster, batch
 
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -207,6 +210,11 @@ class TestSettings:
     def test_defaults_are_legal(self, table: dict[str, object]) -> None:
         for setting in table.values():
             assert setting.refusal(setting.default) is None
+
+    def test_defaults_are_those_of_the_group_rules(self) -> None:
+        defaults = {kafka_name(field.name): str(field.default) for field in fields(GroupConfig)}
+        settings = Settings()
+        assert {name: settings.text(name) for name in defaults} == defaults
 
     def test_given_values_are_checked_at_once(self) -> None:
         with pytest.raises(ValueError, match=r"num\.partitions"):
