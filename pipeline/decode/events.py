@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.json
 
 _OFFSET: Final = pa.struct(
@@ -72,33 +73,31 @@ SCHEMA: Final = pa.schema(
     ]
 )
 
-_FAST: Final = b'"event":"exchange"'
+_EXCHANGE: Final = b'"event":"exchange"'
 _FAST_APIS: Final = (b'"api":"Heartbeat"', b'"api":"OffsetCommit"')
-_ARROW_SCHEMA: Final = pa.schema(
-    [
-        *[
-            (name, SCHEMA.field(name).type)
-            for name in ("seq", "event", "wall", "mono", "group", "client_id", "node", "conn", "api")
-        ],
-        ("member", pa.string()),
-        ("version", pa.int32()),
-        ("correlation_id", pa.int32()),
-        ("arrived", pa.float64()),
-        ("error", pa.int32()),
-        (
-            "request",
-            pa.struct(
-                [
-                    ("generation_id", pa.int32()),
-                    ("generation_id_or_member_epoch", pa.int32()),
-                    ("group_instance_id", pa.string()),
-                ]
-            ),
-        ),
-    ]
-)
-_PARSE: Final = pa.json.ParseOptions(explicit_schema=_ARROW_SCHEMA, unexpected_field_behavior="ignore")
+_COMMIT: Final = b'"event":"commit"'
 _LONGEST_LINE: Final = 1 << 26
+
+
+def _parse_options(fields: Sequence[str], **others: pa.DataType) -> pa.json.ParseOptions:
+    """Arrow is to take these columns, and these other fields, and to ignore the rest."""
+    schema = pa.schema([*((name, SCHEMA.field(name).type) for name in fields), *others.items()])
+    return pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+
+
+_EVERY: Final = ("seq", "event", "wall", "mono", "group", "error")
+_EXCHANGES: Final = _parse_options(
+    (*_EVERY, "client_id", "node", "conn", "api", "version", "correlation_id", "arrived"),
+    member=pa.string(),
+    request=pa.struct(
+        [
+            ("generation_id", pa.int32()),
+            ("generation_id_or_member_epoch", pa.int32()),
+            ("group_instance_id", pa.string()),
+        ]
+    ),
+)
+_COMMITS: Final = _parse_options((*_EVERY, "member_id", "generation", "offsets"), partition=pa.int32())
 
 # Field of the event -> column, where the names differ and nothing has to be done.
 _RENAMED: Final = {"member": "member_id", "partition": "offsets_partition"}
@@ -115,47 +114,38 @@ def decode(
     lines: Sequence[bytes], positions: Sequence[int], trace: str, file: str, *, bodies: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """These lines as rows; `positions` says where each begins in the file. Empty lines are left out."""
-    fast: list[int] = []
-    slow: list[int] = []
+    exchanges: list[int] = []
+    commits: list[int] = []
+    others: list[int] = []
     for index, line in enumerate(lines):
-        if _FAST in line and not bodies and (_FAST_APIS[0] in line or _FAST_APIS[1] in line):
-            fast.append(index)
+        if bodies:
+            others.append(index)
+        elif _EXCHANGE in line and (_FAST_APIS[0] in line or _FAST_APIS[1] in line):
+            exchanges.append(index)
+        elif _COMMIT in line:
+            commits.append(index)
         elif line:
-            slow.append(index)
-    if fast:
-        try:
-            yield _by_arrow([lines[index] for index in fast], [positions[index] for index in fast], trace, file)
-        except pa.ArrowInvalid:
-            slow += fast
-    if slow:
-        rows = [_row(lines[index], positions[index], trace, file, bodies) for index in slow]
-        columns = [pa.array([row.get(name) for row in rows], SCHEMA.field(name).type) for name in SCHEMA.names]
-        yield pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+            others.append(index)
+    for chosen, by_arrow in ((exchanges, _exchanges), (commits, _commits)):
+        if chosen:
+            try:
+                found = by_arrow([lines[index] for index in chosen])
+            except pa.ArrowInvalid:
+                others += chosen
+            else:
+                yield _batch(found, [positions[index] for index in chosen], trace, file)
+    rows = [_row(lines[index], bodies) for index in others if lines[index]]
+    if rows:
+        present = set().union(*rows)
+        found = {name: pa.array([row.get(name) for row in rows], SCHEMA.field(name).type) for name in present}
+        yield _batch(found, [positions[index] for index in others if lines[index]], trace, file)
 
 
-def unreadable(line: bytes, position: int, trace: str, file: str, reason: str) -> pa.RecordBatch:
-    """The row that stands for a line that could not be read."""
-    return pa.RecordBatch.from_pylist([_unreadable(position, trace, file, reason)], schema=SCHEMA)
-
-
-def _by_arrow(lines: list[bytes], positions: list[int], trace: str, file: str) -> pa.RecordBatch:
-    text = b"\n".join(lines)
-    options = pa.json.ReadOptions(use_threads=False, block_size=min(len(text) + 1, _LONGEST_LINE))
-    table = pa.json.read_json(pa.BufferReader(text), options, _PARSE).combine_chunks()
-    if table.num_rows != len(lines):
-        raise pa.ArrowInvalid("a line holds no event, or two")
-    count = table.num_rows
-    found = {name: table.column(name).combine_chunks() for name in _ARROW_SCHEMA.names}
-    request = found.pop("request")
-    generation = pa.compute.coalesce(request.field("generation_id"), request.field("generation_id_or_member_epoch"))
-    found |= {
-        "trace": pa.repeat(trace, count),
-        "file": pa.repeat(file, count),
-        "position": pa.array(np.array(positions, np.int64)),
-        "member_id": found.pop("member"),
-        "generation": generation,
-        "instance_id": request.field("group_instance_id"),
-    }
+def _batch(found: dict[str, Any], positions: list[int], trace: str, file: str) -> pa.RecordBatch:
+    count = len(positions)
+    found["trace"] = pa.repeat(trace, count)
+    found["file"] = pa.repeat(file, count)
+    found["position"] = pa.array(np.array(positions, np.int64))
     columns = [found[name] if name in found else pa.nulls(count, field.type) for name, field in _FIELDS]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
@@ -163,17 +153,40 @@ def _by_arrow(lines: list[bytes], positions: list[int], trace: str, file: str) -
 _FIELDS: Final = [(field.name, field) for field in SCHEMA]
 
 
-def _unreadable(position: int, trace: str, file: str, reason: str) -> dict[str, Any]:
-    return {"trace": trace, "file": file, "position": position, "unreadable": reason}
+def _parsed(lines: list[bytes], options: pa.json.ParseOptions) -> dict[str, Any]:
+    """The fields of these lines, by name. Raises pa.ArrowInvalid if a line is not as expected."""
+    text = b"\n".join(lines)
+    reading = pa.json.ReadOptions(use_threads=False, block_size=min(len(text) + 1, _LONGEST_LINE))
+    table = pa.json.read_json(pa.BufferReader(text), reading, options).combine_chunks()
+    if table.num_rows != len(lines):
+        raise pa.ArrowInvalid("a line holds no event, or two")
+    return {name: table.column(name).combine_chunks() for name in table.column_names}
 
 
-def _row(line: bytes, position: int, trace: str, file: str, bodies: bool) -> dict[str, Any]:
+def _exchanges(lines: list[bytes]) -> dict[str, Any]:
+    found = _parsed(lines, _EXCHANGES)
+    request = found.pop("request")
+    found["member_id"] = found.pop("member")
+    found["instance_id"] = request.field("group_instance_id")
+    found["generation"] = pa.compute.coalesce(
+        request.field("generation_id"), request.field("generation_id_or_member_epoch")
+    )
+    return found
+
+
+def _commits(lines: list[bytes]) -> dict[str, Any]:
+    found = _parsed(lines, _COMMITS)
+    found["offsets_partition"] = found.pop("partition")
+    return found
+
+
+def _row(line: bytes, bodies: bool) -> dict[str, Any]:
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        return _unreadable(position, trace, file, f"no JSON: {error}")
+        return {"unreadable": f"no JSON: {error}"}
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-        return _unreadable(position, trace, file, "no event")
+        return {"unreadable": "no event"}
     row = {name: value for name, value in event.items() if name in _PLAIN}
     row |= {column: event[name] for name, column in _RENAMED.items() if name in event}
     try:
@@ -184,8 +197,7 @@ def _row(line: bytes, position: int, trace: str, file: str, bodies: bool) -> dic
                     row[side] = orjson.dumps(event[side]).decode()
         _check(row)
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
-        return _unreadable(position, trace, file, f"not of the schema: {error!r}")
-    row |= {"trace": trace, "file": file, "position": position}
+        return {"unreadable": f"not of the schema: {error!r}"}
     return row
 
 

@@ -104,8 +104,8 @@ class OffsetsLog(DataSource):
     def name(cls) -> str:
         return "kafka_offsets_log"
 
-    def schema(self) -> StructType:
-        return LOG_RECORDS.schema
+    def schema(self) -> str:
+        return LOG_RECORDS.ddl
 
     def reader(self, schema: StructType) -> OffsetsLogReader:
         paths = self.options.get("path")

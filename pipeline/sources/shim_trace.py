@@ -79,8 +79,8 @@ class ShimTrace(DataSource):
     def name(cls) -> str:
         return "kafka_shim_trace"
 
-    def schema(self) -> StructType:
-        return EVENTS.schema
+    def schema(self) -> str:
+        return EVENTS.ddl
 
     def reader(self, schema: StructType) -> ShimTraceReader:
         return ShimTraceReader(self._paths(), self.options)

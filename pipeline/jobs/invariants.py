@@ -1,0 +1,234 @@
+"""The invariants as queries over the tables: rows of table `violations`, none if all is well.
+
+I1 a partition has at most one owner in a generation; I2 generations only grow; I6 who is not in the group never gets
+error 0 from Heartbeat, SyncGroup or a commit with a generation; I7 one leader per generation, it alone gets the
+members; I8 a fenced id never succeeds again; I9 every rebalance has exactly one cause; I11 a committed offset changes
+only by an accepted commit, expiry or deletion.
+
+What a trace cannot prove is no violation: a member that was there before the trace began is taken for a member, and a
+request is judged against the group only if the group did not change while the request was under way.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from pipeline.tables.columns import conform, in_order
+from pipeline.tables.partitions import assigned, generations
+
+CAUSES: Final = (
+    "NEW_MEMBER",
+    "MEMBER_LEFT",
+    "SESSION_EXPIRED",
+    "REBALANCE_TIMEOUT",
+    "POLL_TIMEOUT_REASON",
+    "SUBSCRIPTION_CHANGED",
+    "LEADER_REJOINED",
+    "STATIC_REPLACED",
+    "PENDING_SYNC_EXPIRED",
+    "TOPIC_METADATA_CHANGED",
+    "ADMIN_REMOVED",
+    "COORDINATOR_RELOADED",
+    "ASSIGNMENT_WRITE_FAILED",
+    "COOPERATIVE_FOLLOWUP",
+    "PROTOCOL_CHANGED",
+)
+"""The closed set of causes, as `docs/trace.md` lists it."""
+
+_GROUP = ("trace", "group")
+_MEMBER = ("trace", "group", "member_id")
+_REMEMBERED: Final = 16
+"""How many commits before a fetch it may have seen; commits take no longer to be durable than that."""
+
+
+def violations(events: DataFrame, requests: DataFrame, membership: DataFrame, commits: DataFrame) -> DataFrame:
+    """Table `violations` of the tables."""
+    found = [
+        one_owner(events),
+        generations_grow(events),
+        strangers(events, requests, membership, commits),
+        one_leader(events, requests),
+        one_cause(events),
+        silent_changes(events, requests),
+    ]
+    return reduce(DataFrame.unionByName, found)
+
+
+def _violations(frame: DataFrame, invariant: str, subject: str, detail: str) -> DataFrame:
+    """`subject` and `detail` are SQL expressions."""
+    columns = {"invariant": F.lit(invariant), "subject": F.expr(subject), "detail": F.expr(detail)}
+    return conform(frame.withColumns(columns), "violations")
+
+
+def one_owner(events: DataFrame) -> DataFrame:
+    """I1."""
+    owners = (
+        assigned(generations(events))
+        .groupBy(*_GROUP, "seq", "at", "generation", "topic", "partition")
+        .agg(F.sort_array(F.collect_list("member_id")).alias("owners"))
+        .where(F.size("owners") > 1)
+    )
+    return _violations(
+        owners,
+        "I1",
+        "concat(topic, '-', partition)",
+        "concat('generation ', generation, ' gives it to ', array_join(owners, ' and '))",
+    )
+
+
+def generations_grow(events: DataFrame) -> DataFrame:
+    """I2. A group that was deleted or expired may begin again."""
+    order = in_order(*_GROUP)
+    relevant = events.where("event = 'round' or (event = 'group' and change in ('deleted', 'expired', 'created'))")
+    life = relevant.withColumn("life", F.sum((F.col("event") == "group").cast("int")).over(order))
+    before = F.lag("generation").over(Window.partitionBy(*_GROUP, "life").orderBy("seq"))
+    back = life.where("event = 'round'").withColumn("before", before).where("generation <= before")
+    return _violations(back, "I2", "cast(generation as string)", "concat('after generation ', before)")
+
+
+def strangers(events: DataFrame, requests: DataFrame, membership: DataFrame, commits: DataFrame) -> DataFrame:
+    """I6 and I8."""
+    answered = requests.where("error = 0 and api in ('Heartbeat', 'SyncGroup', 'JoinGroup')").select(
+        *_MEMBER, "seq", "at", "arrived_at", "api"
+    )
+    committed = commits.where("error = 0 and generation >= 0 and member_id != ''").select(
+        *_MEMBER, "seq", "at", F.col("at").alias("arrived_at"), F.lit("OffsetCommit").alias("api")
+    )
+    accepted = answered.unionByName(committed.distinct())
+    known = membership.select(*_MEMBER, "joined_at", "left_at", "how")
+    whole = (
+        events.where("event = 'group'")
+        .groupBy(*_GROUP)
+        .agg(F.max(F.col("change") == "created").alias("created"), F.max(F.col("change") == "loaded").alias("loaded"))
+        .where("created and not loaded")
+        .select(*_GROUP, F.lit(True).alias("whole"))
+    )
+    judged = accepted.join(F.broadcast(known), [*_MEMBER], "left").join(F.broadcast(whole), [*_GROUP], "left")
+    gone = judged.where("left_at < arrived_at")
+    never = judged.where("whole and joined_at is null and left_at is null and api != 'JoinGroup'")
+    early = judged.where("joined_at > at")
+    fenced = _violations(
+        gone.where("how = 'fenced'"), "I8", "member_id", "concat(api, ' succeeded, fenced at ', left_at)"
+    )
+    left = _violations(
+        gone.where("how != 'fenced' and api != 'JoinGroup'"),
+        "I6",
+        "member_id",
+        "concat(api, ' succeeded, ', how, ' at ', left_at)",
+    )
+    unknown = _violations(
+        never.unionByName(early.where("api != 'JoinGroup'")), "I6", "member_id", "concat(api, ' succeeded, never joined')"
+    )
+    return fenced.unionByName(left).unionByName(unknown)
+
+
+def one_leader(events: DataFrame, requests: DataFrame) -> DataFrame:
+    """I7. The leader may be replaced under its instance id while the generation lasts."""
+    told = requests.where("api = 'JoinGroup' and error = 0").select(
+        *_GROUP, "seq", "at", "generation", "member_id", F.col("leader").alias("told"), "members", F.lit("told").alias("kind")
+    )
+    nothing = F.lit(None)
+    decided = events.where("event = 'round' or (event = 'member' and change = 'replaced')").select(
+        *_GROUP,
+        "seq",
+        "at",
+        "generation",
+        "member_id",
+        F.when(F.col("event") == "round", F.col("leader")).alias("told"),
+        nothing.cast("array<string>").alias("members"),
+        F.col("event").alias("kind"),
+    )
+    order = in_order(*_GROUP)
+    both = told.unionByName(decided).withColumn(
+        "round", F.sum((F.col("kind") == "round").cast("int")).over(order)
+    )
+    within = Window.partitionBy(*_GROUP, "round").orderBy("seq")
+    both = both.withColumns(
+        {
+            "leader": F.first(F.when(F.col("kind") == "round", F.col("told")), ignorenulls=True).over(within),
+            "newcomers": F.collect_set(F.when(F.col("kind") == "member", F.col("member_id"))).over(within),
+        }
+    ).where("kind = 'told' and leader is not null")
+    wrong_leader = both.where("told != leader and not array_contains(newcomers, told)")
+    wrong_members = both.where("told = leader and member_id != told and size(members) > 0")
+    return _violations(
+        wrong_leader, "I7", "member_id", "concat('is told that ', told, ' leads generation ', generation, ', not ', leader)"
+    ).unionByName(
+        _violations(wrong_members, "I7", "member_id", "concat('gets the members of generation ', generation)")
+    )
+
+
+def one_cause(events: DataFrame) -> DataFrame:
+    """I9."""
+    rounds = events.where("event = 'round'").where(~F.coalesce(F.col("cause").isin(*CAUSES), F.lit(False)))
+    started = events.where("event in ('round', 'state')").withColumn(
+        "announced",
+        F.last(
+            F.when((F.col("event") == "state") & (F.col("to") == "PreparingRebalance"), F.col("cause")),
+            ignorenulls=True,
+        ).over(in_order(*_GROUP)),
+    )
+    changed = started.where("event = 'round' and announced is not null").where(
+        (F.col("announced") != F.col("cause")) & F.col("cause").isin(*CAUSES)
+    )
+    return _violations(
+        rounds, "I9", "cast(generation as string)", "concat('cause ', coalesce(nullif(cause, ''), 'missing'))"
+    ).unionByName(
+        _violations(changed, "I9", "cast(generation as string)", "concat('began as ', announced, ', ended as ', cause)")
+    )
+
+
+def silent_changes(events: DataFrame, requests: DataFrame) -> DataFrame:
+    """I11. What OffsetFetch answers must be what was committed last, or something committed while it was under way.
+
+    Groups that commit in transactions are left out: their commits show in the trace before they count.
+    """
+    key = (*_GROUP, "topic", "partition")
+    whole = events.where("event = 'group' and change in ('created', 'loaded')").groupBy(*_GROUP).agg(
+        F.min_by("change", "seq").alias("first_change")
+    )
+    changes = events.where("event in ('commit', 'offsets_expired') and coalesce(error, 0) = 0").select(
+        *_GROUP, "seq", "at", "event", F.explode("offsets").alias("each")
+    )
+    deleted = requests.where("api = 'OffsetDelete' and error = 0").select(
+        *_GROUP, "seq", "at", F.lit("deleted").alias("event"), F.explode("offsets").alias("each")
+    )
+    fetched = requests.where("api = 'OffsetFetch' and error = 0").select(
+        *_GROUP, "seq", "at", "arrived_at", F.lit("fetch").alias("event"), F.explode("offsets").alias("each")
+    )
+    moved = changes.unionByName(deleted).withColumn("arrived_at", F.lit(None).cast("timestamp"))
+    both = moved.unionByName(fetched).where("coalesce(each.error, 0) = 0")
+    both = both.select(*_GROUP, "seq", "at", "arrived_at", "event", "each.topic", "each.partition", "each.offset")
+    asked = fetched.select(*_GROUP).distinct()
+    transactional = requests.where("api = 'TxnOffsetCommit'").select(*_GROUP).distinct()
+    ended = events.where("event = 'group' and change in ('deleted', 'expired')").select(*_GROUP).distinct()
+    both = (
+        both.join(F.broadcast(asked), [*_GROUP])
+        .join(F.broadcast(transactional), [*_GROUP], "left_anti")
+        .join(F.broadcast(ended), [*_GROUP], "left_anti")
+    )
+    recent = Window.partitionBy(*key).orderBy("seq").rowsBetween(-_REMEMBERED, -1)
+    value = F.when(F.col("event") == "commit", F.col("offset")).otherwise(F.lit(-1))
+    change = F.when(F.col("event") != "fetch", F.struct("at", value.alias("offset")))
+    seen = both.withColumn("recent", F.collect_list(change).over(recent)).where("event = 'fetch'")
+    seen = seen.join(F.broadcast(whole), [*_GROUP], "left")
+    last_before = F.expr("element_at(filter(recent, each -> each.at < arrived_at), -1).offset")
+    seen = seen.withColumns(
+        {
+            "last_before": F.when(F.size(F.expr("filter(recent, each -> each.at < arrived_at)")) > 0, last_before),
+            "meanwhile": F.expr("transform(filter(recent, each -> each.at >= arrived_at), each -> each.offset)"),
+        }
+    )
+    # Nothing was ever committed, and the trace has all of the group's life.
+    seen = seen.withColumn(
+        "expected",
+        F.coalesce("last_before", F.when(F.col("first_change") == "created", F.lit(-1).cast("bigint"))),
+    )
+    wrong = seen.where("expected is not null and offset != expected and not array_contains(meanwhile, offset)")
+    return _violations(
+        wrong, "I11", "concat(topic, '-', partition)", "concat('is ', offset, ', committed was ', expected)"
+    )

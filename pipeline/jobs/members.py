@@ -1,0 +1,45 @@
+"""Jobs about single members: how near they come to being expired."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.tables.columns import in_order, ms_between
+
+NEAR: Final = 0.7
+"""A gap of this share of the session timeout is a near miss; consumers heartbeat every fifteenth to third of it."""
+
+
+def heartbeat_gaps(requests: DataFrame) -> DataFrame:
+    """By member: `sounds` (requests that renew its session), the median, 99th percentile and longest gap between them
+    in ms, its session timeout, `share` of the longest gap in it, and whether that is a `near_miss`.
+
+    A gap is from the answer of one request to the arrival of the next: a member whose JoinGroup is parked is waited
+    for, not silent.
+    """
+    renewing = requests.where(
+        F.col("member_id").isNotNull()
+        & F.col("api").isin("Heartbeat", "JoinGroup", "SyncGroup", "OffsetCommit")
+        & F.col("error").isin(0, 27)
+    ).select("trace", "group", "member_id", "client_id", "seq", "at", "arrived_at", "session_timeout_ms")
+    before = F.lag("at").over(in_order("trace", "group", "member_id"))
+    found = (
+        renewing.withColumn("gap_ms", F.greatest(F.lit(0.0), ms_between(before, F.col("arrived_at"))))
+        .groupBy("trace", "group", "member_id")
+        .agg(
+            F.max("client_id").alias("client_id"),
+            F.count("*").alias("sounds"),
+            F.percentile_approx("gap_ms", 0.5).alias("median_ms"),
+            F.percentile_approx("gap_ms", 0.99).alias("p99_ms"),
+            F.max("gap_ms").alias("longest_ms"),
+            F.max_by("at", "gap_ms").alias("longest_at"),
+            F.max("session_timeout_ms").alias("session_timeout_ms"),
+        )
+        .withColumn("share", F.col("longest_ms") / F.col("session_timeout_ms"))
+    )
+    return found.withColumn("near_miss", F.coalesce(F.col("share") >= NEAR, F.lit(False))).orderBy(
+        F.desc_nulls_last("share"), "group", "member_id"
+    )

@@ -1,0 +1,161 @@
+"""Jobs about rebalances: which groups storm, why, who is slow, what it costs, what would have saved it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from pipeline.tables.columns import ms_between
+
+STORM_GAP_S: Final = 120
+"""Rounds at most this far apart belong together."""
+STORM_ROUNDS: Final = 6
+"""So many rounds together are a storm; a change to a cooperative group and back takes four."""
+BACK_WITHIN_S: Final = 45
+"""session.timeout.ms of today's consumers: a static member that is back within it was never missed."""
+
+
+def storms(rounds: DataFrame, gap_s: int = STORM_GAP_S, least: int = STORM_ROUNDS) -> DataFrame:
+    """Sessions of rounds: `group`, `began`, `ended`, `rounds`, `causes` (by how often), `members_triggering`,
+    `rebalancing_ms` (sum of the rounds), `share` of the session spent rebalancing."""
+    order = Window.partitionBy("group").orderBy("started_at", "seq")
+    apart = ms_between(F.lag(F.coalesce("stable_at", "joined_at")).over(order), F.col("started_at"))
+    begins = F.coalesce(apart > gap_s * 1000, F.lit(True)).cast("int")
+    sessions = rounds.withColumn("begins", begins).withColumn("session", F.sum("begins").over(order))
+    by_cause = sessions.groupBy("group", "session", "cause").agg(
+        F.min("started_at").alias("began"),
+        F.max(F.coalesce("stable_at", "joined_at")).alias("ended"),
+        F.count("*").alias("rounds"),
+        F.sum("total_ms").alias("rebalancing_ms"),
+        F.min("generation").alias("first"),
+        F.max("generation").alias("last"),
+    )
+    found = by_cause.groupBy("group", "session").agg(
+        F.min("began").alias("began"),
+        F.max("ended").alias("ended"),
+        F.sum("rounds").alias("rounds"),
+        F.sum("rebalancing_ms").alias("rebalancing_ms"),
+        F.min("first").alias("first_generation"),
+        F.max("last").alias("last_generation"),
+        F.sort_array(F.collect_list(F.struct(F.col("rounds"), F.col("cause"))), asc=False).alias("causes"),
+    )
+    return (
+        found.where(F.col("rounds") >= least)
+        .withColumn("share", F.col("rebalancing_ms") / ms_between(F.col("began"), F.col("ended")))
+        .withColumn("causes", F.transform("causes", lambda each: F.concat_ws(" ", each["rounds"], each["cause"])))
+        .drop("session")
+        .orderBy(F.desc("rounds"), "group")
+    )
+
+
+def blame(rounds: DataFrame, membership: DataFrame) -> DataFrame:
+    """Who groups waited for: by `group`, `client_id` and `role` (member, which joined last; leader, which assigned),
+    how many `rounds`, `ms` in sum and at most. A member's ms are those it came after the last but one."""
+    members = rounds.where("blamed is not null").select(
+        "trace", "group", F.col("blamed").alias("member_id"), F.lit("member").alias("role"), F.col("behind_ms").alias("ms")
+    )
+    leaders = rounds.where("leader_ms is not null").select(
+        "trace", "group", F.col("leader").alias("member_id"), F.lit("leader").alias("role"), F.col("leader_ms").alias("ms")
+    )
+    names = membership.select("trace", "group", "member_id", "client_id")
+    return (
+        members.unionByName(leaders)
+        .join(names, ["trace", "group", "member_id"], "left")
+        .groupBy("group", F.coalesce("client_id", "member_id").alias("client_id"), "role")
+        .agg(
+            F.count("*").alias("rounds"),
+            F.sum("ms").alias("ms"),
+            F.max("ms").alias("most_ms"),
+            F.max_by("member_id", "ms").alias("worst_member_id"),
+        )
+        .orderBy(F.desc("ms"), "group")
+    )
+
+
+def causes(rounds: DataFrame) -> DataFrame:
+    """The histogram of causes: `group`, `day`, `cause`, `rounds`, `total_ms`."""
+    return (
+        rounds.groupBy("group", "day", "cause")
+        .agg(F.count("*").alias("rounds"), F.sum("total_ms").alias("total_ms"))
+        .orderBy("group", "day", "cause")
+    )
+
+
+def cost(rounds: DataFrame, member_pauses: DataFrame, partition_pauses: DataFrame) -> DataFrame:
+    """Eager against cooperative, one row each: what rounds took and what stood still meanwhile.
+
+    `needless_ms` are the pauses of partitions that came back to the same member.
+    """
+    key = "cooperative"
+    by_round = rounds.groupBy(key).agg(
+        F.count_distinct("group").alias("groups"),
+        F.count("*").alias("rounds"),
+        F.avg("total_ms").alias("mean_round_ms"),
+        F.percentile_approx("total_ms", 0.99).alias("p99_round_ms"),
+    )
+    by_member = member_pauses.groupBy(key).agg(
+        F.count("*").alias("member_pauses"), F.sum("ms").alias("member_pause_ms")
+    )
+    by_partition = partition_pauses.groupBy(key).agg(
+        F.count("*").alias("partition_pauses"),
+        F.sum("ms").alias("partition_pause_ms"),
+        F.sum(F.when(~F.col("moved"), F.col("ms"))).alias("needless_ms"),
+    )
+    found = by_round.join(by_member, key, "left").join(by_partition, key, "left")
+    return found.withColumn("partition_ms_a_round", F.col("partition_pause_ms") / F.col("rounds")).orderBy(key)
+
+
+def migration(rounds: DataFrame, membership: DataFrame, partition_pauses: DataFrame) -> DataFrame:
+    """Which groups gain most from another membership or protocol, by what their own history would have been without.
+
+    `static_saves_rounds`: a member went, and within its session time the same client was back under a new id. A static
+    member that restarts like that keeps its place: neither of the two rounds happens, nor those that follow from them.
+    `kip848_saves_ms`: pauses of partitions that came back to the member that had them, which KIP-848 and cooperative
+    assignors never stop; and for all others, the part of the pause spent on waiting for members that had nothing to do
+    with the partition is still counted as spent, so this is a lower bound.
+    """
+    client = ("trace", "group", "client_id")
+    order = Window.partitionBy(*client).orderBy("joined_at")
+    restarts = (
+        membership.where("client_id != '' and instance_id is null")
+        .withColumn("back_at", F.lead("joined_at").over(order))
+        .where("left_at is not null and how in ('left', 'expired') and back_at >= left_at")
+        .withColumn("away_ms", ms_between(F.col("left_at"), F.col("back_at")))
+        .where(F.col("away_ms") <= BACK_WITHIN_S * 1000)
+        .select("trace", "group", "member_id", "left_at", "back_at")
+    )
+    # The rounds between the leave and the end of the one that took the member back.
+    touched = (
+        rounds.join(restarts, ["trace", "group"])
+        .where(
+            (F.col("started_at") >= F.col("left_at") - F.expr("interval 10 milliseconds"))
+            & (F.col("started_at") <= F.col("back_at") + F.expr("interval 1 second"))
+        )
+        .select("trace", "seq", "group", "total_ms")
+        .distinct()
+    )
+    static = touched.groupBy("group").agg(
+        F.count("*").alias("static_saves_rounds"), F.sum("total_ms").alias("static_saves_ms")
+    )
+    bounces = restarts.groupBy("group").agg(F.count("*").alias("restarts"))
+    pauses = partition_pauses.groupBy("group").agg(
+        F.sum("ms").alias("partition_pause_ms"),
+        F.sum(F.when(~F.col("moved"), F.col("ms")).otherwise(0.0)).alias("kip848_saves_ms"),
+    )
+    every = rounds.groupBy("group").agg(
+        F.count("*").alias("rounds"),
+        F.sum("total_ms").alias("rebalancing_ms"),
+        F.max_by("protocol", "started_at").alias("protocol"),
+    )
+    found = every.join(bounces, "group", "left").join(static, "group", "left").join(pauses, "group", "left")
+    found = found.fillna(0)
+    advice = (
+        F.when((F.col("static_saves_rounds") > 0) & (F.col("static_saves_rounds") * 2 >= F.col("rounds")), "static membership")
+        .when(F.col("kip848_saves_ms") > 0, "KIP-848")
+        .otherwise("none")
+    )
+    return found.withColumn("advice", advice).orderBy(
+        F.desc(F.col("static_saves_ms") + F.col("kip848_saves_ms")), "group"
+    )

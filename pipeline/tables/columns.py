@@ -1,0 +1,47 @@
+"""Expressions the tables share: times, partition columns, the shape a schema asks for."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from pipeline.schemas import BUCKETS, TABLES
+
+
+def timestamp(seconds: Column) -> Column:
+    """A timestamp of seconds of Unix time."""
+    return F.timestamp_micros(F.round(seconds * 1e6).cast("bigint"))
+
+
+def wall_of(mono: str) -> Column:
+    """The timestamp of a column of monotonic seconds: an event has its own time on both clocks."""
+    return timestamp(F.col("wall") - (F.col("mono") - F.col(mono)))
+
+
+def ms_between(start: Column, end: Column) -> Column:
+    """Milliseconds from one timestamp to another."""
+    return (F.unix_micros(end) - F.unix_micros(start)) / F.lit(1000.0)
+
+
+def cooperative(protocol: Column) -> Column:
+    """Whether members keep what they own through a round. A coordinator does not see it; by the assignor's name."""
+    return F.coalesce(protocol.contains("cooperative"), F.lit(False))
+
+
+def keyed(frame: DataFrame, at: str = "at") -> DataFrame:
+    """With `day` and `bucket`."""
+    return frame.withColumns({"day": F.to_date(at), "bucket": F.pmod(F.hash("group"), F.lit(BUCKETS))})
+
+
+def conform(frame: DataFrame, table: str) -> DataFrame:
+    """The columns the table's schema declares, in its order and of its types."""
+    present = set(frame.columns)
+    missing = [name for name in TABLES[table].names if name not in present]
+    if missing:
+        raise ValueError(f"table {table} lacks {', '.join(missing)}")
+    return frame.select(*(F.col(c.name).cast(c.type).alias(c.name) for c in TABLES[table].columns))
+
+
+def in_order(*by: str) -> WindowSpec:
+    """A window over the rows of the same `by`, in the order of the trace."""
+    return Window.partitionBy(*by).orderBy("seq")
