@@ -1,5 +1,5 @@
 """`python -m conformance`."""
 
-from conformance.cli import main
+from conformance.cli import cli
 
-main(prog_name="conformance")
+cli(prog_name="conformance")

@@ -56,7 +56,7 @@ _COLOURS = {
 @click.option("--repeat", default=1, show_default=True, help="Run every cell so many times.")
 @click.option("--seed", type=int, help="Shuffle the cells with this seed.")
 @click.option("--jobs", default=16, show_default=True, help="Cells that run at a time.")
-def main(
+def cli(
     target: str,
     patterns: tuple[str, ...],
     level: str,
@@ -163,4 +163,4 @@ def tell(console: Console, run: Run, expectations: Expectations) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    cli()

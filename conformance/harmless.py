@@ -8,7 +8,7 @@ from apis.delete_groups import DeleteGroupsRequest
 from apis.describe_groups import DescribeGroupsRequest
 from apis.find_coordinator import FindCoordinatorRequest
 from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest
+from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from apis.leave_group import LeaveGroupRequest
 from apis.list_groups import ListGroupsRequest
 from apis.metadata import MetadataRequest
@@ -17,18 +17,20 @@ from apis.offset_delete import OffsetDeleteRequest
 from apis.offset_fetch import OffsetFetchRequest
 from apis.sync_group import SyncGroupRequest
 from apis.wire import Message
+from conformance.member import subscription
 
 GROUP_KEYS: Final = (8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47)
 
 
 def harmless(key: int, version: int, group: str) -> Message:
     """A request of Metadata (3) or a group API that changes nothing."""
+    protocols = [JoinGroupRequestProtocol("range", subscription())]
     requests: dict[int, Message] = {
         3: MetadataRequest([]),
         8: OffsetCommitRequest(group),
         9: OffsetFetchRequest(group, []) if version <= 7 else OffsetFetchRequest(groups=[]),
         10: FindCoordinatorRequest(group) if version <= 3 else FindCoordinatorRequest(coordinator_keys=[group]),
-        11: JoinGroupRequest(group, 10_000, 10_000, "nobody", None, "consumer", []),
+        11: JoinGroupRequest(group, 10_000, 10_000, "nobody", None, "consumer", protocols),
         12: HeartbeatRequest(group, 1, "nobody"),
         13: LeaveGroupRequest(group, "nobody") if version <= 2 else LeaveGroupRequest(group),
         14: SyncGroupRequest(group, 1, "nobody", None, "consumer", "range"),

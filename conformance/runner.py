@@ -286,7 +286,8 @@ def find_served(peer: Peer) -> None:
                 peer.served[key] = version
                 break
             except WireTrouble:
-                continue
+                if instance.has_ended:
+                    return
             finally:
                 connection.close()
 

@@ -354,6 +354,7 @@ def nobody_syncs(t: Trial) -> None:
 def sync_again(t: Trial) -> None:
     leader, follower = t.joined(2)
     follower.send_sync()
+    t.equal(leader.heartbeat(), 0, "the leader's heartbeat")
     again = t.connect("again")
     again.send(follower.sync_request(), t.version)
     t.equal(leader.heartbeat(), 0, "the leader's heartbeat")

@@ -1,0 +1,62 @@
+"""The register of cases: ids, levels, versions, and how cells are made of them."""
+
+import re
+
+from conformance.case import Case, Level, all_cases, select
+from conformance.protocol import BY_NAME
+from conformance.runner import cells_of
+from conformance.targets.base import PROFILES
+
+
+def case_of(case_id: str) -> Case:
+    return next(case for case in all_cases() if case.id == case_id)
+
+
+def test_there_are_the_cases_promised() -> None:
+    assert len(all_cases()) >= 300
+
+
+def test_ids_are_area_section_number() -> None:
+    assert [case.id for case in all_cases() if not re.fullmatch(r"[a-z-]+/[a-z-]+/\d+", case.id)] == []
+
+
+def test_every_case_says_what_must_hold_and_where_it_comes_from() -> None:
+    for case in all_cases():
+        assert len(case.title) > 20, case.id
+        assert case.source, case.id
+
+
+def test_titles_are_unique_within_an_area() -> None:
+    titles = [(case.id.split("/")[0], case.title) for case in all_cases()]
+    assert len(set(titles)) == len(titles)
+
+
+def test_apis_versions_and_profiles_exist() -> None:
+    for case in all_cases():
+        assert case.profile in PROFILES, case.id
+        if case.api is not None and case.versions is not None:
+            known = BY_NAME[case.api].request.versions
+            assert known[0] <= case.versions[0] <= case.versions[1] <= known[-1], case.id
+
+
+def test_a_case_has_a_cell_for_each_version_both_sides_have() -> None:
+    cells = cells_of([case_of("join/first/2")], {11: (2, 7)})
+    assert [cell.version for cell in cells] == [4, 5, 6, 7]
+
+
+def test_a_case_the_target_cannot_serve_keeps_one_cell() -> None:
+    assert [cell.version for cell in cells_of([case_of("join/first/2")], {})] == [-1]
+
+
+def test_repetition_repeats_every_cell() -> None:
+    assert [(cell.version, cell.turn) for cell in cells_of([case_of("join/first/10")], {11: (0, 9)}, 3)] == [
+        (9, 0),
+        (9, 1),
+        (9, 2),
+    ]
+
+
+def test_cases_are_chosen_by_pattern_and_level() -> None:
+    chosen = select(all_cases(), ("join/first/*", "sync/round/1"), "must")
+    assert {case.level for case in chosen} == {Level.MUST}
+    assert {case.id.rsplit("/", 1)[0] for case in chosen} == {"join/first", "sync/round"}

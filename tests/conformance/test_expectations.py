@@ -1,0 +1,62 @@
+"""Expectation files: what is news and what is not."""
+
+from pathlib import Path
+
+import pytest
+
+import conformance.expect
+from conformance.case import Verdict, all_cases
+from conformance.expect import Expectations
+
+FILES = sorted(Path(conformance.expect.__file__).parent.glob("*.toml"))
+
+TEXT = """
+[[expected]]
+cells = ["join/first/*", "sync/round/1@3"]
+verdicts = ["fail"]
+reason = "it is so"
+"""
+
+
+@pytest.fixture
+def expectations(tmp_path: Path) -> Expectations:
+    path = tmp_path / "some.toml"
+    path.write_text(TEXT)
+    return Expectations.read(path)
+
+
+def test_a_pass_needs_no_line(expectations: Expectations) -> None:
+    assert expectations.surprise("leave/member/1", 0, Verdict.PASS) is None
+
+
+def test_a_failure_without_a_line_is_news(expectations: Expectations) -> None:
+    assert expectations.surprise("leave/member/1", 0, Verdict.FAIL) is not None
+
+
+def test_an_expected_failure_is_no_news(expectations: Expectations) -> None:
+    assert expectations.surprise("join/first/2", 4, Verdict.FAIL) is None
+
+
+def test_a_pass_where_a_failure_was_expected_is_news(expectations: Expectations) -> None:
+    assert "it is so" in (expectations.surprise("join/first/2", 4, Verdict.PASS) or "")
+
+
+def test_a_line_may_name_one_version(expectations: Expectations) -> None:
+    assert expectations.surprise("sync/round/1", 3, Verdict.FAIL) is None
+    assert expectations.surprise("sync/round/1", 2, Verdict.FAIL) is not None
+
+
+def test_a_target_finds_the_file_of_the_shortest_name() -> None:
+    assert Expectations.of_target("kafka:3.9.2").lines == Expectations.of_target("kafka:3.9").lines != []
+    assert Expectations.of_target("kafka:4.2.2").lines == []
+    assert Expectations.of_target("localhost:9092").lines == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_line_of_every_file_covers_a_case_and_says_why(path: Path) -> None:
+    cases = all_cases()
+    for line in Expectations.read(path).lines:
+        assert line.reason
+        for pattern in line.cells:
+            alone = Expectations([type(line)((pattern,), line.verdicts, line.reason)])
+            assert any(alone.of_cell(case.id, version) for case in cases for version in range(11)), pattern

@@ -1,0 +1,158 @@
+"""The suite against ours, and against targets that are wrong on purpose."""
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from xml.etree import ElementTree
+
+from click.testing import CliRunner
+
+from conformance.case import Level, Verdict, all_cases, select
+from conformance.cli import cli
+from conformance.expect import Expectations
+from conformance.report.evidence import annotated
+from conformance.runner import Result, Runner, probe
+from conformance.targets import open_target
+from conformance.targets.base import Instance, Limits
+from conformance.targets.foreign import ForeignTarget
+from conformance.trial import Peer
+
+
+def run(target: str, *patterns: str) -> list[Result]:
+    runner = Runner(open_target(target), jobs=8)
+    return runner.run(select(all_cases(), patterns, "all"), lambda cells: None).results
+
+
+@contextmanager
+def answering(answer: Callable[[bytes], bytes | None]) -> Iterator[int]:
+    """A server on a free port that answers every frame with `answer(frame)`, or closes the connection for None."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(peer: socket.socket) -> None:
+        with peer, peer.makefile("rb") as stream:
+            while len(size := stream.read(4)) == 4:
+                said = answer(stream.read(struct.unpack(">i", size)[0]))
+                if said is None:
+                    return
+                peer.sendall(struct.pack(">i", len(said)) + said)
+
+    def accept() -> None:
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(peer,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.close()
+
+
+def one_cell(port: int, case_id: str, version: int, advertised: dict[int, tuple[int, int]]) -> Result:
+    """Run a single cell against a port without the preparations of a run."""
+    runner = Runner(ForeignTarget(f"127.0.0.1:{port}"), jobs=1)
+    instance = Instance("127.0.0.1", port, "default", Limits(initial_rebalance_delay=0))
+    runner._peers["default"] = Peer(instance, advertised)
+    (case,) = select(all_cases(), (case_id,), "all")
+    cell = next(each for each in runner._cells([case]) if each.version == version)
+    return runner.run_cell(cell)
+
+
+def test_ours_passes_what_it_is_asked() -> None:
+    results = run("shim", "join/first/*", "sync/round/*", "static/replace/[1-3]", "wire/frame/[4-6]", "commit/member/1")
+    assert len(results) > 50
+    assert [(each.cell.name, each.reason) for each in results if each.verdict is not Verdict.PASS] == []
+
+
+def test_a_wrong_error_code_is_a_failure_that_names_both() -> None:
+    heartbeat_ok = struct.pack(">h", 0)
+    with answering(lambda frame: frame[4:8] + heartbeat_ok) as port:
+        result = one_cell(port, "heartbeat/unknown/1", 0, {12: (0, 0)})
+    assert result.verdict is Verdict.FAIL
+    assert "is 0, must be" in result.reason
+
+
+def test_evidence_shows_the_frames() -> None:
+    with answering(lambda frame: frame[4:8] + b"\0\0") as port:
+        result = one_cell(port, "heartbeat/unknown/1", 0, {12: (0, 0)})
+    text = annotated(result)
+    assert "HeartbeatRequest v0" in text
+    assert "HeartbeatResponse(" in text
+    assert " 00 0c 00 00 " in text
+
+
+def test_a_connection_closed_instead_of_an_answer_is_a_failure() -> None:
+    with answering(lambda frame: None) as port:
+        result = one_cell(port, "heartbeat/unknown/1", 0, {12: (0, 0)})
+    assert (result.verdict, result.due) == (Verdict.FAIL, (12, 0))
+
+
+def test_an_answer_with_bytes_too_many_is_a_failure() -> None:
+    with answering(lambda frame: frame[4:8] + b"\0\x19\0") as port:
+        result = one_cell(port, "heartbeat/unknown/1", 0, {12: (0, 0)})
+    assert result.verdict is Verdict.FAIL
+    assert "1 bytes of no field" in result.reason
+
+
+def test_an_answer_to_another_request_is_a_failure() -> None:
+    with answering(lambda frame: b"\0\0\0\x63\0\x19") as port:
+        result = one_cell(port, "heartbeat/unknown/1", 0, {12: (0, 0)})
+    assert result.verdict is Verdict.FAIL
+    assert "where 1 was due" in result.reason
+
+
+def test_what_is_below_must_is_not_strict() -> None:
+    with answering(lambda frame: frame[4:8] + b"\0\0") as port:
+        result = one_cell(port, "heartbeat/group-id/1", 0, {12: (0, 0)})
+    assert result.cell.case.level is Level.SHOULD
+    assert result.verdict is Verdict.NON_STRICT
+
+
+def test_what_is_not_advertised_is_unimplemented() -> None:
+    with answering(lambda frame: None) as port:
+        result = one_cell(port, "heartbeat/unknown/1", -1, {})
+    assert result.verdict is Verdict.UNIMPLEMENTED
+
+
+def test_the_probe_learns_what_is_advertised() -> None:
+    table = struct.pack(">hi", 0, 2) + struct.pack(">hhh", 18, 0, 0) + struct.pack(">hhh", 10, 0, 0)
+    found = struct.pack(">hih", 0, 1, 0) + struct.pack(">i", 9092)
+
+    with answering(lambda frame: frame[4:8] + (table if frame[:2] == b"\0\x12" else found)) as port:
+        peer = probe(Instance("127.0.0.1", port, "default", Limits()))
+    assert peer.versions == {18: (0, 0), 10: (0, 0)}
+
+
+def test_a_run_from_the_command_line_writes_its_reports(tmp_path: Path) -> None:
+    names = ("run.json", "run.xml", "run.html", "badge.json")
+    json_path, junit, html, badge = (tmp_path / name for name in names)
+    arguments = ["--target", "shim", "--case", "heartbeat/unknown/1", "--json", str(json_path), "--junit", str(junit)]
+    done = CliRunner().invoke(cli, [*arguments, "--html", str(html), "--badge", str(badge)])
+    assert done.exit_code == 0, done.output
+    told = json.loads(json_path.read_text())
+    assert told["counts"] == {"pass": 5}
+    assert [cell["version"] for cell in told["cells"]] == [0, 1, 2, 3, 4]
+    assert ElementTree.parse(junit).getroot().get("failures") == "0"
+    assert "heartbeat/unknown/1" in html.read_text()
+    assert json.loads(badge.read_text())["message"] == "1/1"
+
+
+def test_a_target_that_cannot_be_had_is_the_harness_at_fault() -> None:
+    assert CliRunner().invoke(cli, ["--target", "nonsense"]).exit_code == 2
+
+
+def test_the_list_names_every_case() -> None:
+    done = CliRunner().invoke(cli, ["--list", "--level", "must"])
+    assert done.exit_code == 0
+    assert "cases" in done.output
+
+
+def test_ours_has_expectations_of_its_own() -> None:
+    assert Expectations.of_target("shim").lines
