@@ -56,7 +56,7 @@ class Transport(Protocol):
 
 
 class Interceptor(Protocol):
-    """What a node may have between its connections and its rules (`interception.py`). Sessions without one never ask."""
+    """What a node may have between its connections and its rules: see `interception.py`."""
 
     def requested(self, session: Session, now: float) -> bool:
         """The session's request is about to be handed to its rule. True: it is not, and the interceptor sees to it."""
@@ -229,6 +229,14 @@ class Session:
         if self.node.outbox.listening:
             self.node.exchanges.answered(self, response)
         self.send(served.answer(self.correlation_id, served.body(response)))
+
+    def twin(self, transport: Transport) -> Session:
+        """Another session with the same request in hand, as if it had come over `transport` too."""
+        twin = Session(self.node, transport, self._call.client.client_host, self.number)
+        twin._call.client = self._call.client
+        twin._call.version = self._call.version
+        twin.correlation_id = self.correlation_id
+        return twin
 
     def _continue(self, now: float) -> None:
         self._go_on(now)

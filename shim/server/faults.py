@@ -1,0 +1,288 @@
+"""Faults: what goes wrong on purpose, for which requests, and how often.
+
+Decides what each action does to a request or its answer, and when a fault is due: the n-th time, so many times, always,
+or by chance from a seed. Each fault counts its firings. Which requests are meant is a `Match` (`interception.py`).
+
+    error       answered with an error, without its rule; with applied=True after its rule
+    delay       handed to its rule, or answered with applied=True, so many seconds later
+    drop        never handed to its rule, never answered
+    swallow     handed to its rule, never answered
+    close       the connection is closed: `before` the rule, after it (`applied`), or after the answer (`answered`)
+    duplicate   handed to its rule twice, as when a client tries again; one answer leaves
+    half-open   nothing of this connection is served or answered any more, but it stays open
+    slow        the answer leaves in pieces, so many bytes a second
+
+What is dropped or swallowed lets the connection's later requests go on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Any, Final, Literal, get_args
+
+from apis.wire import Message
+from shim.server.interception import Facts, Interception, Match, Unmatchable, error_code, split_match
+from shim.server.session import Session
+
+Action = Literal["error", "delay", "drop", "swallow", "close", "duplicate", "half-open", "slow"]
+ACTIONS: Final[tuple[str, ...]] = get_args(Action)
+CLOSING: Final = ("before", "applied", "answered")
+PIECE_SECONDS: Final = 0.02
+REMEMBERED_FIRINGS: Final = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a fault does and how often.
+
+    `code` is the error of `error`; `seconds` the time of `delay`; `bytes_per_second` the pace of `slow`; `when` the
+    moment of `close`. It is done the first `times` times that the match fits, without end for `times` None; only the
+    `nth` time, counted from 1; or with `probability`, drawn from `seed`.
+    """
+
+    action: Action
+    code: int = 0
+    seconds: float = 0.0
+    bytes_per_second: float = 100.0
+    when: Literal["before", "applied", "answered"] = "before"
+    applied: bool = False
+    times: int | None = 1
+    nth: int | None = None
+    probability: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise Unmatchable(f"{self.action!r} is not an action; there are {', '.join(ACTIONS)}.")
+        if self.when not in CLOSING:
+            raise Unmatchable(f"A connection is closed before, applied or answered, not {self.when!r}.")
+        if self.action == "error":
+            error_code(self.code)
+            if not self.code:
+                raise Unmatchable("An error needs a code that is not 0.")
+        for name, least in (("seconds", 0), ("times", 1), ("nth", 1), ("bytes_per_second", 1), ("probability", 0)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, (int, float)) or isinstance(value, bool) or value < least):
+                raise Unmatchable(f"{name} must be a number from {least} on, not {value!r}.")
+        if self.seconds > 86_400 or (self.probability or 0) > 1:
+            raise Unmatchable("A delay is a day at most, a probability 1 at most.")
+
+    @property
+    def after_rule(self) -> bool:
+        """Whether it is done to the answer and not to the request."""
+        match self.action:
+            case "swallow" | "slow":
+                return True
+            case "close":
+                return self.when != "before"
+            case _:
+                return self.applied
+
+
+@dataclass(frozen=True)
+class Firing:
+    """One time that a fault was done. `at` is seconds on the coordinator's clock."""
+
+    at: float
+    connection: int
+    api: str
+    group: str
+    member: str
+    client_id: str
+
+
+class Fault:
+    """A fault in force; an `Intercept`. `number` is what it is called by, `optional` whether it need not fire."""
+
+    def __init__(self, faults: Faults, number: int, match: Match, plan: Plan, optional: bool) -> None:
+        self.number = number
+        self.match = match
+        self.plan = plan
+        self.optional = optional
+        self.matched = 0
+        """How many requests the match fitted."""
+        self.fired = 0
+        """How many times it was done."""
+        self.firings: list[Firing] = []
+        """The first of them."""
+        self._faults = faults
+        self._random = random.Random(plan.seed)
+
+    def __str__(self) -> str:
+        matching = " ".join(f"{name}={value}" for name, value in self.match.to_json().items()) or "any request"
+        return f"{self.plan.action} for {matching}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The fault as the control API shows it."""
+        return {
+            "fault": self.number,
+            **self.match.to_json(),
+            **{name: value for name, value in asdict(self.plan).items() if name != "code"},
+            **({"code": int(self.plan.code)} if self.plan.code else {}),
+            "optional": self.optional,
+            "matched": self.matched,
+            "fired": self.fired,
+        }
+
+    def clear(self) -> None:
+        """Let it happen no more. What it holds is let go in its time."""
+        self._faults.remove(self)
+
+    # As an intercept
+
+    def request(self, session: Session, facts: Facts, now: float) -> bool:
+        """See `Intercept`."""
+        if self.plan.after_rule or not self._is_due(session, facts, now):
+            return False
+        match self.plan.action:
+            case "error":
+                assert session.served is not None
+                session.answer(session.served.api.error(session.request, self.plan.code), now)
+            case "delay":
+                session.hold()
+                self._faults.interception.later(self.plan.seconds, session.resume)
+            case "close":
+                session.transport.close()
+            case "duplicate":
+                _run_again(session, now)
+                return False
+            case "half-open":
+                session.hold()
+        return True
+
+    def answer(self, session: Session, facts: Facts, response: Message, data: bytes, now: float) -> bool:
+        """See `Intercept`."""
+        if not self.plan.after_rule or not self._is_due(session, facts, now):
+            return False
+        match self.plan.action:
+            case "error":
+                served = session.served
+                assert served is not None
+                error = served.api.error(session.request, self.plan.code)
+                session.send(served.answer(session.correlation_id, served.body(error)))
+            case "delay":
+                session.hold()
+                self._faults.interception.later(self.plan.seconds, lambda later: session.deliver(data, later))
+            case "close":
+                if self.plan.when == "answered":
+                    session.send(data)
+                session.transport.close()
+            case "slow":
+                session.hold()
+                self._trickle(session, data)
+        return True
+
+    def _trickle(self, session: Session, data: bytes) -> None:
+        size = max(1, int(self.plan.bytes_per_second * PIECE_SECONDS))
+        pieces = [data[start : start + size] for start in range(0, len(data), size)]
+
+        def send(now: float) -> None:
+            if len(pieces) == 1:
+                session.deliver(pieces[0], now)
+            elif not session.closed:
+                session.transport.send(pieces.pop(0))
+                self._faults.interception.later(size / self.plan.bytes_per_second, send)
+
+        send(self._faults.interception.cluster.clock())
+
+    def _is_due(self, session: Session, facts: Facts, now: float) -> bool:
+        assert session.request is not None
+        plan = self.plan
+        if not self.match.fits(facts, session.request):
+            return False
+        self.matched += 1
+        if plan.nth is not None:
+            due = self.matched == plan.nth
+        elif plan.probability is not None:
+            due = self._random.random() < plan.probability
+        else:
+            due = plan.times is None or self.fired < plan.times
+        if due:
+            self.fired += 1
+            if len(self.firings) < REMEMBERED_FIRINGS:
+                firing = Firing(now, session.number, facts.api, facts.group, facts.member, facts.client_id)
+                self.firings.append(firing)
+            self._faults.interception.waiters.check()
+        return due
+
+
+class Faults:
+    """The faults of a cluster."""
+
+    def __init__(self, interception: Interception) -> None:
+        self.interception = interception
+        self._numbers = count(1)
+        self._faults: dict[int, Fault] = {}
+        self._gone: list[Fault] = []
+
+    def __iter__(self) -> Iterator[Fault]:
+        return iter(list(self._faults.values()))
+
+    def get(self, number: int) -> Fault | None:
+        """A fault in force by its number."""
+        return self._faults.get(number)
+
+    def add(self, match: Match, plan: Plan, optional: bool = False) -> Fault:
+        """Put a fault in force."""
+        fault = Fault(self, next(self._numbers), match, plan, optional)
+        self._faults[fault.number] = fault
+        self.interception.add(fault)
+        return fault
+
+    def declare(self, fields: Mapping[str, Any]) -> Fault:
+        """Put a fault in force that is said as fields of `Match` and `Plan`. Raises Unmatchable.
+
+        The error may be said by name, and is called `error` too where no answer's error is asked for.
+        """
+        said = dict(fields)
+        if said.get("action") == "error" and "code" not in said and "error" in said:
+            said["code"] = said.pop("error")
+        if "code" in said:
+            said["code"] = int(error_code(said["code"]))
+        match, rest = split_match(said)
+        optional = rest.pop("optional", False)
+        try:
+            plan = Plan(**rest)
+        except TypeError as error:
+            raise Unmatchable(f"A fault cannot be said so: {str(error).removeprefix('Plan.__init__() ')}.") from None
+        return self.add(match, plan, bool(optional))
+
+    def remove(self, fault: Fault) -> None:
+        """Let a fault happen no more; nothing happens if it was removed already."""
+        if self._faults.pop(fault.number, None) is not None:
+            self._gone.append(fault)
+        self.interception.remove(fault)
+
+    def clear(self) -> None:
+        """Let none happen any more."""
+        for fault in self:
+            self.remove(fault)
+
+    def unfired(self) -> list[Fault]:
+        """Faults that were to happen and have not, those removed included."""
+        return [fault for fault in (*self._gone, *self) if not fault.fired and not fault.optional]
+
+
+class _Nowhere:
+    """The transport of a session nobody listens to."""
+
+    peer = "nobody"
+
+    def send(self, data: bytes) -> bool:
+        return True
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def _run_again(session: Session, now: float) -> None:
+    """Hand the session's request to its rule once more, first, and let the answer leave to nobody."""
+    assert session.served is not None
+    assert session.request is not None
+    session.twin(_Nowhere()).run(session.served, session.request, now, intercepted=True)
