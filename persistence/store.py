@@ -77,6 +77,8 @@ class SharedStore(Store, Protocol):
     """Seconds for which a lease is given."""
     cluster_seed: int
     """A number that all processes of this store see, and no other store has; known once it is open."""
+    epochs: dict[int, int]
+    """partition -> epoch, of the leases this process was given and has not been seen to lose."""
 
     def register(self, node_id: int, host: str, port: int) -> None:
         """Tell the other processes who this one is. Raises StoreError when a live process has the id."""

@@ -99,7 +99,7 @@ class Topics:
     `on_topic_changed(name)` is called for a topic that was created or has grown, `on_topic_deleted(name, id)` for one
     that is gone. `woken` has the watchers of logs that have changed since the last `settle`. `offsets_owner(index)`
     says which node coordinates the groups of a partition of `__consumer_offsets`, and so leads it; without it leaders
-    go round.
+    go round. `id_of(name)` makes the id of a topic of its name, where several processes must agree on it.
     """
 
     def __init__(
@@ -113,6 +113,7 @@ class Topics:
     ) -> None:
         self.cluster_id = cluster_id
         self.offsets_owner: Callable[[int], int] | None = None
+        self.id_of: Callable[[str], bytes] | None = None
         self.nodes: dict[int, Node] = {node.id: node for node in nodes}
         self.settings = settings
         self.generation = 0
@@ -213,7 +214,7 @@ class Topics:
     ) -> Topic:
         """Create a topic with one partition per list of replicas. Raises TopicError as `check_new` does."""
         self.check_new(name)
-        topic = Topic(name, self.new_id())
+        topic = Topic(name, self.new_id() if self.id_of is None else self.id_of(name))
         self._by_name[name] = self._by_id[topic.id] = topic
         self._collisions[name.replace(".", "_")] = name
         self.configure(topic, configs or {})

@@ -120,6 +120,8 @@ class GroupService:
         self._failed.discard(partition)
         shard = self.shards.pop(partition, None)
         if shard is not None:
+            # A refusal shows nothing that would have to be durable first.
+            shard.batch = 0
             for group in list(shard.groups.values()):
                 lifecycle.resign(shard, group)
             shard.cancel(shard.expiry_timer)

@@ -7,19 +7,24 @@ the store is `durable_at_once`. It does not know what is in a record.
 When a batch fails, what the rules did since is not what the store has. So everything that waits is answered with the
 store's error, what was written but not stored yet is dropped, and the partitions concerned are loaded anew
 (semantics 2.10).
+
+Partitions that go to another node take with them what was written to them and is not stored yet, and who waits for that
+is told so (`abandon`); everybody else's part of the batch is stored as if nothing had happened.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from apis.wire import Message
 from apis.wire.errors import ErrorCode
-from persistence.store import Store, StoreError
+from persistence.partition import partition_for
+from persistence.store import FencedError, Store, StoreError
 from shim.groups.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -41,7 +46,8 @@ class Held:
 
 
 class Durability:
-    """The batches of a process. `reload(partitions)` is told which partitions must be loaded anew.
+    """The batches of a process. `reload(partitions)` is told which partitions must be loaded anew, `fenced(partitions)`
+    which ones another process has taken over. There are `partitions` of them.
 
     `commit_timeout` is offsets.commit.timeout.ms in seconds: an answer waits no longer, and is
     COORDINATOR_NOT_AVAILABLE (15) then, whatever becomes of the batch.
@@ -54,6 +60,8 @@ class Durability:
         commit_timeout: float,
         clock: Callable[[], float],
         reload: Callable[[set[int]], None],
+        fenced: Callable[[set[int]], None],
+        partitions: int,
     ) -> None:
         self.store = store
         self.durable = 0
@@ -64,12 +72,13 @@ class Durability:
         self._commit_timeout = commit_timeout
         self._clock = clock
         self._reload = reload
+        self._fenced = fenced
+        self._partitions = partitions
         self._held: dict[int, list[Held]] = {}
         self._written = trio.Event()
         self._idle = trio.Event()
         self._idle.set()
         self._writing: list[tuple[int, Any, Any]] = []
-        self._closing = False
         # One access at a time, whether it writes or loads.
         self._access = trio.Lock()
 
@@ -127,6 +136,29 @@ class Durability:
         for held in waiting:
             held.session.fail(error.error, now)
 
+    def abandon(self, partitions: Collection[int], now: float) -> None:
+        """These partitions are another node's: drop what is not on its way to the store yet, and answer who waits for
+        anything of theirs NOT_COORDINATOR (16).
+
+        They are to be unloaded already: an answer lets the next request of a connection run.
+        """
+        outbox = self._outbox
+        outbox.records = [record for record in outbox.records if record[0] not in partitions]
+        failed = []
+        for gate, waiting in list(self._held.items()):
+            concerned = [held for held in waiting if self._concerns(held, partitions)]
+            if concerned:
+                failed += concerned
+                self._held[gate] = [held for held in waiting if held not in concerned]
+        for held in failed:
+            held.session.fail(ErrorCode.NOT_COORDINATOR, now)
+        self._written.set()
+
+    def _concerns(self, held: Held, partitions: Collection[int]) -> bool:
+        groups = groups_named(held.session.request)
+        # Who names no group, as ListGroups does, may have been shown any.
+        return not groups or any(partition_for(group, self._partitions) in partitions for group in groups)
+
     def next_deadline(self) -> float:
         """When `expire` is due, monotonic seconds."""
         return min((held[0].since for held in self._held.values() if held), default=float("inf")) + self._commit_timeout
@@ -144,26 +176,42 @@ class Durability:
     # With a store that takes its time
 
     async def run(self) -> None:
-        """Write batch after batch; ends when `close` was called and all is written."""
+        """Write batch after batch, until cancelled."""
         while True:
             await self._written.wait()
             self._written = trio.Event()
-            while self._outbox.records:
+            while self._outbox.records or self._held.get(self._outbox.batch):
                 async with self._access:
-                    number, records = self._next_batch()
-                    try:
-                        await trio.to_thread.run_sync(self.store.write, records)
-                    except StoreError as error:
-                        self._failed(number, records, error, self._clock())
-                    else:
-                        self._succeeded(number, self._clock())
+                    await self._write()
                 self.settle(self._clock())
             self._idle.set()
-            if self._closing:
+
+    async def _write(self) -> None:
+        number, records = self._next_batch()
+        while records:
+            try:
+                await trio.to_thread.run_sync(self.store.write, records)
+            except FencedError as error:
+                log.error("%s", error)
+                records = [record for record in records if record[0] not in error.partitions]
+                self._fenced(set(error.partitions))
+            except StoreError as error:
+                self._failed(number, records, error, self._clock())
                 return
+            else:
+                break
+        self._succeeded(number, self._clock())
+
+    @asynccontextmanager
+    async def nothing_under_way(self) -> AsyncIterator[None]:
+        """While this is entered no batch is made or written, and nothing is loaded."""
+        async with self._access:
+            yield
 
     async def load(self, partition: int) -> list[tuple[Any, Any]]:
         """The records of a partition, read in a worker thread. Raises StoreError."""
+        if self.store.durable_at_once:
+            return list(self.store.load(partition))
         async with self._access:
             return await trio.to_thread.run_sync(lambda: list(self.store.load(partition)))
 
@@ -171,7 +219,11 @@ class Durability:
         """All that was written so far is durable, or has failed."""
         await self._idle.wait()
 
-    def close(self) -> None:
-        """Let `run` end after what is written by now."""
-        self._closing = True
-        self._written.set()
+
+def groups_named(request: Message | None) -> list[str]:
+    """The groups that a request is about, whichever API and version it is of."""
+    several = getattr(request, "groups", None) or getattr(request, "groups_names", None)
+    if several:
+        return [each if isinstance(each, str) else each.group_id for each in several]
+    group_id = getattr(request, "group_id", None)
+    return [] if group_id is None else [group_id]

@@ -61,7 +61,7 @@ class Connection:
         self._reactor = reactor
         self._events = select.EPOLLIN
         self.session = Session(node, self, client_host(address), number)
-        self.receive = self.session.receive
+        self.receive = reactor.cluster.receiver(self.session)
 
     def send(self, data: bytes) -> bool:
         """See `Transport.send`."""
@@ -130,12 +130,11 @@ class Reactor:
         self.epoll = select.epoll()
         self.connections: dict[int, Connection] = {}
         self.stalled: set[Connection] = set()
-        self._listeners = {sock.fileno(): (sock, node) for sock, node in listeners}
+        self._listeners: dict[int, tuple[socket.socket, Node]] = {}
         # Given up for a moment when descriptors run out, so that a connection can be accepted and refused.
         self._spare = os.open(os.devnull, os.O_RDONLY)
-        for fd, (sock, _) in self._listeners.items():
-            sock.setblocking(False)
-            self.epoll.register(fd, select.EPOLLIN)
+        for sock, node in listeners:
+            self.accept(sock, node)
 
     async def run(self) -> None:
         """Serve until cancelled; then close everything."""
@@ -151,12 +150,19 @@ class Reactor:
             self.epoll.close()
             os.close(self._spare)
 
-    def stop_accepting(self) -> None:
-        """New connections are refused; those that exist go on."""
-        for fd, (sock, _) in self._listeners.items():
-            self.epoll.unregister(fd)
-            sock.close()
-        self._listeners.clear()
+    def stop_accepting(self, only: Node | None = None) -> None:
+        """New connections, to one node or to all, are refused; those that exist go on."""
+        for fd, (sock, node) in list(self._listeners.items()):
+            if only in (None, node):
+                del self._listeners[fd]
+                self.epoll.unregister(fd)
+                sock.close()
+
+    def accept(self, sock: socket.socket, node: Node) -> None:
+        """Connections that come in on this listening socket are to `node`."""
+        sock.setblocking(False)
+        self._listeners[sock.fileno()] = (sock, node)
+        self.epoll.register(sock.fileno(), select.EPOLLIN)
 
     async def _serve(self) -> None:
         poll = self.epoll.poll

@@ -18,7 +18,7 @@ from shim.broker.topics import Node as Address
 from shim.server import reactor
 from shim.server.cluster import Cluster, ClusterConfig
 from shim.server.reactor import Reactor
-from shim.server.streams import serve_streams
+from shim.server.streams import Streams
 
 BACKLOG: Final = 4096
 DRAIN_SECONDS: Final = 5.0
@@ -37,6 +37,8 @@ class ServerConfig:
     host: str = "127.0.0.1"
     port: int = 0
     brokers: int = 1
+    node_id: int = 1
+    """Of the first broker; the others have the numbers after it."""
     advertise: str | None = None
     tls: ssl.SSLContext | None = None
     epoll: bool = True
@@ -85,7 +87,9 @@ async def serve(
     sockets = listen(config.host, config.port, config.brokers)
     try:
         host = config.advertise or _reachable(config.host)
-        addresses = [Address(number, host, sock.getsockname()[1]) for number, sock in enumerate(sockets, 1)]
+        addresses = [
+            Address(number, host, sock.getsockname()[1]) for number, sock in enumerate(sockets, config.node_id)
+        ]
         cluster = Cluster(addresses, config.cluster, store)
         server = Server(config, cluster)
         listeners = list(zip(sockets, cluster.nodes.values(), strict=True))
@@ -93,27 +97,20 @@ async def serve(
             await prepare(server)
         async with trio.open_nursery() as nursery:
             await nursery.start(cluster.run)
+            network: Reactor | Streams
             if config.tls is None and config.epoll and reactor.AVAILABLE:
-                plain = Reactor(cluster, listeners)
-                stop_accepting = plain.stop_accepting
-                nursery.start_soon(plain.run)
+                network = Reactor(cluster, listeners)
             else:
-                over_trio = [
-                    (trio.SocketListener(trio.socket.from_stdlib_socket(sock)), node) for sock, node in listeners
-                ]
-
-                def stop_accepting() -> None:
-                    for listener, _ in over_trio:
-                        listener.socket.close()
-
-                nursery.start_soon(serve_streams, cluster, over_trio, config.tls)
+                network = Streams(cluster, listeners, config.tls)
+            cluster.on_broker_down.append(network.stop_accepting)
+            cluster.on_broker_up.append(lambda node: network.accept(listen(config.host, node.address.port, 1)[0], node))
+            nursery.start_soon(network.run)
             await cluster.loaded.wait()
             task_status.started(server)
             await server.stopped()
-            stop_accepting()
+            network.stop_accepting()
             with trio.move_on_after(DRAIN_SECONDS):
                 await cluster.durability.flushed()
-            cluster.close()
             nursery.cancel_scope.cancel()
         server.gone.set()
     finally:

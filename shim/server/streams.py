@@ -6,9 +6,11 @@ Decides how a stream's bytes reach a session, with one task for each direction. 
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, Final
 
 import trio
@@ -29,6 +31,7 @@ class StreamConnection:
     def __init__(self, cluster: Cluster, node: Node, stream: trio.abc.Stream, address: Any) -> None:
         self.peer = f"{address[0]}:{address[1]}"
         self.session = Session(node, self, client_host(address), next(cluster.connections))
+        self._receive = cluster.receiver(self.session)
         self._cluster = cluster
         self._stream = stream
         self._unsent = bytearray()
@@ -79,7 +82,7 @@ class StreamConnection:
             if not data:
                 return
             now = self._cluster.clock()
-            self.session.receive(bytes(data), now)
+            self._receive(bytes(data), now)
             self._cluster.settle(now)
 
     async def _send_all(self) -> None:
@@ -102,20 +105,58 @@ class StreamConnection:
                 self._cluster.settle(now)
 
 
-async def serve_streams(
-    cluster: Cluster, listeners: Sequence[tuple[trio.SocketListener, Node]], tls: ssl.SSLContext | None
-) -> None:
-    """Serve every connection of these listeners until cancelled, with TLS if there is a context for it."""
+class Streams:
+    """Serves the connections of `cluster` that come in on `listeners`, with TLS if there is a context for it."""
 
-    async def serve(stream: trio.SocketStream, node: Node) -> None:
+    def __init__(
+        self, cluster: Cluster, listeners: Sequence[tuple[socket.socket, Node]], tls: ssl.SSLContext | None
+    ) -> None:
+        self._cluster = cluster
+        self._tls = tls
+        self._listeners: dict[trio.SocketListener, tuple[Node, trio.CancelScope]] = {}
+        self._new_send, self._new = trio.open_memory_channel[tuple[trio.SocketListener, Node]](inf)
+        for sock, node in listeners:
+            self.accept(sock, node)
+
+    async def run(self) -> None:
+        """Serve until cancelled; then close everything."""
+        async with trio.open_nursery() as nursery:
+            async for listener, node in self._new:
+                nursery.start_soon(self._listen, nursery, listener, node)
+
+    def stop_accepting(self, only: Node | None = None) -> None:
+        """New connections, to one node or to all, are refused; those that exist go on."""
+        for listener, (node, scope) in list(self._listeners.items()):
+            if only in (None, node):
+                del self._listeners[listener]
+                scope.cancel()
+                listener.socket.close()
+
+    def accept(self, sock: socket.socket, node: Node) -> None:
+        """Connections that come in on this listening socket are to `node`."""
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+        self._listeners[listener] = (node, trio.CancelScope())
+        self._new_send.send_nowait((listener, node))
+
+    async def _listen(self, connections: trio.Nursery, listener: trio.SocketListener, node: Node) -> None:
+        if listener not in self._listeners:
+            return
+
+        async def serve(stream: trio.SocketStream) -> None:
+            await self._serve(stream, node)
+
+        with self._listeners[listener][1]:
+            await trio.serve_listeners(serve, [listener], handler_nursery=connections)
+
+    async def _serve(self, stream: trio.SocketStream, node: Node) -> None:
         try:
             address = stream.socket.getpeername()
         except OSError:
             return
-        if tls is None:
-            await StreamConnection(cluster, node, stream, address).run()
+        if self._tls is None:
+            await StreamConnection(self._cluster, node, stream, address).run()
             return
-        secure = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
+        secure = trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True)
         with trio.move_on_after(STALLED) as timeout:
             try:
                 await secure.do_handshake()
@@ -128,12 +169,4 @@ async def serve_streams(
             log.warning("no TLS with %s:%s within %.0f s", *address[:2], STALLED)
             await trio.aclose_forcefully(secure)
             return
-        await StreamConnection(cluster, node, secure, address).run()
-
-    async with trio.open_nursery() as nursery:
-        for listener, node in listeners:
-
-            async def serve_one(stream: trio.SocketStream, node: Node = node) -> None:
-                await serve(stream, node)
-
-            nursery.start_soon(trio.serve_listeners, serve_one, [listener])
+        await StreamConnection(self._cluster, node, secure, address).run()

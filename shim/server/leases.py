@@ -1,0 +1,126 @@
+"""One process's part in a cluster of several that share a store.
+
+Decides when this process renews its leases, which partitions it takes and gives up, and when it must stop answering for
+those it had: leases are counted by its own monotonic clock from before the renewal was asked for, so a process that
+was paused knows when it wakes, before it answers anybody, that others may have its partitions by now. That nothing is
+written under a lease that is lost is the store's part. Who should have what is decided in `persistence/leases.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from persistence.leases import plan
+from persistence.store import SharedStore, StoreError
+from shim.broker.topics import Node as Address
+
+if TYPE_CHECKING:
+    from shim.server.cluster import Cluster
+
+log: Final = logging.getLogger("shim.server")
+
+GRAIN: Final = 0.02
+"""Seconds after a lease has run out at which it is looked for."""
+
+
+class Leases:
+    """The leases of the one node of this process. `cluster` is told what changes."""
+
+    def __init__(self, cluster: Cluster, store: SharedStore, address: Address, clock: Callable[[], float]) -> None:
+        self.lapses_at = inf
+        """When the leases of this process run out unless they are renewed, monotonic seconds; infinity without any."""
+        self._cluster = cluster
+        self._store = store
+        self._address = address
+        self._clock = clock
+
+    def check(self, now: float) -> None:
+        """Before anything is answered at `now`: give up every partition if the leases have run out."""
+        if now >= self.lapses_at:
+            log.error("the leases have run out %.3f s ago: this process coordinates nothing", now - self.lapses_at)
+            self.lapses_at = inf
+            self._cluster.give_up(self._cluster.held())
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Take part in the cluster until cancelled; started once the first partitions are being loaded.
+
+        Raises StoreError when another live process has this node id.
+        """
+        await self._register()
+        pause = await self._turn()
+        task_status.started()
+        while True:
+            await trio.sleep(pause)
+            pause = await self._turn()
+
+    async def _register(self) -> None:
+        """Enter the directory; the entry of a process that died with this id is waited out."""
+        _, host, port, _ = self._address
+        give_up_at = self._clock() + self._store.lease_s * 1.5
+        while True:
+            try:
+                await trio.to_thread.run_sync(self._store.register, self._address.id, host, port)
+            except StoreError as error:
+                if self._clock() > give_up_at:
+                    raise
+                log.warning("waiting to become node %d: %s", self._address.id, error)
+                await trio.sleep(self._store.lease_s / 10)
+            else:
+                return
+
+    async def _turn(self) -> float:
+        """Renew, then take and give up what is due; for how many seconds nothing is."""
+        store, cluster = self._store, self._cluster
+        asked = self._clock()
+        try:
+            view = await trio.to_thread.run_sync(store.renew)
+            lapses_at = asked + store.lease_s
+            if self._clock() >= lapses_at:
+                return 0.0
+            self.check(self._clock())
+            if not view.registered:
+                await self._lose_place()
+                return 0.0
+            self.lapses_at = lapses_at
+            held = cluster.held()
+            cluster.give_up(held - view.held.keys())
+            kept = view.held.keys() & store.epochs.keys()
+            cluster.see({node.node_id: Address(*node) for node in view.nodes}, view.owners)
+            cluster.take(kept - held)
+            release, claim = plan(
+                self._address.id, [node.node_id for node in view.nodes], view.owners, cluster.partitions
+            )
+            await self._release({*release, *(view.held.keys() - kept)})
+            await self._claim(claim)
+        except StoreError as error:
+            log.error("the leases were not renewed: %s", error)
+            return store.lease_s / 10
+        due = min(store.lease_s / 3, view.next_lapse_s + GRAIN)
+        return max(asked + due - self._clock(), 0.0)
+
+    async def _release(self, partitions: set[int]) -> None:
+        if partitions:
+            log.info("giving up partitions %s of __consumer_offsets", sorted(partitions))
+            self._cluster.give_up(partitions & self._cluster.held())
+            await trio.to_thread.run_sync(self._store.release, sorted(partitions))
+
+    async def _claim(self, partitions: list[int]) -> None:
+        if partitions:
+            async with self._cluster.durability.nothing_under_way():
+                claimed = await trio.to_thread.run_sync(self._store.claim, self._address.id, partitions)
+            self.check(self._clock())
+            if self.lapses_at < inf:
+                log.info("taking over partitions %s of __consumer_offsets", sorted(claimed))
+                self._cluster.take(claimed.keys())
+
+    async def _lose_place(self) -> None:
+        """Another process came under this id while this one was away: it has no place until that one is gone."""
+        self.lapses_at = inf
+        self._cluster.give_up(self._cluster.held())
+        await trio.to_thread.run_sync(self._store.release, sorted(self._store.epochs))
+        await self._register()

@@ -1,0 +1,32 @@
+"""What several processes of one cluster must agree on without asking each other.
+
+Decides the ids of the cluster and of its topics, and which node leads a partition of an ordinary topic, from nothing
+but what all of them know: a number the store gave them, names, and which nodes are there. Logs are not shared: the
+records of a partition are where its leader is, so a node that comes or goes should move few leaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from apis.wire import uuid_text
+
+
+def shared_cluster_id(seed: int) -> str:
+    """The cluster id that clients are told, for a cluster of this seed."""
+    return uuid_text(_digest(f"cluster {seed}"))
+
+
+def id_of(seed: int, topic: str) -> bytes:
+    """The id of the topic of this name in a cluster of this seed: 16 bytes."""
+    return _digest(f"topic {seed} {topic}")
+
+
+def leader_of(topic: str, partition: int, nodes: Iterable[int]) -> int:
+    """The node that leads a partition: each node has a weight for it, and the heaviest leads (rendezvous hashing)."""
+    return max(nodes, key=lambda node: _digest(f"leader {topic} {partition} {node}"))
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
