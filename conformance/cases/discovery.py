@@ -232,7 +232,14 @@ def batch(t: Trial) -> None:
     t.equal([(key, error) for key, error, *_ in find(t, *keys)], [(key, 0) for key in keys], "answers")
 
 
-@case("find/batch/2", "Where no key is asked about, none is answered", source="KIP-699", api="FindCoordinator", versions=(4, 6), level=Level.SHOULD)
+@case(
+    "find/batch/2",
+    "Where no key is asked about, none is answered",
+    source="KIP-699",
+    api="FindCoordinator",
+    versions=(4, 6),
+    level=Level.SHOULD,
+)
 def no_keys(t: Trial) -> None:
     t.equal(find(t), [], "answers")
 
