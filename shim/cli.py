@@ -97,9 +97,25 @@ def cli() -> None:
     default="sqlite:kafka-shim.db",
     show_default=True,
     metavar="URL",
-    help="Where groups and offsets live: memory: or sqlite:PATH.",
+    help="Where groups and offsets live: memory:, sqlite:PATH or postgresql://...",
 )
 @click.option("--brokers", type=click.IntRange(1, 100), default=1, show_default=True, help="Nodes, a port for each.")
+@click.option("--node-id", type=click.IntRange(0, 2**31 - 101), default=1, show_default=True, help="Of the first node.")
+@click.option(
+    "--lease",
+    type=click.FloatRange(0.5, 3600),
+    default=6.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="After how long other processes of a shared store take over.",
+)
+@click.option(
+    "--load-seconds",
+    type=click.FloatRange(0, 3600),
+    default=0.0,
+    metavar="SECONDS",
+    help="Let every load of offsets partitions take this much longer.",
+)
 @click.option("--topic", "topics", type=TopicSize(), multiple=True, help="A topic to begin with; may be repeated.")
 @click.option("--config", "settings", type=KeyValue(), multiple=True, help="A setting by Kafka's name.")
 @click.option(

@@ -42,6 +42,9 @@ class Options:
     control: tuple[str, int] | None
     store: str
     brokers: int
+    node_id: int
+    lease: float
+    load_seconds: float
     topics: Sequence[tuple[str, int]]
     settings: Sequence[tuple[str, str]]
     release: str
@@ -60,7 +63,7 @@ def run(options: Options) -> int:
     raise_file_limit()
     config = _config(options)
     try:
-        with contextlib.closing(open_store(options.store, _partitions(options))) as store:
+        with contextlib.closing(open_store(options.store, _partitions(options), lease_s=options.lease)) as store:
             trio.run(_serve, options, config, store)
     except Exception as group:
         error = the_only(group)
@@ -95,9 +98,15 @@ def _config(options: Options) -> ServerConfig:
         host=host,
         port=port,
         brokers=options.brokers,
+        node_id=options.node_id,
         advertise=options.advertise,
         tls=tls,
-        cluster=ClusterConfig(settings=dict(options.settings), topics=dict(options.topics), release=options.release),
+        cluster=ClusterConfig(
+            settings=dict(options.settings),
+            topics=dict(options.topics),
+            release=options.release,
+            load_seconds=options.load_seconds,
+        ),
     )
 
 
