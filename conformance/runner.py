@@ -23,12 +23,15 @@ from conformance.case import Case, Failed, Level, NotServed, Skipped, Unadvertis
 from conformance.harmless import GROUP_KEYS, harmless
 from conformance.protocol import BY_NAME, EXCHANGES
 from conformance.targets import Instance, Target, TargetError
-from conformance.targets.base import LIMIT_NAMES
+from conformance.targets.base import LIMIT_NAMES, end
 from conformance.trial import Peer, Trial
 from conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable, WireTrouble
 
 _WARM_GROUPS: Final = [f"warm-up-{number}" for number in range(32)]
 _BROKER_RESOURCE: Final = 4
+ALONE_AT_A_TIME: Final = 8
+"""How many instances may run beside each other after crashes."""
+
 SHARED_TOPICS: Final = (1, 3, 8, 100)
 _NOT_READY: Final = frozenset({14, 15, 16})
 
@@ -132,7 +135,8 @@ class Runner:
 
             with ThreadPoolExecutor(self._jobs) as pool:
                 run.results = list(pool.map(one, cells))
-            run.results = [self._alone(result) for result in run.results]
+            with ThreadPoolExecutor(min(self._jobs, ALONE_AT_A_TIME)) as pool:
+                run.results = list(pool.map(self._alone, run.results))
         finally:
             self.target.stop()
         run.results = [self._judged_again(result) for result in run.results]
@@ -163,12 +167,15 @@ class Runner:
         return peer
 
     def run_cell(self, cell: Cell) -> Result:
-        """Run one cell; never raises."""
+        """Run one cell; never raises for what the target does."""
         peer = self._living(cell.case.profile)
         if peer is None:
             return Result(cell, Verdict.SKIP, f"the target cannot be started with {cell.case.profile}", 0.0, Tape())
         if cell.version < 0:
             return Result(cell, Verdict.UNIMPLEMENTED, f"{cell.case.api} is not advertised", 0.0, Tape())
+        return self._run_with(peer, cell)
+
+    def _run_with(self, peer: Peer, cell: Cell) -> Result:
         missing = cell.case.needs - peer.instance.capabilities
         if missing:
             return Result(cell, Verdict.SKIP, f"the target lacks {', '.join(sorted(missing))}", 0.0, Tape())
@@ -210,14 +217,24 @@ class Runner:
         with self._lock:
             peer = self._peers.get(profile)
             if peer is not None and peer.instance.has_ended:
-                peer = self._peers[profile] = self._prepare(profile)
+                peer = self._peers[profile] = self._another(peer)
             return peer
 
+    def _another(self, crashed: Peer) -> Peer:
+        """Another instance like one that crashed, what is known of that one taken over."""
+        peer = probe(self.target.start(crashed.instance.profile))
+        peer.served = crashed.served
+        make_topics(peer)
+        return peer
+
     def _alone(self, result: Result) -> Result:
-        """A cell in which the target crashed is run again with no other beside it, to tell who crashed it."""
+        """A cell in which the target crashed is run again on an instance of its own, to tell who crashed it."""
         if not result.ended:
             return result
-        again = self.run_cell(result.cell)
+        peer = self._another(self._peers[result.cell.case.profile])
+        again = self._run_with(peer, result.cell)
+        if peer.instance.process is not None:
+            end(peer.instance.process)
         if again.ended:
             return replace(again, verdict=Verdict.FAIL, reason=f"the target crashed: {again.reason}", due=None)
         return again
