@@ -1,0 +1,189 @@
+"""Awaiting what is to become of a group, in the server's own thread.
+
+Decides which condition each wait stands for and what is told when it does not come true: what the group looks like now,
+and its story so far. Every wait is woken by the coordinator's own events; none looks again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
+
+import trio
+
+from shim.server.watching import GroupSnapshot, Watch, partitions, snapshot
+
+TIMEOUT: Final = 10.0
+"""Real seconds that a wait takes at most, if nothing else is said."""
+STORY_LINES: Final = 40
+
+
+class NotReached(AssertionError):
+    """What was awaited has not come; the message tells what the group looks like and its story so far."""
+
+
+Wanted = Mapping[str, Iterable[int]] | Iterable[Any]
+
+
+class GroupAwait:
+    """Waits for one group. All timeouts are real seconds; all raise NotReached.
+
+    `next` looks at events since this object was made, or since the last one it returned.
+    """
+
+    def __init__(self, watch: Watch, group: str) -> None:
+        self.group = group
+        self._watch = watch
+        self._began = watch.seen
+        self._cursor = watch.seen
+
+    @property
+    def now(self) -> GroupSnapshot:
+        """The group as it is."""
+        return snapshot(self._watch.cluster, self.group)
+
+    def story(self) -> list[str]:
+        """What happened to the group since this object was made."""
+        return self._watch.story(self.group, self._began)
+
+    async def stable(
+        self,
+        *,
+        members: int | Collection[str] | None = None,
+        generation: int | None = None,
+        owners: Mapping[str, Wanted] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> GroupSnapshot:
+        """The group is Stable and every member has its assignment.
+
+        `members` is how many there are, or what they are all called; `generation` the one reached, or a later one;
+        `owners` who owns exactly which partitions. Members are called by member id, client id or group instance id.
+        """
+        wanted = {name: partitions(each) for name, each in (owners or {}).items()}
+
+        def condition() -> bool:
+            found = self.now
+            if not found.is_stable or (generation is not None and found.generation < generation):
+                return False
+            if isinstance(members, int):
+                if len(found.members) != members:
+                    return False
+            elif members is not None and (
+                len(found.members) != len(members) or not all(found.called(name) for name in members)
+            ):
+                return False
+            return all(any(m.owned == owned for m in found.called(name)) for name, owned in wanted.items())
+
+        said = {"members": members, "generation": generation, "owners": owners}
+        told = ", ".join(f"{name}={value!r}" for name, value in said.items() if value is not None)
+        await self._until(condition, f"the group to be stable{' with ' * bool(told)}{told}", timeout)
+        return self.now
+
+    async def owns(self, member: str, wanted: Wanted, *, timeout: float = TIMEOUT) -> GroupSnapshot:
+        """A member owns at least these partitions: by topic, or pairs of topic and partition."""
+        owned = partitions(wanted)
+
+        def condition() -> bool:
+            return any(
+                each.has_synced
+                and all(set(numbers) <= set(each.owned.get(topic, ())) for topic, numbers in owned.items())
+                for each in self.now.called(member)
+            )
+
+        await self._until(condition, f"{member} to own {owned}", timeout)
+        return self.now
+
+    async def empty(self, *, timeout: float = TIMEOUT) -> GroupSnapshot:
+        """The group has no members."""
+        await self._until(lambda: not self.now.members and self.now.state in ("Empty", "Dead"), "no members", timeout)
+        return self.now
+
+    async def next(self, event: str, *, timeout: float = TIMEOUT, **fields: Any) -> dict[str, Any]:
+        """The next event of a kind (`docs/trace.md`) with these fields; a field may be a function of its value."""
+        found: list[tuple[int, dict[str, Any]]] = []
+
+        def condition() -> bool:
+            for number, _, each in self._watch.since(self._cursor, self.group):
+                if each["event"] == event and all(_fits(each.get(name), value) for name, value in fields.items()):
+                    found.append((number, each))
+                    return True
+            return False
+
+        told = ", ".join(f"{name}={value!r}" for name, value in fields.items())
+        await self._until(condition, f"a {event} event{' with ' * bool(told)}{told}", timeout)
+        self._cursor, answer = found[0]
+        return answer
+
+    async def committed(
+        self, topic: str, partition: int, *, at_least: int | None = None, timeout: float = TIMEOUT
+    ) -> int:
+        """The committed offset of a partition, once there is one, and one that is `at_least` so much."""
+
+        def condition() -> bool:
+            offset = self._watch.committed(self.group, topic, partition)
+            return offset is not None and (at_least is None or offset >= at_least)
+
+        reached = "" if at_least is None else f" at least {at_least}"
+        await self._until(condition, f"the committed offset of {topic}-{partition}{reached}", timeout)
+        offset = self._watch.committed(self.group, topic, partition)
+        assert offset is not None
+        return offset
+
+    async def no_rebalance_for(
+        self,
+        seconds: float | None = None,
+        *,
+        heartbeats: int | None = None,
+        advance: Callable[[float], None] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        """No rebalance begins for so many seconds, or until every member has sent so many heartbeats.
+
+        `advance` puts the coordinator's clock forward, if it is not to be waited for in real time.
+        """
+        began = self._watch.seen
+        beats: dict[str, int] = {}
+
+        def rebalances() -> bool:
+            return any(
+                event["event"] == "state" and event["to"] == "PreparingRebalance"
+                for _, _, event in self._watch.since(began, self.group)
+            )
+
+        def is_over() -> bool:
+            return rebalances() or (heartbeats is not None and self._beats(began, beats) >= heartbeats)
+
+        if advance is not None and seconds is not None:
+            advance(seconds)
+        elif heartbeats is not None:
+            await self._until(is_over, f"{heartbeats} heartbeats of every member", timeout)
+        else:
+            await self._watch.waiters.until(rebalances, seconds or 0.0)
+        if rebalances():
+            raise NotReached(self._told("There was to be no rebalance, but there was one."))
+
+    def _beats(self, began: int, beats: dict[str, int]) -> int:
+        """How many heartbeats every member has sent at least."""
+        beats.clear()
+        for _, _, event in self._watch.since(began, self.group):
+            if event["event"] == "exchange" and event["api"] == "Heartbeat":
+                beats[event["member"]] = beats.get(event["member"], 0) + 1
+        return min((beats.get(member.member_id, 0) for member in self.now.members), default=0)
+
+    async def _until(self, condition: Callable[[], bool], what: str, timeout: float) -> None:
+        if not await self._watch.waiters.until(condition, timeout):
+            raise NotReached(self._told(f"Waited {timeout:g} s for {what}, in vain."))
+        await trio.lowlevel.checkpoint()
+
+    def _told(self, first: str) -> str:
+        story = self.story()
+        left_out = len(story) - STORY_LINES
+        lines = [first, f"Now {self.now}", "The story so far:"]
+        if left_out > 0:
+            lines.append(f"    ({left_out} lines before these)")
+        lines += [f"  {line}" for line in story[-STORY_LINES:]] or ["    nothing has happened"]
+        return "\n".join(lines)
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    return bool(wanted(value)) if callable(wanted) else bool(value == wanted)
