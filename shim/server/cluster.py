@@ -60,6 +60,8 @@ class ClusterConfig:
     topics: Mapping[str, int] = field(default_factory=dict)
     release: str = NEWEST
     clock: Callable[[], float] = time.monotonic
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    """Makes the part of a member id that is nobody else's."""
     load_seconds: float = 0.0
 
 
@@ -145,7 +147,7 @@ class Cluster:
             self.group_config,
             self.outbox,
             Timers(),
-            lambda: str(uuid.uuid4()),
+            self.config.new_id,
             self.locate,
             self.wall_offset,
         )
