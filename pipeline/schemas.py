@@ -2,8 +2,8 @@
 
 A table is declared as tuples of name, Spark SQL type and meaning; the schema Spark uses and the table in
 `docs/pipeline.md` (`python -m pipeline.documents`) both come from that. Times are UTC timestamps, durations are
-milliseconds in columns that end in `_ms`. Every table but those of small results has `day` and `bucket`, by which its
-files are partitioned: the day of the row's time and a hash of the group.
+milliseconds in columns that end in `_ms` or are `ms`. Tables about groups have `day` and `bucket`, by which their files
+are partitioned: the day of the row's time and a hash of the group.
 """
 
 from __future__ import annotations
@@ -381,6 +381,7 @@ TABLES: Final[dict[str, Table]] = {
             _GROUP,
             _C("subject", "string", "the member, partition or generation it is about"),
             _C("detail", "string", "what was seen"),
+            *_KEYED,
         ),
     ),
     "quarantine": Table(
@@ -399,3 +400,6 @@ TABLES: Final[dict[str, Table]] = {
 
 PARTITIONED: Final = frozenset(name for name, table in TABLES.items() if _BUCKET in table.columns)
 """The tables whose files are partitioned by day and bucket."""
+
+INGESTED: Final = frozenset({"events", "requests", "quarantine"})
+"""The tables that come straight from a trace; the others are made of them."""

@@ -279,7 +279,11 @@ class Group:
             told = max(started, min(member.next_heartbeat, started + HEARTBEAT_S)) + rng.uniform(0.0005, 0.002)
             late = (slow or {}).get(member.member_id, rng.uniform(0.002, 0.05))
             joins.append((told + late, member))
-            yield self.heartbeat(member, told, error=27)
+            beat = told
+            while beat < told + late:
+                # However busy its application is, a consumer heartbeats in the background.
+                yield self.heartbeat(member, beat, error=27)
+                beat += HEARTBEAT_S
         joins.sort(key=lambda each: each[0])
         ended = joins[-1][0] + (3.0 if initial else 0.001)
         self.generation += -2 if broken is Fault.GENERATION_BACK else 1

@@ -1,6 +1,6 @@
 """Writes generated groups as files: the trace of each node, rotated, the segments of the same commits, the faults.
 
-    OUT/trace/node-0/trace-00000.jsonl ...   OUT/segments/__consumer_offsets-N/...   OUT/faults.jsonl
+    OUT/trace/node-0/trace-00000.jsonl ...   OUT/segments/__consumer_offsets-N/...   OUT/faults.json
 
 Decides sequence numbers, wall time, rotation, and the damage done to segments. Same arguments, same bytes.
 """
@@ -88,9 +88,7 @@ def generate(
         commits = heapq.merge(*(node.commits for node in written), key=itemgetter(0))
         records, damage = write_segments(out / "segments", commits, Random(f"{seed} segments"))
         faults += damage
-    with (out / "faults.jsonl").open("w") as file:
-        for fault in faults:
-            file.write(json.dumps(fault) + "\n")
+    (out / "faults.json").write_text("[\n" + ",\n".join(map(json.dumps, faults)) + "\n]\n")
     return Volume(sum(n.events for n in written), sum(n.trace_bytes for n in written), records, len(faults))
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import conform, in_order
+from pipeline.tables.columns import conform, in_order, keyed
 from pipeline.tables.partitions import assigned, generations
 
 CAUSES: Final = (
@@ -61,7 +61,7 @@ def violations(events: DataFrame, requests: DataFrame, membership: DataFrame, co
 def _violations(frame: DataFrame, invariant: str, subject: str, detail: str) -> DataFrame:
     """`subject` and `detail` are SQL expressions."""
     columns = {"invariant": F.lit(invariant), "subject": F.expr(subject), "detail": F.expr(detail)}
-    return conform(frame.withColumns(columns), "violations")
+    return conform(keyed(frame.withColumns(columns)), "violations")
 
 
 def one_owner(events: DataFrame) -> DataFrame:

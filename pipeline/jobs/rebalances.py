@@ -101,7 +101,7 @@ def cost(rounds: DataFrame, member_pauses: DataFrame, partition_pauses: DataFram
     by_partition = partition_pauses.groupBy(key).agg(
         F.count("*").alias("partition_pauses"),
         F.sum("ms").alias("partition_pause_ms"),
-        F.sum(F.when(~F.col("moved"), F.col("ms"))).alias("needless_ms"),
+        F.sum(F.when(~F.col("moved"), F.col("ms")).otherwise(0.0)).alias("needless_ms"),
     )
     found = by_round.join(by_member, key, "left").join(by_partition, key, "left")
     return found.withColumn("partition_ms_a_round", F.col("partition_pause_ms") / F.col("rounds")).orderBy(key)

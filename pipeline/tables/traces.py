@@ -1,4 +1,4 @@
-"""Tables straight from the trace: events, requests, commits, and lines that could not be read."""
+"""Tables straight from the trace: events, requests, lines that could not be read; and commits."""
 
 from __future__ import annotations
 
@@ -8,32 +8,27 @@ from pyspark.sql import functions as F
 from pipeline.tables.columns import conform, keyed, ms_between, timestamp, wall_of
 
 
-def events(trace: DataFrame) -> DataFrame:
-    """Table `events` of rows of the source."""
-    chosen = trace.where("event is not null and event not in ('exchange', 'parked')")
-    return conform(keyed(chosen.withColumn("at", timestamp(F.col("wall")))), "events")
-
-
-def requests(trace: DataFrame) -> DataFrame:
-    """Table `requests` of rows of the source."""
-    chosen = trace.where("event = 'exchange'")
-    chosen = chosen.withColumns({"at": timestamp(F.col("wall")), "arrived_at": wall_of("arrived")})
-    return conform(keyed(chosen.withColumn("ms", ms_between(F.col("arrived_at"), F.col("at")))), "requests")
-
-
-def quarantine(trace: DataFrame) -> DataFrame:
-    """Table `quarantine` of rows of the source."""
-    chosen = trace.where("unreadable is not null")
-    return conform(
-        chosen.select(
-            F.lit("trace").alias("source"),
-            "file",
-            "position",
-            F.lit(None).alias("offset"),
-            F.lit(None).alias("bytes"),
-            F.col("unreadable").alias("reason"),
-        ),
-        "quarantine",
+def ingested(trace: DataFrame) -> DataFrame:
+    """Rows of the source as those of tables `events`, `requests` and `quarantine` at once, told apart by `table`: the
+    trace is parsed once for all of them. Columns of the other tables are null."""
+    table = (
+        F.when(F.col("unreadable").isNotNull(), "quarantine")
+        .when(F.col("event") == "exchange", "requests")
+        .when(F.col("event") != "parked", "events")
+    )
+    timed = trace.withColumns(
+        {"table": table, "at": timestamp(F.col("wall")), "arrived_at": wall_of("arrived")}
+    ).where("table is not null")
+    return keyed(
+        timed.withColumns(
+            {
+                "ms": ms_between(F.col("arrived_at"), F.col("at")),
+                "source": F.lit("trace"),
+                "offset": F.lit(None).cast("bigint"),
+                "bytes": F.lit(None).cast("bigint"),
+                "reason": F.coalesce("unreadable", "reason"),
+            }
+        ).drop("unreadable", "request", "answer", "wall")
     )
 
 

@@ -1,0 +1,137 @@
+"""From files to tables to answers, step by step. Decides the order; what a step does is in `tables/` and `jobs/`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.jobs import invariants, members, offsets, rebalances
+from pipeline.sources.offsets_log import segments
+from pipeline.sources.shim_trace import files
+from pipeline.tables import groups, partitions, traces
+from pipeline.tables import offsets as offset_tables
+from pipeline.warehouse import Warehouse
+
+Step: TypeAlias = Callable[[str], AbstractContextManager[object]]
+"""Called with the name of a step; the step is done within what it returns."""
+
+
+class Inputs(NamedTuple):
+    """Paths by what lies there, and a CSV file of end offsets (topic, partition, at, end_offset)."""
+
+    traces: tuple[str, ...]
+    logs: tuple[str, ...]
+    end_offsets: str | None = None
+
+
+def sort_out(paths: Iterable[str], end_offsets: str | None = None) -> Inputs:
+    """Which paths hold traces and which hold segments; a folder of `pipeline generate` holds both. Raises ValueError for
+    one that holds neither, and FileNotFoundError."""
+    found_traces: list[str] = []
+    found_logs: list[str] = []
+    for name in paths:
+        path = Path(name)
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist")
+        inside = [each for each in (path / "trace", path / "segments") if each.is_dir()] or [path]
+        traces_here = [str(place) for place in inside if _holds(files, place, ".jsonl")]
+        logs_here = [str(place) for place in inside if _holds(segments, place, ".log")]
+        if not traces_here and not logs_here:
+            raise ValueError(f"{path} holds neither a trace (*.jsonl) nor segments (__consumer_offsets-N/*.log)")
+        found_traces += traces_here
+        found_logs += logs_here
+    return Inputs(tuple(found_traces), tuple(found_logs), end_offsets)
+
+
+def _holds(find: Callable[[str], list[Path]], place: Path, suffix: str) -> bool:
+    return any(suffix in file.name for file in find(str(place)))
+
+
+def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext) -> None:
+    """Reads the inputs and makes all tables."""
+    spark = warehouse.spark
+    if inputs.traces:
+        with step("read traces"):
+            rows = spark.read.format("kafka_shim_trace").load(",".join(map(os.path.abspath, inputs.traces)))
+            warehouse.ingest(traces.ingested(rows), 0)
+    if inputs.logs:
+        with step("read segments"):
+            rows = spark.read.format("kafka_offsets_log").load(",".join(map(os.path.abspath, inputs.logs)))
+            warehouse.ingest_log(rows)
+    for name, table in derived(warehouse, end_offsets=_end_offsets(spark, inputs.end_offsets)):
+        with step(f"table {name}"):
+            warehouse.write(name, table())
+
+
+def derived(
+    warehouse: Warehouse, buckets: list[int] | None = None, end_offsets: DataFrame | None = None
+) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
+    """The tables made of what was read, in order, for all groups or those in some buckets; each is made when it is
+    asked for, of those written before it."""
+
+    def read(name: str) -> DataFrame:
+        return warehouse.read(name, buckets)
+
+    log = warehouse.log()
+    if log is not None:
+        yield "log_records", lambda: offset_tables.log_records(log)
+        yield "quarantine", lambda: offset_tables.quarantine(log)
+    yield "membership", lambda: groups.membership(read("events"))
+    yield "rounds", lambda: groups.rounds(read("events"))
+    yield "member_pauses", lambda: groups.member_pauses(read("requests"))
+    yield "ownership", lambda: partitions.ownership(read("events"))
+    yield "partition_pauses", lambda: partitions.partition_pauses(read("ownership"))
+    yield "assignments", lambda: partitions.assignments(read("events"))
+    yield "commits", lambda: traces.commits(read("events"))
+
+    def history() -> DataFrame:
+        found = offset_tables.history_of_trace(read("events"), read("requests"))
+        return found if log is None else found.unionByName(offset_tables.history_of_segments(log))
+
+    yield "offset_history", history
+
+    def lag() -> DataFrame:
+        known = offset_tables.end_offsets_of_trace(read("requests"))
+        return offset_tables.lag(read("offset_history"), known if end_offsets is None else known.unionByName(end_offsets))
+
+    yield "lag", lag
+    yield (
+        "violations",
+        lambda: invariants.violations(read("events"), read("requests"), read("membership"), read("commits")),
+    )
+
+
+def _end_offsets(spark: SparkSession, path: str | None) -> DataFrame | None:
+    if path is None:
+        return None
+    schema = "topic string, partition int, at timestamp, end_offset bigint"
+    return spark.read.csv(path, schema=schema, header=True).where(F.col("end_offset").isNotNull())
+
+
+def answers(warehouse: Warehouse) -> dict[str, Callable[[], DataFrame]]:
+    """The jobs by name, over the tables of a warehouse."""
+    read = warehouse.read
+    return {
+        "storms": lambda: rebalances.storms(read("rounds")),
+        "blame": lambda: rebalances.blame(read("rounds"), read("membership")),
+        "causes": lambda: rebalances.causes(read("rounds")),
+        "cost": lambda: rebalances.cost(read("rounds"), read("member_pauses"), read("partition_pauses")),
+        "migration": lambda: rebalances.migration(read("rounds"), read("membership"), read("partition_pauses")),
+        "heartbeat_gaps": lambda: members.heartbeat_gaps(read("requests")),
+        "regressions": lambda: offsets.regressions(read("offset_history")),
+        "commit_gaps": lambda: offsets.gaps(read("offset_history")),
+        "agreement": lambda: offsets.agreement(read("offset_history")),
+    }
+
+
+def answer(warehouse: Warehouse, step: Step = nullcontext) -> None:
+    """Asks all questions and writes what they say."""
+    for name, job in answers(warehouse).items():
+        with step(f"job {name}"):
+            warehouse.write_result(name, job())

@@ -1,0 +1,119 @@
+"""Where the tables lie as Parquet files, and how they are written and read. It does not know what is in them.
+
+    DIR/ingest/batch=N/table=NAME/day=.../bucket=...    what was read, as it came: one batch a run, or one a micro-batch
+    DIR/ingest/log                                      rows of segments
+    DIR/tables/NAME/day=.../bucket=...                  what is made of it
+    DIR/results/NAME                                    what the jobs say, as Parquet and as CSV
+
+A batch is written whole or written again: writing one that is there replaces it, which makes the stream's batches
+count exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.schemas import INGESTED, PARTITIONED, TABLES, Table
+from pipeline.tables.columns import conform
+
+_SHUFFLED: Final = frozenset(
+    {"membership", "rounds", "member_pauses", "ownership", "partition_pauses", "assignments", "lag", "violations"}
+)
+"""Small tables, whose rows are brought together by partition first, so that a partition is one file."""
+_KEYS: Final = ("day", "bucket")
+
+
+class Warehouse:
+    """The tables at one place, which may be any that Spark can write to."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.spark = spark
+        self.path = path.rstrip("/")
+
+    # What was read.
+
+    def ingest(self, rows: DataFrame, batch: int) -> None:
+        """Write rows of `tables.traces.ingested` as batch number `batch`, in place of what it was before."""
+        writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "static")
+        writer.partitionBy("table", *_KEYS).parquet(f"{self.path}/ingest/batch={batch}")
+
+    def ingest_log(self, rows: DataFrame) -> None:
+        """Write rows of the source `kafka_offsets_log`."""
+        rows.write.mode("overwrite").parquet(f"{self.path}/ingest/log")
+
+    def log(self) -> DataFrame | None:
+        """The rows of segments; None if there were no segments."""
+        path = f"{self.path}/ingest/log"
+        return self.spark.read.parquet(path) if self._exists(path) else None
+
+    def buckets(self, batch: int) -> list[int]:
+        """The buckets of the groups a batch is about."""
+        rows = self.spark.read.parquet(f"{self.path}/ingest/batch={batch}").select("bucket").distinct().collect()
+        return sorted(row.bucket for row in rows if row.bucket is not None)
+
+    # Tables and results.
+
+    def write(self, name: str, rows: DataFrame, *, only_touched: bool = False) -> None:
+        """Write a table in place of what it was before; `only_touched` leaves other days and buckets as they are."""
+        writer = conform(rows, name)
+        if name in _SHUFFLED:
+            writer = writer.repartition(*_KEYS)
+        mode = writer.write.mode("overwrite").option(
+            "partitionOverwriteMode", "dynamic" if only_touched and name in PARTITIONED else "static"
+        )
+        if name in PARTITIONED:
+            mode = mode.partitionBy(*_KEYS)
+        mode.parquet(f"{self.path}/tables/{name}")
+
+    def read(self, name: str, buckets: Collection[int] | None = None) -> DataFrame:
+        """A table, of all groups or of those in some buckets; empty if nothing was written."""
+        table = TABLES[name]
+        if name in INGESTED:
+            pattern = f"{self.path}/ingest/batch=*/table={name}"
+            frame = self._read(table, pattern, base=f"{self.path}/ingest")
+            if name == "quarantine" and self._exists(f"{self.path}/tables/quarantine"):
+                frame = frame.unionByName(self._read(table, f"{self.path}/tables/quarantine"))
+        else:
+            frame = self._read(table, f"{self.path}/tables/{name}")
+        return frame if buckets is None else frame.where(F.col("bucket").isin(list(buckets)))
+
+    def _read(self, table: Table, path: str, base: str | None = None) -> DataFrame:
+        if not self._exists(path):
+            return self.spark.createDataFrame([], table.schema)
+        reader = self.spark.read.schema(table.ddl)
+        if base is not None:
+            reader = reader.option("basePath", base)
+        return reader.parquet(path).select(*table.names)
+
+    def write_results(self, results: Mapping[str, DataFrame]) -> None:
+        """Write what jobs say, each as Parquet and as CSV."""
+        for name, rows in results.items():
+            self.write_result(name, rows)
+
+    def write_result(self, name: str, rows: DataFrame) -> None:
+        """Write what a job says, as Parquet and as CSV in one file each; arrays are joined by commas in CSV."""
+        whole = rows.coalesce(1)
+        whole.write.mode("overwrite").parquet(f"{self.path}/results/{name}")
+        written = self.result(name)
+        flat = written.select(
+            *(
+                F.concat_ws(", ", column).alias(column) if kind.startswith("array<string") else F.col(column)
+                for column, kind in written.dtypes
+            )
+        )
+        flat.coalesce(1).write.mode("overwrite").csv(f"{self.path}/results/{name}.csv", header=True)
+
+    def result(self, name: str) -> DataFrame:
+        """What a job said."""
+        return self.spark.read.parquet(f"{self.path}/results/{name}")
+
+    def _exists(self, pattern: str) -> bool:
+        # Spark's own way to files: the warehouse may be in a distributed store.
+        context = self.spark.sparkContext
+        path = context._jvm.org.apache.hadoop.fs.Path(pattern)  # type: ignore[union-attr]
+        found = path.getFileSystem(context._jsc.hadoopConfiguration()).globStatus(path)
+        return found is not None and len(found) > 0
