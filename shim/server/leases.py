@@ -92,11 +92,9 @@ class Leases:
             kept = view.held.keys() & store.epochs.keys()
             cluster.see({node.node_id: Address(*node) for node in view.nodes}, view.owners)
             cluster.take(kept - held)
-            release, claim = plan(
-                self._address.id, [node.node_id for node in view.nodes], view.owners, cluster.partitions
-            )
-            await self._release({*release, *(view.held.keys() - kept)})
-            await self._claim(claim)
+            moves = plan(self._address.id, [node.node_id for node in view.nodes], view.owners, cluster.partitions)
+            await self._release({*moves.release, *(view.held.keys() - kept)})
+            await self._claim(moves.claim)
         except StoreError as error:
             log.error("the leases were not renewed: %s", error)
             return store.lease_s / 10
