@@ -19,10 +19,14 @@ class ShimTarget:
         self._running: list[subprocess.Popen[str]] = []
         self._lock = threading.Lock()
 
+    def _store_of(self, profile: str) -> str:
+        """The store of a profile: a file has one owner, so each profile has a file of its own."""
+        return f"{self._store}-{profile}" if self._store.startswith("sqlite:") else self._store
+
     def start(self, profile: str) -> Instance:
         settings = {"auto.create.topics.enable": "false"} | dict(PROFILES[profile])
         command = [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
-        command += ["--store", self._store, "--log-level", "error"]
+        command += ["--store", self._store_of(profile), "--log-level", "error"]
         for name, value in settings.items():
             command += ["--config", f"{name}={value}"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
