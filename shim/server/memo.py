@@ -8,13 +8,13 @@ request would get; what it saves is splitting, decoding and encoding. It does no
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apis.fetch import FetchRequest
 from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from apis.wire import Message
 from apis.wire.frames import frame as framed
-from shim.server.trace import plain
+from shim.server.trace import Repeated, start_of_line
 
 if TYPE_CHECKING:
     from shim.server.session import Session
@@ -39,7 +39,7 @@ class Memo:
 class HeartbeatMemo(Memo):
     """A Heartbeat. Its answers are constants, since they say an error code and nothing else."""
 
-    __slots__ = ("_arguments", "_end", "_heartbeat", "_plain", "_request", "_served", "_start")
+    __slots__ = ("_arguments", "_end", "_heartbeat", "_request", "_served", "_start", "_traced")
 
     def __init__(self, session: Session, served: Served, request: HeartbeatRequest, data: bytes) -> None:
         self._served = served
@@ -47,7 +47,7 @@ class HeartbeatMemo(Memo):
         self._start = data[:8]
         self._end = data[12:]
         self._heartbeat = session.node.groups.heartbeat
-        self._plain: dict[str, Any] | None = None
+        self._traced: dict[int, bytes] = {}
         self._arguments = (request.group_id, request.generation_id, request.member_id, request.group_instance_id)
 
     def serve(self, session: Session, data: bytes, now: float) -> bool:
@@ -67,10 +67,10 @@ class HeartbeatMemo(Memo):
             whole = served.answer(b"\0\0\0\0", served.body(HeartbeatResponse(error_code=code)))
             answer = served.constants[code] = (whole[:4], whole[8:])
         if outbox.listening:
-            if self._plain is None:
-                self._plain = plain(self._request)
-            answered = {"throttle_time_ms": 0, "error_code": code}
-            node.exchanges.exchange(session, served, data[8:12], now, self._plain, answered, code)
+            start = self._traced.get(code)
+            if start is None:
+                start = self._traced[code] = start_of_line(session, served, self._request, HeartbeatResponse(0, code))
+            outbox.events.append(Repeated(start, data[8:12], now))
         before, after = answer
         session.send(before + data[8:12] + after)
         return True

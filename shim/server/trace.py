@@ -10,6 +10,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from apis.wire import Message, Struct, uuid_text
 from apis.wire.types import Array, Nested, Type
 from shim.groups.outbox import Outbox
@@ -49,44 +51,71 @@ class Exchanges:
         assert served is not None
         assert request is not None
         if served.key in GROUP_KEYS:
-            self.exchange(
-                session,
-                served,
-                session.correlation_id,
-                session.arrived,
-                plain(request),
-                plain(response),
-                error_in(response),
+            self._outbox.events.append(
+                exchange(session, served, request, response)
+                | {
+                    "correlation_id": int.from_bytes(session.correlation_id, signed=True),
+                    "arrived": session.arrived,
+                }
             )
 
-    def exchange(
-        self,
-        session: Session,
-        served: Served,
-        correlation_id: bytes,
-        arrived: float,
-        request: dict[str, Any],
-        answer: dict[str, Any],
-        error: int,
-    ) -> None:
-        """A request was answered; both are in the form the event has."""
-        self._outbox.events.append(
-            {
-                "event": "exchange",
-                "conn": session.number,
-                "node": session.node.id,
-                "api": served.api.name,
-                "version": served.version,
-                "correlation_id": int.from_bytes(correlation_id, signed=True),
-                "client_id": session.client_id,
-                "group": request.get("group_id"),
-                "member": request.get("member_id") or answer.get("member_id"),
-                "arrived": arrived,
-                "request": request,
-                "answer": answer,
-                "error": error,
-            }
+
+def exchange(session: Session, served: Served, request: Message, response: Message) -> dict[str, Any]:
+    """An `exchange` event, all but correlation id and time of arrival."""
+    asked, answered = plain(request), plain(response)
+    return {
+        "event": "exchange",
+        "conn": session.number,
+        "node": session.node.id,
+        "api": served.api.name,
+        "version": served.version,
+        "client_id": session.client_id,
+        "group": asked.get("group_id"),
+        "member": asked.get("member_id") or answered.get("member_id"),
+        "request": asked,
+        "answer": answered,
+        "error": error_in(response),
+    }
+
+
+class Repeated:
+    """An `exchange` event of a request that a client sends again and again.
+
+    `start` is the event's line up to what differs every time. A line is made of it without looking at the rest.
+    """
+
+    __slots__ = ("arrived", "correlation_id", "start")
+
+    def __init__(self, start: bytes, correlation_id: bytes, arrived: float) -> None:
+        self.start = start
+        self.correlation_id = correlation_id
+        self.arrived = arrived
+
+    def line(self, seq: int, times: bytes) -> bytes:
+        """The line of a trace; `times` are `Repeated.times` of this event."""
+        return b'%b,"correlation_id":%d,"seq":%d%b' % (
+            self.start,
+            int.from_bytes(self.correlation_id, signed=True),
+            seq,
+            times,
         )
+
+    @staticmethod
+    def times(arrived: float, mono: float, wall: float) -> bytes:
+        """How a line ends."""
+        return b',"arrived":%b,"mono":%b,"wall":%b}\n' % tuple(map(orjson.dumps, (arrived, mono, wall)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The event as any other."""
+        event: dict[str, Any] = orjson.loads(self.start + b"}")
+        event["correlation_id"] = int.from_bytes(self.correlation_id, signed=True)
+        event["arrived"] = self.arrived
+        return event
+
+
+def start_of_line(session: Session, served: Served, request: Message, response: Message) -> bytes:
+    """The `start` of a `Repeated` event."""
+    return orjson.dumps(exchange(session, served, request, response))[:-1]
 
 
 # Messages as JSON has them

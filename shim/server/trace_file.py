@@ -9,6 +9,7 @@ events mean.
 from __future__ import annotations
 
 import uuid
+from math import nan
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ import trio
 
 from shim.groups.trace import SCHEMA_VERSION
 from shim.server.cluster import Cluster
+from shim.server.trace import Repeated
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 BUFFER_BYTES: Final = 256 * 1024
@@ -41,7 +43,7 @@ class TraceFile:
         self._begin()
 
     def __enter__(self) -> TraceFile:
-        self._cluster.listen(self.tell)
+        self._cluster.listen_raw(self.tell)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -49,13 +51,22 @@ class TraceFile:
         self.flush()
         self._file.close()
 
-    def tell(self, events: list[dict[str, Any]], now: float) -> None:
+    def tell(self, events: list[Any], now: float) -> None:
         """Take in events that happened at `now`, monotonic seconds."""
         seq = self._seq
         wall = now + self._cluster.wall_offset
         lines = self._lines
+        arrived = nan
         for event in events:
             seq += 1
+            if type(event) is Repeated:
+                if event.arrived != arrived:
+                    arrived = event.arrived
+                    times = Repeated.times(arrived, now, wall)
+                line = event.line(seq, times)
+                self._gathered += len(line)
+                lines.append(line)
+                continue
             event["seq"] = seq
             event["mono"] = now
             event["wall"] = wall
