@@ -29,7 +29,8 @@ class Outbox:
     def __init__(self) -> None:
         self.replies: list[tuple[object, Any, int]] = []
         self.records: list[tuple[int, Any, Any]] = []
-        self.events: list[dict[str, Any]] = []
+        # Dictionaries, and what the server has rendered already.
+        self.events: list[Any] = []
         self.gate = 0
         self.batch = 1
         self.listening = False
