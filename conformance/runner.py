@@ -19,6 +19,7 @@ from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResourc
 from apis.describe_groups import DescribeGroupsRequest
 from apis.find_coordinator import FindCoordinatorRequest
 from apis.metadata import MetadataRequest
+from apis.wire import DecodeError
 from conformance.case import Case, Failed, Level, NotServed, Skipped, Unadvertised, Verdict
 from conformance.harmless import GROUP_KEYS, harmless
 from conformance.protocol import BY_NAME, EXCHANGES
@@ -191,6 +192,8 @@ class Runner:
             verdict, reason = Verdict.FAIL, str(failure)
         except (Closed, Undecodable) as trouble:
             verdict, reason, due = Verdict.FAIL, str(trouble), trouble.due
+        except DecodeError as error:
+            verdict, reason = Verdict.FAIL, f"an answer cannot be read: {error}"
         except NoAnswer as trouble:
             verdict, reason = Verdict.TIMEOUT, str(trouble)
         except Unadvertised as absent:
@@ -285,7 +288,10 @@ def coordinators_ready(connection: Connection, peer: Peer) -> bool:
 
 
 def find_served(peer: Peer) -> None:
-    """Find the newest version of each API that is really answered: what is only declared is not leaned on."""
+    """Find the newest version of each API that is really answered: what is only declared is not leaned on.
+
+    Where no version's answer can be read, the newest that has an answer is taken.
+    """
     instance = peer.instance
     for key in (3, *GROUP_KEYS):
         low, high = peer.versions.get(key, (1, 0))
@@ -302,6 +308,8 @@ def find_served(peer: Peer) -> None:
                 connection.call(harmless(key, version, f"probe-{key}-{version}"), version)
                 peer.served[key] = version
                 break
+            except Undecodable:
+                peer.served.setdefault(key, version)
             except WireTrouble:
                 if instance.has_ended:
                     return
