@@ -15,7 +15,7 @@ INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was found; na
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help demo serve test lint unit fuzz bench
+.PHONY: help demo serve test lint unit fuzz conformance bench
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -23,8 +23,8 @@ help: ## this list
 demo: demo-environment ## watch real consumers form a group, lose a member and carry on
 	@$(BIN)/kafka-shim demo $(ARGS)
 
-serve: demo-environment ## the server of the demo, left running (ARGS="--topic orders:6 ...")
-	@$(BIN)/kafka-shim serve $(ARGS)
+serve: demo-environment ## the server of the demo, left running on port 9092 (ARGS="--trace FILE ...")
+	@$(BIN)/kafka-shim serve --control 127.0.0.1:8092 --store memory: --topic orders:6 $(ARGS)
 
 test: lint unit ## all checks: formatting, types, every test
 
@@ -37,7 +37,11 @@ unit: environment ## the tests alone (ARGS="tests/groups -k sync")
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 fuzz: environment ## the long form of the fuzz tests (FUZZ_SECONDS=300)
-	FUZZ_SECONDS=$${FUZZ_SECONDS:-300} $(BIN)/python -m pytest tests/fuzz --timeout=0 $(ARGS)
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-300} $(BIN)/python -m pytest -n $(JOBS) --timeout=0 \
+		tests/fuzz tests/hostile tests/apis tests/groups/test_invariants.py $(ARGS)
+
+conformance: environment ## what a coordinator gets wrong (ARGS="--target kafka --level must")
+	$(BIN)/kafka-shim conformance $(ARGS)
 
 bench: environment ## ours beside librdkafka's mock, kfake and Apache Kafka, where these can be had
 	$(BIN)/python -m bench $(ARGS)
@@ -47,4 +51,4 @@ demo-environment:
 	@$(INSTALL) requirements/clients.txt
 
 environment:
-	@$(INSTALL) requirements/clients.txt requirements/postgres.txt requirements/test.txt
+	@$(INSTALL) requirements/clients.txt requirements/postgres.txt requirements/test.txt requirements/spark.txt
