@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from pipeline.decode import events
@@ -133,35 +134,32 @@ class ShimTraceReader(_Reading, DataSourceReader):
         yield from super().read(partition)
 
 
-class ShimTraceStreamReader(_Reading, DataSourceStreamReader):
+class ShimTraceStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """What is appended. An offset of the stream is, by file, how many bytes were read."""
 
     def __init__(self, paths: str, options: Any) -> None:
         super().__init__(paths, options)
         self.trigger_bytes = int(options.get("maxBytesPerTrigger", TRIGGER_BYTES))
-        self._reached: dict[str, int] | None = None
+        self._ceiling: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         return {"files": "{}"}
 
-    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        """The whole lines there are now, at most `maxBytesPerTrigger` further than was asked before."""
-        reached = dict(json.loads(start["files"])) if start else dict(self._reached or {})
-        room = self.trigger_bytes
-        for path in files(self.paths):
-            identity = identity_of(path)
-            if not identity or room <= 0:
-                continue
-            begin = reached.get(identity, 0)
-            end = _last_line_end(path, begin, begin + room)
-            room -= end - begin
-            reached[identity] = end
-        self._reached = reached
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxBytes(self.trigger_bytes)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """The stream is to end with what there is at this moment."""
+        self._ceiling = self._reachable({}, None)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The whole lines there are after `start`, about as many bytes as the limit says at most."""
+        room = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        reached = self._reachable(json.loads(start["files"]), room)
         return {"files": json.dumps(reached, sort_keys=True)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begun, reached = json.loads(start["files"]), json.loads(end["files"])
-        self._reached = {**(self._reached or {}), **reached}
         where = {identity_of(path): path for path in files(self.paths)}
         planned = []
         for identity, stop in reached.items():
@@ -175,18 +173,31 @@ class ShimTraceStreamReader(_Reading, DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from super().read(partition)
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: files are the trace's own to delete."""
+    def _reachable(self, start: dict[str, int], room: int | None) -> dict[str, int]:
+        """How far each file may be read now, from `start`, with `room` bytes to go in all."""
+        reached = dict(start)
+        for path in files(self.paths):
+            identity = identity_of(path)
+            if not identity or room == 0:
+                continue
+            begin = reached.get(identity, 0)
+            size = path.stat().st_size if self._ceiling is None else self._ceiling.get(identity, 0)
+            if size <= begin:
+                continue
+            end = _last_line_end(path, begin, size, size if room is None else begin + room)
+            if room is not None:
+                room = max(room - (end - begin), 0)
+            reached[identity] = end
+        return reached
 
 
-def _last_line_end(path: Path, begin: int, limit: int) -> int:
-    """The end of the last whole line in [begin, limit), or of the first one if that is longer."""
-    size = path.stat().st_size
+def _last_line_end(path: Path, begin: int, size: int, limit: int) -> int:
+    """The end of the last whole line in [begin, size), at `limit` or the first end of a line after it."""
     with path.open("rb") as file:
         if size > limit:
-            file.seek(limit)
+            file.seek(limit - 1)
             file.readline()
-            size = file.tell()
+            size = min(size, file.tell())
         at = size
         while at > begin:
             step = min(1 << 16, at - begin)

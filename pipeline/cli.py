@@ -1,0 +1,212 @@
+"""`kafka-shim pipeline run | stream | report | tables | generate`.
+
+Decides what an operator may say and what a terminal shows meanwhile. Nothing is computed here, and Spark is imported
+only by the commands that need it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table as Grid
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipeline.run import Inputs
+
+
+def _spark_options(command: Any) -> Any:
+    for option in (
+        click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; may be repeated."),
+        click.option("--memory", default="2g", show_default=True, help="Memory of the driver, in local mode all there is."),
+        click.option("--master", default="local[*]", show_default=True, help="Where Spark runs: local[N], spark://HOST:PORT."),
+    ):
+        command = option(command)
+    return command
+
+
+def _start(master: str, memory: str, config: tuple[str, ...]) -> SparkSession:
+    from pipeline.java import NoJava
+
+    try:
+        from pipeline.session import session
+    except ImportError as error:
+        raise click.ClickException(f"{error.name} is missing: pip install 'kafka-group-shim[spark]'") from error
+    settings = {"spark.driver.memory": memory}
+    for each in config:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{each!r} is not of the form NAME=VALUE", param_hint="--config")
+        settings[name] = value
+    try:
+        return session(master, config=settings)
+    except NoJava as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _inputs(paths: tuple[str, ...], end_offsets: str | None = None) -> Inputs:
+    from pipeline.run import sort_out
+
+    try:
+        return sort_out(paths, end_offsets)
+    except (ValueError, FileNotFoundError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@click.group()
+def cli() -> None:
+    """Rebalances and offsets of months, on Spark: who, why, how long."""
+
+
+def _tables_of(paths: tuple[str, ...], out: str, end_offsets: str | None, spark: SparkSession, console: Console) -> Any:
+    from pipeline.progress import Progress
+    from pipeline.run import answer, build
+    from pipeline.warehouse import Warehouse
+
+    warehouse = Warehouse(spark, out)
+    inputs = _inputs(paths, end_offsets)
+    with Progress(spark, console) as progress:
+        build(warehouse, inputs, progress.step)
+        answer(warehouse, progress.step)
+    return warehouse
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, required=True, metavar="IN...")
+@click.option("--out", required=True, help="Folder for tables and results; what is there of an earlier run is replaced.")
+@click.option("--end-offsets", type=click.Path(exists=True), help="CSV: topic, partition, at, end_offset; gives lag.")
+@_spark_options
+def run(paths: tuple[str, ...], out: str, end_offsets: str | None, master: str, memory: str, config: tuple[str, ...]) -> None:
+    """Make all tables and answers of traces and __consumer_offsets segments."""
+    console = Console(stderr=True)
+    _inputs(paths, end_offsets)
+    spark = _start(master, memory, config)
+    try:
+        warehouse = _tables_of(paths, out, end_offsets, spark, console)
+        found = warehouse.read("violations").count()
+        damaged = warehouse.read("quarantine").count()
+    finally:
+        spark.stop()
+    click.echo(json.dumps({"tables": f"{out}/tables", "results": f"{out}/results", "violations": found, "quarantined": damaged}))
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, required=True, metavar="IN...")
+@click.option("--out", required=True, help="Folder for report.html, tables and results.")
+@click.option("--end-offsets", type=click.Path(exists=True), help="CSV: topic, partition, at, end_offset; gives lag.")
+@_spark_options
+def report(
+    paths: tuple[str, ...], out: str, end_offsets: str | None, master: str, memory: str, config: tuple[str, ...]
+) -> None:
+    """Tables, answers, and one HTML page that shows them."""
+    console = Console(stderr=True)
+    _inputs(paths, end_offsets)
+    spark = _start(master, memory, config)
+    try:
+        from pipeline.report import write_report
+
+        warehouse = _tables_of(paths, out, end_offsets, spark, console)
+        page = write_report(warehouse, Path(out) / "report.html", ", ".join(paths))
+    finally:
+        spark.stop()
+    click.echo(str(page))
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, required=True, metavar="IN...")
+@click.option("--out", required=True, help="Folder for the tables and the checkpoint; a stream goes on where it stopped.")
+@click.option("--every", help='Time between batches, like "10 seconds"; without it, takes what there is and ends.')
+@click.option("--max-bytes", type=click.IntRange(min=1), help="About how much of the trace one batch takes at most.")
+@_spark_options
+def stream(
+    paths: tuple[str, ...], out: str, every: str | None, max_bytes: int | None, master: str, memory: str,
+    config: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Keep the tables up to date while traces grow."""
+    inputs = _inputs(paths)
+    if not inputs.traces:
+        raise click.ClickException("a stream reads traces, and there are none")
+    spark = _start(master, memory, config)
+    from pipeline.stream import stream as start
+    from pipeline.warehouse import Warehouse
+
+    console = Console(stderr=True)
+    query = start(
+        Warehouse(spark, out), inputs, every=every, max_bytes=max_bytes,
+        after_batch=lambda batch: console.print(f"batch {batch} done"),
+    )  # fmt: skip
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    finally:
+        spark.stop()
+
+
+@cli.command()
+@click.argument("out", required=False)
+@click.argument("name", required=False)
+@click.option("--rows", default=20, show_default=True, help="How many rows of a table to show.")
+@click.option("--json", "as_json", is_flag=True, help="Rows as JSON Lines.")
+@_spark_options
+def tables(
+    out: str | None, name: str | None, rows: int, as_json: bool, master: str, memory: str, config: tuple[str, ...]
+) -> None:
+    """What tables there are; with the folder of a run, how many rows they have; with a table's name, its rows."""
+    from pipeline.schemas import TABLES
+
+    console = Console()
+    if name is not None and name not in TABLES:
+        raise click.ClickException(f"no table {name}; there are {', '.join(TABLES)}")
+    if out is None:
+        grid = Grid("table", "one row is", "columns")
+        for each, table in TABLES.items():
+            grid.add_row(each, table.row, str(len(table.columns)))
+        console.print(grid)
+        return
+    spark = _start(master, memory, config)
+    from pipeline.warehouse import Warehouse
+
+    try:
+        warehouse = Warehouse(spark, out)
+        if name is None:
+            grid = Grid("table", "rows")
+            for each in TABLES:
+                grid.add_row(each, str(warehouse.read(each).count()))
+            console.print(grid)
+        elif as_json:
+            for line in warehouse.read(name).limit(rows).toJSON().collect():
+                click.echo(line)
+        else:
+            chosen = warehouse.read(name).limit(rows)
+            grid = Grid(*chosen.columns)
+            for row in chosen.collect():
+                grid.add_row(*("" if value is None else str(value) for value in row))
+            console.print(grid)
+    finally:
+        spark.stop()
+
+
+@cli.command()
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder, new or empty.")
+@click.option("--groups", required=True, type=click.IntRange(min=1), help="How many groups.")
+@click.option("--events", type=click.IntRange(min=1), help="About how many events; without it, half an hour of each group.")
+@click.option("--seed", default=0, show_default=True, help="Same seed, same data.")
+@click.option("--nodes", default=1, show_default=True, type=click.IntRange(min=1), help="Nodes, each with a trace of its own.")
+@click.option("--segments/--no-segments", default=True, show_default=True, help="Also write __consumer_offsets.")
+def generate(out: Path, groups: int, events: int | None, seed: int, nodes: int, segments: bool) -> None:
+    """Make traces and segments with known faults, listed in OUT/faults.json."""
+    from pipeline.generate.write import generate as make
+
+    try:
+        volume = make(out, groups=groups, events=events, seed=seed, nodes=nodes, segments=segments)
+    except FileExistsError as error:
+        raise click.ClickException(str(error)) from error
+    json.dump(volume._asdict(), sys.stdout)
+    click.echo()

@@ -1,0 +1,87 @@
+"""One Spark session and one set of generated data for all tests of the pipeline.
+
+Several pytest workers share the data: the first that needs it makes it, the others wait for it.
+"""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="PySpark is not installed (requirements/spark.txt)")
+
+from pyspark.sql import SparkSession
+
+from pipeline.generate.write import generate
+from pipeline.java import NoJava, find_java
+from pipeline.run import answer, build, sort_out
+from pipeline.session import session
+from pipeline.warehouse import Warehouse
+
+GROUPS = 24
+SEED = 11
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    try:
+        find_java()
+    except NoJava as error:
+        pytest.skip(str(error))
+    config = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        # Small queries: compiling them well takes longer than running them.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    made = session("local[2]", name="tests", config=config)
+    yield made
+    made.stop()
+
+
+def made_once(folder: Path, make: Any) -> Path:
+    """`folder` after somebody called `make` for it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / f"{folder.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = folder.parent / f"{folder.name}.done"
+        if not done.exists():
+            make()
+            done.touch()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    base = tmp_path_factory.getbasetemp()
+    return (base if worker_id == "master" else base.parent) / "pipeline"
+
+
+@pytest.fixture(scope="session")
+def data(shared: Path) -> Path:
+    """A trace and segments of some groups, each kind of fault in one of them."""
+    folder = shared / "data"
+    return made_once(folder, lambda: generate(folder, groups=GROUPS, seed=SEED, nodes=1))
+
+
+@pytest.fixture(scope="session")
+def faults(data: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((data / "faults.json").read_text())
+    return found
+
+
+@pytest.fixture(scope="session")
+def warehouse(spark: SparkSession, shared: Path, data: Path) -> Warehouse:
+    """All tables and answers of the data."""
+    folder = shared / "warehouse"
+    made = Warehouse(spark, str(folder))
+
+    def make() -> None:
+        build(made, sort_out([str(data)]))
+        answer(made)
+
+    made_once(folder, make)
+    return made

@@ -1,0 +1,244 @@
+"""Segments decoded many records at a time, held against `persistence`, which decodes one at a time."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="PyArrow is not installed (requirements/spark.txt)")
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from persistence.batch import ABORT, CODECS, COMMIT, Record, end_marker, write_batch
+from persistence.records import (
+    ClassicMemberMetadata,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    TopicPartitions,
+    encode_key,
+    encode_offset,
+    encode_value,
+)
+from persistence.segments import read_segment
+from pipeline.decode import records
+from pipeline.decode.batches import Batches, Damage, walk
+from pipeline.sources.offsets_log import Part, parts, read_part
+
+NOW = 1_760_000_000_000
+TOPIC_ID = bytes(range(16))
+
+
+def commit(offset: int, group: str = "g", topic: str = "t", partition: int = 0, version: int = 4, **value: Any) -> Record:
+    key = encode_key(OffsetCommitKey(group, topic, partition))
+    return Record(offset, NOW + offset, key, encode_offset(OffsetCommitValue(offset * 10, commit_timestamp=NOW, **value), version))
+
+
+def rows(data: bytes) -> list[dict[str, Any]]:
+    """All rows, damage too, in the order of the log."""
+    found: list[dict[str, Any]] = []
+    for each in walk(data, 0, len(data)):
+        if isinstance(each, Damage):
+            found += records.damage("f", 3, *each).to_pylist()
+        else:
+            assert isinstance(each, Batches)
+            for batch in records.decode(each, "f", 3):
+                batch.validate(full=True)
+                found += batch.to_pylist()
+    return sorted(found, key=lambda row: row["record_offset"])
+
+
+def expected(record: Record) -> dict[str, Any]:
+    assert record.key is not None
+    return records.readable(record.key, record.value)
+
+
+def assert_decoded(found: list[dict[str, Any]], wanted: list[Record]) -> None:
+    assert [row["record_offset"] for row in found] == [record.offset for record in wanted]
+    for row, record in zip(found, wanted, strict=True):
+        assert row["reason"] is None
+        assert row["timestamp"] == record.timestamp
+        assert {name: row[name] for name in expected(record)} == expected(record)
+
+
+VALUES = [
+    (LegacyOffsetCommitKey("g", "t", 1), OffsetCommitValue(5, -1, "m", NOW)),
+    (OffsetCommitKey("größe", "tøpic", 7), OffsetCommitValue(5, 3, "ümlaut", NOW, -1, TOPIC_ID)),
+    (OffsetCommitKey("g", "t", 2**31 - 1), OffsetCommitValue(2**62, -1, "x" * 300, NOW)),
+    (OffsetCommitKey("g", "t", 1), OffsetCommitValue(5, -1, "", NOW, NOW + 5)),
+    (
+        GroupMetadataKey("g"),
+        GroupMetadataValue("consumer", 3, "range", "m", NOW, [MemberMetadata("m", "i", "c", "/h", 300_000, 45_000, b"\0\1", b"\1")]),
+    ),
+    (ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(7, 99)),
+    (
+        ConsumerGroupMemberMetadataKey("g", "m"),
+        ConsumerGroupMemberMetadataValue(None, "rack", "c", "/h", ["a", "b"], None, 5, None, ClassicMemberMetadata(10, [])),
+    ),
+    (ConsumerGroupTargetAssignmentMetadataKey("g"), ConsumerGroupTargetAssignmentMetadataValue(4)),
+    (ConsumerGroupTargetAssignmentMemberKey("g", "m"), ConsumerGroupTargetAssignmentMemberValue([TopicPartitions(TOPIC_ID, [1, 2])])),
+    (ConsumerGroupCurrentMemberAssignmentKey("g", "m"), ConsumerGroupCurrentMemberAssignmentValue(3, 2, 1, [], [])),
+    (ConsumerGroupRegularExpressionKey("g", "a.*"), ConsumerGroupRegularExpressionValue(["a"], 3, NOW)),
+    (ConsumerGroupPartitionMetadataKey("g"), None),
+    (OffsetCommitKey("g", "t", 3), None),
+]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_record_type_and_codec(codec: str) -> None:
+    written = [
+        Record(100 + index * 3, NOW + index, encode_key(key), None if value is None else encode_value(key, value))
+        for index, (key, value) in enumerate(VALUES)
+    ]
+    # Share and streams groups, whose records are told apart but not read.
+    written += [Record(1000 + kind, NOW, bytes([0, kind]) + b"\0\1g", b"\0\0abc") for kind in (*range(9, 16), *range(17, 24))]
+    found = rows(write_batch(written, codec=codec))
+    assert_decoded(found, written)
+    assert {row["codec"] for row in found} == {codec}
+    assert {row["record_type"] for row in found} == set(range(24))
+    assert not any(row["kind"].startswith("type") for row in found)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_of_a_committed_offset(version: int) -> None:
+    written = [
+        commit(1, version=version),
+        commit(2, version=version, metadata="some of it"),
+        commit(3, version=version, leader_epoch=4, expire_timestamp=NOW + 9, topic_id=TOPIC_ID),
+    ]
+    found = rows(write_batch(written))
+    assert_decoded(found, written)
+    assert [row["value_version"] for row in found] == [version] * 3
+    assert found[2]["leader_epoch"] == (4 if version >= 3 else -1)
+    assert found[2]["expire_timestamp"] == (NOW + 9 if version == 1 else -1)
+
+
+names = st.text(st.characters(codec="utf-8"), max_size=20)
+offsets = st.tuples(
+    names, names, st.integers(-(2**31), 2**31 - 1), st.integers(0, 4), names, st.integers(-1, 2**63 - 1), st.booleans()
+)
+
+
+@given(st.lists(st.lists(offsets, min_size=1, max_size=12), min_size=1, max_size=12), st.sampled_from(CODECS))
+def test_any_committed_offsets(batches: list[list[Any]], codec: str) -> None:
+    data = b""
+    written: list[Record] = []
+    for batch in batches:
+        inside = []
+        for group, topic, partition, version, metadata, offset, is_tombstone in batch:
+            value = None if is_tombstone else encode_offset(OffsetCommitValue(offset, 1, metadata, NOW), version)
+            key = encode_key(OffsetCommitKey(group, topic, partition))
+            inside.append(Record(len(written) + len(inside), NOW, key, value))
+        data += write_batch(inside, codec=codec)
+        written += inside
+    assert_decoded(rows(data), written)
+
+
+def test_many_records_in_few_batches() -> None:
+    written = [commit(offset, partition=offset) for offset in range(5_000)]
+    assert_decoded(rows(write_batch(written)), written)
+
+
+def test_transactions_and_their_ends() -> None:
+    data = write_batch([commit(0)], producer_id=9, producer_epoch=2, transactional=True)
+    data += write_batch([end_marker(1, NOW, COMMIT)], producer_id=9, transactional=True, control=True)
+    data += write_batch([end_marker(2, NOW, ABORT)], producer_id=9, transactional=True, control=True)
+    first, committed, aborted = rows(data)
+    assert (first["transactional"], first["producer_id"], first["producer_epoch"], first["kind"]) == (True, 9, 2, "OffsetCommit")
+    assert (committed["kind"], committed["control"]) == ("control", "COMMIT")
+    assert (aborted["kind"], aborted["control"]) == ("control", "ABORT")
+
+
+def three_batches() -> tuple[bytes, bytes, bytes]:
+    return tuple(write_batch([commit(base), commit(base + 1)]) for base in (10, 20, 30))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda data: data[:70] + bytes([data[70] ^ 1]) + data[71:], "the checksum is wrong"),
+        (lambda data: data[:16] + b"\1" + data[17:], "message format 1, of brokers before Kafka 0.11, is not read"),
+        (lambda data: data[:16] + b"\7" + data[17:], "message format 7 does not exist"),
+        (lambda data: data[:8] + b"\x7f" + data[9:], "the file ends within a batch"),
+        (lambda data: data[:8] + bytes(4) + data[12:], "a batch of length 0 at offset 20 does not exist"),
+        (lambda data: bytes(len(data)), "nothing but zeroes from here on"),
+    ],
+)
+def test_a_damaged_batch_is_told_and_reading_goes_on_after_it(spoil: Any, reason: str) -> None:
+    first, second, third = three_batches()
+    found = rows(first + spoil(second) + third)
+    damage = next(row for row in found if row["reason"] is not None)
+    assert (damage["reason"], damage["position"], damage["damaged_bytes"]) == (reason, len(first), len(second))
+    assert {row["record_offset"] for row in found if row["reason"] is None} == {10, 11, 30, 31}
+
+
+def test_a_torn_tail_is_told() -> None:
+    first, second, _ = three_batches()
+    for cut in (1, 30, len(second) - 8):
+        found = rows(first + second[:-cut])
+        assert [row["reason"] for row in found if row["reason"]] == ["the file ends within a batch"]
+        assert len(found) == 3
+
+
+def test_a_record_that_is_no_record_is_damage_and_its_neighbours_are_not() -> None:
+    strange = [
+        commit(0),
+        Record(1, NOW, b"\0\1\0\5gr", b"\0\4"),
+        Record(2, NOW, encode_key(OffsetCommitKey("g", "t", 0)), b"\0\x09"),
+        Record(3, NOW, encode_key(OffsetCommitKey("g", "t", 0)), b"\0\3\0"),
+        Record(4, NOW, b"\0\1\0\1\xff\0\1t\0\0\0\0", None),
+        Record(5, NOW, None, b"value"),
+        commit(6),
+    ]
+    found = rows(write_batch(strange))
+    assert [row["record_offset"] for row in found if row["reason"] is None] == [0, 6]
+    assert len(found) == len(strange)
+
+
+def test_random_damage_loses_nothing_that_persistence_can_read(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    whole = [write_batch([commit(base + i, partition=i) for i in range(3)], codec=rng.choice(CODECS)) for base in range(0, 300, 3)]
+    data = bytearray(b"".join(whole))
+    for _ in range(12):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(data)
+    problems: list[Any] = []
+    readable = {record.offset for _, inside in read_segment(path, problems.append) for record in inside}
+    found = rows(bytes(data))
+    assert {row["record_offset"] for row in found if row["reason"] is None} >= readable
+    assert len([row for row in found if row["reason"]]) >= len(problems)
+    assert len(problems) > 3
+
+
+def test_parts_begin_at_batches_with_and_without_an_index(data: Path) -> None:
+    path = max(data.glob("segments/*/*.log"), key=lambda each: each.stat().st_size)
+    whole = [row for batch in read_part(Part(str(path), 0, path.stat().st_size)) for row in batch.to_pylist()]
+    bare = path.parent.parent / "bare" / path.parent.name / path.name
+    bare.parent.mkdir(parents=True, exist_ok=True)
+    bare.write_bytes(path.read_bytes())
+    for place in (path, bare):
+        cut = parts(place, 20_000)
+        assert len(cut) > 3
+        assert [part.start for part in cut[1:]] == [part.end for part in cut[:-1]]
+        in_parts = [row for part in cut for batch in read_part(part) for row in batch.to_pylist()]
+        key = ("record_offset", "group", "topic", "partition", "offset", "reason")
+        assert sorted(str([row[name] for name in key]) for row in in_parts) == sorted(str([row[name] for name in key]) for row in whole)
