@@ -1,0 +1,127 @@
+"""A client of one broker of a cluster, without sockets: requests in, answers out, by the sessions of the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apis.heartbeat import HeartbeatRequest
+from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from apis.registry import APIS
+from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from apis.wire import Message
+from apis.wire.frames import FrameSplitter, frame
+from apis.wire.headers import decode_response_header, encode_request_header
+from shim.server.cluster import Cluster, Node
+from shim.server.session import Session
+
+
+class Client:
+    """A connection to `node`. It is a transport that keeps what was sent to it; `closed` once the server ended it."""
+
+    def __init__(self, cluster: Cluster, node: Node) -> None:
+        self.peer = "test"
+        self.closed = False
+        self.cluster = cluster
+        self.node = node
+        self.session = Session(node, self, "/127.0.0.1", next(cluster.connections))
+        node.sessions.add(self.session)
+        self._receive = cluster.receiver(self.session)
+        self._asked: list[tuple[int, int]] = []
+        self._answers: list[Any] = []
+        self._splitter = FrameSplitter()
+
+    # Transport
+
+    def send(self, data: bytes) -> bool:
+        for answer in self._splitter.feed(data):
+            key, version = self._asked.pop(0)
+            _, offset = decode_response_header(answer, key, version)
+            self._answers.append(APIS[key].response.decode(answer[offset:], version))
+        return True
+
+    def pause(self) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+        self.session.lost()
+
+    # Client
+
+    def say(self, version: int, request: Message) -> None:
+        """Send a request."""
+        key = next(key for key, api in APIS.items() if api.request is type(request))
+        self._asked.append((key, version))
+        header = encode_request_header(key, version, len(self._asked), "test")
+        self._receive(frame(header + request.encode(version)), self.cluster.clock())
+        # Also what is due at this very moment, as a round without initial delay is.
+        self.cluster.fire(self.cluster.clock())
+
+    @property
+    def heard(self) -> list[Any]:
+        """The answers that have come since this was last asked."""
+        answers, self._answers = self._answers, []
+        return answers
+
+    def ask(self, version: int, request: Message) -> Any:
+        """The answer to a request that is answered at once."""
+        self.say(version, request)
+        (answer,) = self.heard
+        return answer
+
+
+# Requests of one group "g" and topic "t"
+
+
+def join(group: str = "g", member_id: str = "") -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol("range", b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff")],
+    )
+
+
+def sync(generation: int, member_id: str, *assigned: str, group: str = "g") -> SyncGroupRequest:
+    return SyncGroupRequest(
+        group_id=group,
+        generation_id=generation,
+        member_id=member_id,
+        assignments=[SyncGroupRequestAssignment(each, each.encode()) for each in assigned],
+    )
+
+
+def heartbeat(generation: int, member_id: str, group: str = "g") -> HeartbeatRequest:
+    return HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
+
+
+def commit(offset: int, group: str = "g", topic: str = "t", **fields: Any) -> OffsetCommitRequest:
+    partitions = [OffsetCommitRequestPartition(0, offset, committed_metadata="")]
+    return OffsetCommitRequest(
+        group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=partitions)], **fields
+    )
+
+
+def fetch(group: str = "g", topic: str = "t") -> OffsetFetchRequest:
+    return OffsetFetchRequest(group_id=group, topics=[OffsetFetchRequestTopic(topic, [0])])
+
+
+def committed(client: Client, group: str = "g", topic: str = "t") -> int | str:
+    """The committed offset as this client's node tells it, or `error N`."""
+    answer = client.ask(5, fetch(group, topic))
+    if answer.error_code:
+        return f"error {answer.error_code}"
+    offset: int = answer.topics[0].partitions[0].committed_offset
+    return offset
+
+
+def error_of_commit(answer: Any) -> int:
+    code: int = answer.topics[0].partitions[0].error_code
+    return code
