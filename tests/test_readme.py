@@ -1,0 +1,63 @@
+"""What the README shows is done as it is shown; only ports and paths are this run's own."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+
+MARKED = r"<!-- run: tests/test_readme.py -->\n```{language}\n(.*?)```"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(MARKED.format(language=language), (ROOT / "README.md").read_text(), re.S)
+
+
+def test_a_client_is_pointed_at_a_server_and_the_server_is_looked_at(tmp_path: Path) -> None:
+    (serve,), looks = blocks("sh")[0].splitlines(), blocks("sh")[1].splitlines()
+    assert serve.startswith(".venv/bin/kafka-shim serve ")
+    words = [re.sub(r":(9092|8092)$", ":0", word) for word in shlex.split(serve)[1:]]
+    server = subprocess.Popen([BIN / "kafka-shim", *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    try:
+        ready = re.fullmatch(r"ready kafka=(\S+) control=(\S+)\n", server.stdout.readline())
+        kafka, control = ready.groups()
+        program = blocks("python")[0].replace("127.0.0.1:9092", kafka)
+        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        assert (ran.stdout, ran.returncode) == ("b'hello'\n", 0), ran.stderr
+
+        *urls, search = looks
+        pages = {}
+        for url in urls:
+            address = url.removeprefix("curl ").replace("http://127.0.0.1:8092", control)
+            with urllib.request.urlopen(address, timeout=10) as page:
+                pages[url.rpartition("8092")[2]] = page.read().decode()
+        assert json.loads(pages["/health"]) == {"status": "ok"}
+        assert "# TYPE " in pages["/metrics"]
+        assert "billing" in pages["/v1/groups/billing"]
+        found = subprocess.run(shlex.split(search), cwd=tmp_path, capture_output=True, text=True)
+        assert "NEW_MEMBER" in found.stdout
+    finally:
+        server.terminate()
+        assert server.wait(20) == 0
+
+
+def test_the_test_in_the_readme_passes(tmp_path: Path) -> None:
+    shown = tmp_path / "test_shown.py"
+    shown.write_text(blocks("python")[1])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, shown]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert "1 passed" in ran.stdout, ran.stdout
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_to_files(page: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text())
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
