@@ -31,6 +31,7 @@ TURN: Final = 0.002
 """Seconds after which the rest of trio gets a turn."""
 STALLED: Final = 30.0
 """Seconds that a client may leave an answer unread."""
+_NOTHING: Final = memoryview(b"")
 
 
 class Connection:
@@ -55,7 +56,7 @@ class Connection:
         self.fd = sock.fileno()
         self.peer = f"{address[0]}:{address[1]}"
         self.recv = sock.recv
-        self.unsent = b""
+        self.unsent = _NOTHING
         self.stalled_since = 0.0
         self._send = sock.send
         self._reactor = reactor
@@ -66,7 +67,7 @@ class Connection:
     def send(self, data: bytes) -> bool:
         """See `Transport.send`."""
         if self.unsent:
-            self.unsent += data
+            self.unsent = memoryview(bytes(self.unsent) + data)
             return False
         try:
             sent = self._send(data)
@@ -77,8 +78,8 @@ class Connection:
             return True
         if sent == len(data):
             return True
-        self.unsent = data[sent:]
-        self.stalled_since = self._reactor.cluster.clock()
+        self.unsent = memoryview(data)[sent:]
+        self.stalled_since = time.monotonic()
         self._reactor.stalled.add(self)
         self._watch(self._events | select.EPOLLOUT)
         return False
@@ -86,15 +87,16 @@ class Connection:
     def flush(self, now: float) -> None:
         """The socket takes more."""
         try:
-            sent = self._send(memoryview(self.unsent))
+            sent = self._send(self.unsent)
         except BlockingIOError:
             return
         except OSError:
             self.close()
             return
         self.unsent = self.unsent[sent:]
-        self.stalled_since = now
+        self.stalled_since = time.monotonic()
         if not self.unsent:
+            self.unsent = _NOTHING
             self._reactor.stalled.discard(self)
             self._watch(self._events & ~select.EPOLLOUT)
             self.session.drained(now)
@@ -111,7 +113,7 @@ class Connection:
         """See `Transport.close`."""
         if self._reactor.connections.pop(self.fd, None) is not None:
             self._reactor.stalled.discard(self)
-            self.unsent = b""
+            self.unsent = _NOTHING
             # Closing a socket takes it out of the epoll object.
             self.sock.close()
             self.session.lost()
@@ -238,6 +240,6 @@ class Reactor:
     async def _close_stalled(self) -> None:
         while True:
             await trio.sleep(STALLED / 10)
-            too_long = self.cluster.clock() - STALLED
+            too_long = time.monotonic() - STALLED
             for connection in [each for each in self.stalled if each.stalled_since < too_long]:
                 connection.session.refuse(f"{len(connection.unsent)} bytes of an answer unread for {STALLED:.0f} s")

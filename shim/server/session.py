@@ -120,6 +120,11 @@ class Session:
         """The client id of the newest request's header."""
         return self._call.client.client_id
 
+    @property
+    def waiting_bytes(self) -> int:
+        """How much was read of requests that are not served yet."""
+        return self._waiting_bytes + self._splitter.buffered
+
     # From the client
 
     def receive(self, data: bytes, now: float) -> None:
@@ -261,9 +266,8 @@ class Session:
         if self.closed:
             return
         stuck = self.busy or self._blocked
-        buffered = self._splitter.buffered
-        self._at_rest = not stuck and not buffered and not self._waiting
-        full = stuck and self._waiting_bytes + buffered > WAITING_BYTES
+        self._at_rest = not (stuck or self._waiting or self._splitter.buffered)
+        full = stuck and self.waiting_bytes > WAITING_BYTES
         if full is not self._paused:
             self._paused = full
             if full:

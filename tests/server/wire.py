@@ -1,0 +1,126 @@
+"""Frames by hand, a transport that keeps what it is given, and a socket that speaks the protocol."""
+
+import socket
+import struct
+from typing import Any
+
+from apis.wire import Message
+from apis.wire.frames import FrameSplitter, frame
+from apis.wire.headers import decode_response_header, encode_request_header
+from shim.broker.topics import Node as Address
+from shim.server.cluster import Cluster, ClusterConfig
+from shim.server.session import Session
+
+
+def request(message: Message, version: int, correlation_id: int = 1, client_id: str | None = "test") -> bytes:
+    """A whole request, size and header included."""
+    assert message.api_key is not None
+    return frame(encode_request_header(message.api_key, version, correlation_id, client_id) + message.encode(version))
+
+
+def cluster(store: Any = None, topics: dict[str, int] | None = None, **settings: str) -> Cluster:
+    """One broker without sockets, whose partitions are loaded. Settings have underscores for dots."""
+    named = {"group.initial.rebalance.delay.ms": "0"} | {k.replace("_", "."): v for k, v in settings.items()}
+    made = Cluster([Address(1, "localhost", 9092)], ClusterConfig(settings=named, topics=topics or {}), store)
+    made.load_at_once()
+    return made
+
+
+class Wire:
+    """A connection to a node without a socket: a `Transport` that keeps what is sent."""
+
+    def __init__(self, to: Cluster) -> None:
+        self.peer = "127.0.0.1:1"
+        self.cluster = to
+        self.takes_all = True
+        self.is_paused = False
+        self.is_closed = False
+        self.sent = b""
+        self.session = Session(next(iter(to.nodes.values())), self, "/127.0.0.1", 1)
+        self.session.node.sessions.add(self.session)
+        self._splitter = FrameSplitter()
+
+    def send(self, data: bytes) -> bool:
+        self.sent += data
+        return self.takes_all
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.session.lost()
+
+    def receive(self, data: bytes, now: float = 100.0) -> None:
+        """Bytes of the client, and the end of the tick they came in."""
+        self.session.receive(data, now)
+        self.cluster.settle(now)
+
+    def drained(self, now: float = 100.0) -> None:
+        """The client has read everything."""
+        self.takes_all = True
+        self.session.drained(now)
+        self.cluster.settle(now)
+
+    def answers(self) -> list[bytes]:
+        """The frames sent since the last call, without their sizes."""
+        sent, self.sent = self.sent, b""
+        return self._splitter.feed(sent)
+
+    def answer(self, kind: type[Any], version: int) -> tuple[int, Any]:
+        """The one answer sent since the last call: correlation id and response."""
+        (only,) = self.answers()
+        return read(only, kind, version)
+
+
+def read(payload: bytes, kind: type[Any], version: int) -> tuple[int, Any]:
+    """Correlation id and response of a frame's payload."""
+    correlation_id, offset = decode_response_header(payload, kind.api_key, version)
+    return correlation_id, kind.decode(payload[offset:], version)
+
+
+class Client:
+    """A blocking socket to a running server. Reading fails after ten seconds."""
+
+    def __init__(self, address: str, wrap: Any = None) -> None:
+        host, _, port = address.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=10)
+        if wrap is not None:
+            self.socket = wrap(self.socket)
+        self._buffer = b""
+
+    def ask(self, message: Message, version: int, kind: type[Any], correlation_id: int = 1) -> Any:
+        self.socket.sendall(request(message, version, correlation_id))
+        return self.read(kind, version)[1]
+
+    def read(self, kind: type[Any], version: int) -> tuple[int, Any]:
+        return read(self.read_frame(), kind, version)
+
+    def read_frame(self) -> bytes:
+        while len(self._buffer) < 4 or len(self._buffer) < 4 + struct.unpack(">i", self._buffer[:4])[0]:
+            data = self.socket.recv(1 << 16)
+            if not data:
+                raise EOFError(f"closed after {len(self._buffer)} bytes of an answer")
+            self._buffer += data
+        end = 4 + struct.unpack(">i", self._buffer[:4])[0]
+        whole, self._buffer = self._buffer[4:end], self._buffer[end:]
+        return whole
+
+    def is_closed_by_server(self) -> bool:
+        """Waits until the server closes; anything it sends first is an error."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
