@@ -116,10 +116,10 @@ class Trial:
         instance_id: str | None = None,
         protocols: Protocols = RANGE,
         protocol_type: str = "consumer",
-        session_timeout: int = 30_000,
+        session_timeout: int | None = None,
         rebalance_timeout: int = 30_000,
     ) -> Member:
-        """A scripted member that has not joined yet; see `Member`."""
+        """A scripted member that has not joined yet; see `Member`. Its session is one nobody has to wait for."""
         self._members += 1
         return Member(
             self,
@@ -128,7 +128,7 @@ class Trial:
             instance_id=instance_id,
             protocols=protocols,
             protocol_type=protocol_type,
-            session_timeout=session_timeout,
+            session_timeout=self.limits.usual_session if session_timeout is None else session_timeout,
             rebalance_timeout=rebalance_timeout,
         )
 

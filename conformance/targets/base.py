@@ -55,6 +55,7 @@ class Limits:
     offset_metadata_max_bytes: int = 4_096
     request_max_bytes: int = 104_857_600
     retention_check_interval: int = 600_000
+    usual_session: int = 30_000
 
     @property
     def session(self) -> int:

@@ -40,7 +40,8 @@ class RdkafkaMockTarget:
             self._running.append(process)
         ready = LineReader(process).wait_for("ready ", 30).split()
         host, _, port = ready[1].rpartition(":")
-        limits = Limits(min_session_timeout=1, initial_rebalance_delay=3_000)
+        # Its rounds last as long as the session, whoever has joined.
+        limits = Limits(min_session_timeout=1, initial_rebalance_delay=3_000, usual_session=4_000)
         capabilities = frozenset({"short-sessions"})
         return Instance(host, int(port), profile, limits, capabilities, " ".join(ready[2:]), process)
 
