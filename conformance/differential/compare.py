@@ -1,0 +1,139 @@
+"""What two targets said to one script, compared modulo ids and times.
+
+Decides which differences count: ids are replaced by who was given them, throttle times and the wording of messages are
+left out, lists whose order is nobody's promise are sorted. A leader that Kafka picks from a hash table of random ids
+is no difference either; from such a point on the two stories may differ, and nothing is compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apis.wire import Message, Struct
+from conformance.differential.play import Answer, Played
+from conformance.differential.script import Script
+
+_UNSAID: Final = frozenset({"throttle_time_ms", "error_message", "authorized_operations"})
+_ANY_ORDER: Final = frozenset({"members", "groups", "topics", "partitions"})
+_RANDOM: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{27}$")
+_DEPARTURES: Final = frozenset({"leave", "wait", "disconnect"})
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference of two targets: at which step, about what, and what each said.
+
+    `kind` is the same for differences that may well have one reason: the request, and what is different in the answers.
+    """
+
+    step: int
+    about: str
+    left: str
+    right: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a comparison came to: the difference, if any, and how many steps were compared."""
+
+    difference: Difference | None
+    steps: int
+
+
+def compare(script: Script, left: Played, right: Played, group: str) -> Outcome:
+    """The first difference."""
+    for at in range(len(script)):
+        both = [_answers_of(played, at, group) for played in (left, right)]
+        for key in sorted(both[0].keys() | both[1].keys()):
+            one, other = both[0].get(key, "no answer yet"), both[1].get(key, "no answer yet")
+            if one == other:
+                continue
+            if _is_leader_chosen_freely(script, one, other, at):
+                return Outcome(None, at)
+            about = f"the answer to step {key[0]} ({script[key[0]]})"
+            return Outcome(_difference(at, about, script[key[0]].do, one, other), at)
+        states = [_plain(played.states[at], played, group) for played in (left, right)]
+        if states[0] != states[1]:
+            return Outcome(_difference(at, "the group as described", "describe", *states), at)
+    return Outcome(None, len(script))
+
+
+def _answers_of(played: Played, at: int, group: str) -> dict[tuple[int, int], Any]:
+    """What came during a step, by the step that asked and how often that one was answered."""
+    found: dict[tuple[int, int], Any] = {}
+    for answer in played.answers:
+        if answer.came == at:
+            number = sum(key[0] == answer.sent for key in found)
+            found[answer.sent, number] = _said(answer, played, group)
+    return found
+
+
+def _said(answer: Answer, played: Played, group: str) -> Any:
+    plain = _plain(answer.message, played, group)
+    if type(answer.message).__name__ == "ListGroupsResponse":
+        plain["groups"] = [each for each in plain["groups"] if each["group_id"] == "the group"]
+    return plain
+
+
+def _plain(value: Any, played: Played, group: str) -> Any:
+    """A message as dictionaries and lists that two targets can have in common."""
+    if isinstance(value, (Message, Struct)):
+        kept = [name for name in type(value).__slots__ if name not in _UNSAID]
+        return {name: _field(name, getattr(value, name), played, group) for name in kept}
+    if isinstance(value, str):
+        return _text_of(value, played, group)
+    return value
+
+
+def _field(name: str, value: Any, played: Played, group: str) -> Any:
+    if isinstance(value, list):
+        plain = [_plain(each, played, group) for each in value]
+        return sorted(plain, key=repr) if name in _ANY_ORDER else plain
+    if name == "topic_id":
+        return "topic id" if any(value) else "no topic id"
+    return _plain(value, played, group)
+
+
+def _text_of(value: str, played: Played, group: str) -> str:
+    if value == group:
+        return "the group"
+    return played.ids.get(value) or _RANDOM.sub("-?", value)
+
+
+def _is_leader_chosen_freely(script: Script, one: Any, other: Any, at: int) -> bool:
+    """Whether two join answers differ in the leader alone where the one before may be gone."""
+    if not (isinstance(one, dict) and isinstance(other, dict)) or "leader" not in one or "leader" not in other:
+        return False
+    same: Callable[[Any], Any] = lambda said: {
+        name: value for name, value in said.items() if name not in ("leader", "members", "skip_assignment")
+    }
+    return (
+        same(one) == same(other)
+        and one["leader"] != other["leader"]
+        and any(step.do in _DEPARTURES for step in script[: at + 1])
+    )
+
+
+def _difference(at: int, about: str, do: str, one: Any, other: Any) -> Difference:
+    kind = f"{do}: {_short(one)} / {_short(other)}"
+    if isinstance(one, dict) and isinstance(other, dict):
+        differing = [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)]
+        kind = f"{do}: " + ", ".join(
+            name if name in _ANY_ORDER else f"{name} {one.get(name)!r} / {other.get(name)!r}"
+            for name in sorted(differing)
+        )
+    return Difference(at, about, _text(one), _text(other), kind)
+
+
+def _short(said: Any) -> str:
+    return f"error {said.get('error_code')}" if isinstance(said, dict) else str(said)
+
+
+def _text(plain: Any) -> str:
+    if isinstance(plain, dict):
+        return ", ".join(f"{name}={value!r}" for name, value in plain.items())
+    return str(plain)

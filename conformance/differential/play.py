@@ -1,0 +1,342 @@
+"""Carries out a script on one target and writes down what the target said, and when.
+
+Decides when a step is over: its answer has come, or enough time has passed that it must be waiting, and the group has
+been described since. Judges nothing. What it writes down still has the target's own ids in it (`compare.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from apis.delete_groups import DeleteGroupsRequest
+from apis.describe_groups import DescribeGroupsRequest
+from apis.heartbeat import HeartbeatRequest
+from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from apis.leave_group import LeaveGroupRequest, MemberIdentity
+from apis.list_groups import ListGroupsRequest
+from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from apis.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from apis.wire import Message
+from conformance.differential.script import ACTORS, Script, Step
+from conformance.member import MEMBER_ID_REQUIRED, Protocols, said, subscription
+from conformance.protocol import exchange_of
+from conformance.trial import Peer
+from conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable
+
+TOPIC: Final = "conformance-3"
+LONG_MS: Final = 60_000
+BRIEF_MS: Final = 1_000
+WAIT_SECONDS: Final = 1.6
+"""Longer than brief timeouts, and shorter than two of them one after the other."""
+
+PATIENCE: Final = 10.0
+_TURN: Final = 0.002
+UNKNOWN_MEMBER: Final = "nobody-00000000-0000-0000-0000-000000000000"
+
+Versions = Mapping[str, tuple[int, int]]
+
+_PROTOCOLS: Final[tuple[tuple[str, Protocols], ...]] = (
+    ("consumer", (("range", subscription(TOPIC)), ("roundrobin", subscription(TOPIC)))),
+    ("consumer", (("roundrobin", said(b"rr")), ("range", said(b"r")))),
+    ("consumer", (("range", subscription(TOPIC, user_data=b"other")), ("roundrobin", subscription(TOPIC)))),
+    ("consumer", (("sticky", said(b"s")),)),
+    ("connect", (("range", b"not a subscription"), ("roundrobin", b"at all"))),
+    ("consumer", ()),
+)
+
+
+@dataclass
+class Answer:
+    """An answer, or the end of the connection it was due on. `sent` and `came` are numbers of steps."""
+
+    sent: int
+    came: int
+    actor: int
+    message: Any
+
+
+@dataclass
+class Played:
+    """What a target said to a script.
+
+    `answers` in the order they came. `states`: the group after each step. `ids`: by member id, the actor it was given to
+    and how many that actor had before. `unanswered`: the steps whose requests were still waiting at the end.
+    """
+
+    answers: list[Answer] = field(default_factory=list)
+    states: list[Any] = field(default_factory=list)
+    ids: dict[str, str] = field(default_factory=dict)
+    unanswered: list[int] = field(default_factory=list)
+
+
+@dataclass
+class _Due:
+    sent: int
+    actor: int
+    step: Step
+    connection: Connection
+
+
+class _Actor:
+    """What one member knows: the ids and the generation it was last told."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.instance = ACTORS[number]
+        self.id = ""
+        self.former = ""
+        self.generation = -1
+        self.members: list[str] = []
+        self.protocol: str | None = None
+        self.type: str | None = None
+        self.idle: list[Connection] = []
+
+
+class Player:
+    """Plays one script on one target. `calm` is how long, in seconds, nothing must come before a step is over."""
+
+    def __init__(self, peer: Peer, group: str, versions: Versions, calm: float) -> None:
+        self.tape = Tape()
+        self._peer = peer
+        self._group = group
+        self._versions = versions
+        self._calm = calm
+        self._deadline = time.monotonic() + 120
+        self._actors = [_Actor(number) for number in range(len(ACTORS))]
+        self._due: list[_Due] = []
+        self._connections: list[Connection] = []
+        self._aside = self._connect("aside")
+        self._played = Played()
+        self._at = 0
+
+    def play(self, script: Script) -> Played:
+        """Play it to the end."""
+        try:
+            for self._at, step in enumerate(script):
+                self._do(step)
+                self._settle()
+                self._played.states.append(self._state())
+            self._played.unanswered = [due.sent for due in self._due]
+            return self._played
+        finally:
+            for connection in self._connections:
+                connection.close()
+
+    # -- carrying a step out
+
+    def _do(self, step: Step) -> None:
+        actor = self._actors[step.actor]
+        if step.do == "wait":
+            end = time.monotonic() + WAIT_SECONDS
+            while time.monotonic() < end:
+                self._collect()
+                time.sleep(0.02)
+        elif step.do == "disconnect":
+            for due in [each for each in self._due if each.actor == step.actor]:
+                self._due.remove(due)
+                due.connection.close()
+            for connection in actor.idle:
+                connection.close()
+            actor.idle = []
+        else:
+            self._send(actor, step, self._request(actor, step))
+
+    def _send(self, actor: _Actor, step: Step, request: Message) -> None:
+        connection = actor.idle.pop() if actor.idle else self._connect(f"m{actor.number}")
+        try:
+            connection.send(request, self._version(request, step))
+        except Closed:
+            self._note(_Due(self._at, actor.number, step, connection), "closed")
+            return
+        self._due.append(_Due(self._at, actor.number, step, connection))
+        if step.do not in ("join", "sync"):
+            connection.answers_within(PATIENCE)
+
+    def _connect(self, name: str) -> Connection:
+        instance = self._peer.instance
+        connection = Connection(
+            instance.host,
+            instance.port,
+            patience=PATIENCE,
+            deadline=self._deadline,
+            tape=self.tape,
+            label=f"{name}.{len(self._connections)}",
+            client_id=name,
+        )
+        self._connections.append(connection)
+        return connection
+
+    def _version(self, request: Message, step: Step) -> int:
+        low, high = self._versions[exchange_of(request).name]
+        return high if step.version == 99 else low + step.version % (high - low + 1)
+
+    # -- what comes back
+
+    def _settle(self) -> None:
+        """Return when nothing has come for a while and the group was described after that."""
+        calm_until = time.monotonic() + self._calm
+        while time.monotonic() < calm_until:
+            if self._collect():
+                calm_until = time.monotonic() + self._calm
+            parked = [due for due in self._due if due.sent == self._at and due.step.do in ("join", "sync")]
+            if not parked and not self._due:
+                return
+            time.sleep(_TURN)
+
+    def _collect(self) -> bool:
+        """Take all answers that are here; whether there were any."""
+        ready = [due for due in self._due if not due.connection.is_silent()]
+        for due in ready:
+            self._due.remove(due)
+            try:
+                message = due.connection.receive(within=PATIENCE)
+            except Closed:
+                self._note(due, "closed")
+                continue
+            except (NoAnswer, Undecodable) as trouble:
+                self._note(due, type(trouble).__name__)
+                continue
+            self._note(due, message)
+            self._actors[due.actor].idle.append(due.connection)
+            if due.step.do == "join":
+                self._joined(due, message)
+            elif due.step.do == "leave" and message.error_code == 0:
+                self._left(due.actor)
+        return bool(ready)
+
+    def _note(self, due: _Due, message: Any) -> None:
+        self._played.answers.append(Answer(due.sent, self._at, due.actor, message))
+
+    def _joined(self, due: _Due, message: Any) -> None:
+        actor = self._actors[due.actor]
+        if message.error_code in (0, MEMBER_ID_REQUIRED) and message.member_id:
+            count = sum(name.startswith(f"m{actor.number}.") for name in self._played.ids.values())
+            self._played.ids.setdefault(message.member_id, f"m{actor.number}.{count}")
+            if actor.id != message.member_id:
+                actor.former, actor.id = actor.id, message.member_id
+        if message.error_code == 0:
+            actor.generation = message.generation_id
+            actor.members = [member.member_id for member in message.members]
+            actor.protocol, actor.type = message.protocol_name, message.protocol_type
+        elif message.error_code == MEMBER_ID_REQUIRED and due.step.again:
+            self._send(
+                actor, Step(**{**_fields(due.step), "who": "own", "again": False}), self._request(actor, due.step)
+            )
+
+    def _left(self, number: int) -> None:
+        """A member that has left begins anew; what it says by `former` is what it had."""
+        actor = self._actors[number]
+        actor.former, actor.id, actor.generation, actor.members = actor.id or actor.former, "", -1, []
+
+    def _state(self) -> Any:
+        """The group as it is described."""
+        _, high = self._versions["DescribeGroups"]
+        try:
+            return self._aside.call(DescribeGroupsRequest([self._group]), high).groups[0]
+        except Closed:
+            self._aside = self._connect("aside")
+            return "closed"
+
+    # -- what a step says
+
+    def _request(self, actor: _Actor, step: Step) -> Message:
+        group, member = self._group, self._member_id(actor, step)
+        generation = {"own": actor.generation, "none": -1, "-1": actor.generation - 1, "+1": actor.generation + 1}[
+            step.generation
+        ]
+        brief = BRIEF_MS if step.brief else LONG_MS
+        match step.do:
+            case "join":
+                kind, protocols = _PROTOCOLS[step.variant % len(_PROTOCOLS)]
+                named = [JoinGroupRequestProtocol(name, metadata) for name, metadata in protocols]
+                instance = self._instance(actor, step, "JoinGroup", 5)
+                return JoinGroupRequest(group, brief, brief, member, instance, kind, named, None)
+            case "sync":
+                protocol_type = "connect" if step.variant == 5 else actor.type
+                protocol_name = "other" if step.variant == 4 else actor.protocol
+                assigned = actor.members[: {1: 0, 2: 1}.get(step.variant)]
+                assignments = [SyncGroupRequestAssignment(each, self._assignment(each)) for each in assigned]
+                instance = self._instance(actor, step, "SyncGroup", 3)
+                return SyncGroupRequest(group, generation, member, instance, protocol_type, protocol_name, assignments)
+            case "heartbeat":
+                return HeartbeatRequest(group, generation, member, self._instance(actor, step, "Heartbeat", 3))
+            case "leave":
+                return self._leave(actor, step, member)
+            case "commit":
+                topics = [self._commit_topic(step)]
+                instance = self._instance(actor, step, "OffsetCommit", 7)
+                return OffsetCommitRequest(group, generation, member, instance, topics=topics)
+            case "fetch":
+                return self._fetch(step)
+            case "delete":
+                return DeleteGroupsRequest([group])
+            case "offset-delete":
+                partitions = [OffsetDeleteRequestPartition(step.variant), OffsetDeleteRequestPartition(0)]
+                return OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(TOPIC, partitions)])
+            case _:
+                return ListGroupsRequest()
+
+    def _assignment(self, member_id: str) -> bytes:
+        return f"for {self._played.ids.get(member_id, '?')} at {self._at}".encode()
+
+    def _member_id(self, actor: _Actor, step: Step) -> str:
+        match step.who:
+            case "own":
+                return actor.id
+            case "none":
+                return ""
+            case "unknown":
+                return UNKNOWN_MEMBER
+            case "former":
+                return actor.former
+        return self._actors[int(step.who)].id
+
+    def _instance(self, actor: _Actor, step: Step, api: str, since: int) -> str | None:
+        low, high = self._versions[api]
+        version = high if step.version == 99 else low + step.version % (high - low + 1)
+        if version < since or step.instance == "none":
+            return None
+        return actor.instance if step.instance == "own" else ACTORS[int(step.instance)]
+
+    def _leave(self, actor: _Actor, step: Step, member: str) -> LeaveGroupRequest:
+        low, high = self._versions["LeaveGroup"]
+        version = high if step.version == 99 else low + step.version % (high - low + 1)
+        if version < 3:
+            return LeaveGroupRequest(self._group, member)
+        members = [MemberIdentity(member, self._instance(actor, step, "LeaveGroup", 3))]
+        if step.variant == 4:
+            other = self._actors[(step.actor + 1) % len(self._actors)]
+            members.append(MemberIdentity(other.id, other.instance))
+        return LeaveGroupRequest(self._group, members=members)
+
+    def _commit_topic(self, step: Step) -> OffsetCommitRequestTopic:
+        partitions = [
+            OffsetCommitRequestPartition(number, 10 * self._at + number, committed_metadata="m")
+            for number in {0, step.variant}
+        ]
+        return OffsetCommitRequestTopic(TOPIC, self._peer.topic_ids.get(TOPIC, bytes(16)), partitions)
+
+    def _fetch(self, step: Step) -> OffsetFetchRequest:
+        low, high = self._versions["OffsetFetch"]
+        version = high if step.version == 99 else low + step.version % (high - low + 1)
+        wanted = [0, 1, step.variant]
+        everything = step.variant == 3 and version >= 2
+        if version < 8:
+            topics = None if everything else [OffsetFetchRequestTopic(TOPIC, wanted)]
+            return OffsetFetchRequest(self._group, topics)
+        named = [OffsetFetchRequestTopics(TOPIC, self._peer.topic_ids.get(TOPIC, bytes(16)), wanted)]
+        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(self._group, topics=None if everything else named)])
+
+
+def _fields(step: Step) -> dict[str, Any]:
+    return {name: getattr(step, name) for name in step.__dataclass_fields__}

@@ -1,0 +1,137 @@
+"""A script: what several members of one group send, step by step, told without ids, so that it fits any target.
+
+Decides what a step can say and how steps are drawn at random. It does not know how a step is carried out (`play.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+ACTORS: Final[tuple[str | None, ...]] = (None, None, "i", "j", "i")
+"""The group instance id of each actor; None is a dynamic member. Two actors claim one instance id."""
+
+DOINGS: Final = (
+    "join",
+    "sync",
+    "heartbeat",
+    "leave",
+    "commit",
+    "fetch",
+    "delete",
+    "offset-delete",
+    "list",
+    "disconnect",
+    "wait",
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of one actor; fields that its request does not have are not looked at.
+
+    `who`: whose member id is said: the actor's own, none, one unknown, one it had before, or another actor's by number.
+    `instance`: whose group instance id, the same way. `generation`: what is said beside the one last told: its own, none
+    (-1), or a number to add. `version`: counted from the oldest both targets have, in a ring. `variant` chooses among
+    what a request may hold (protocols, assignments, offsets). `brief`: the member's timeouts are so short that a `wait`
+    outlasts them. `again`: a joiner takes the id it is given with MEMBER_ID_REQUIRED and joins at once.
+    """
+
+    do: str
+    actor: int = 0
+    who: str = "own"
+    instance: str = "own"
+    generation: str = "own"
+    version: int = 99
+    variant: int = 0
+    brief: bool = False
+    again: bool = True
+
+    def __str__(self) -> str:
+        said = [f"{each.name}={getattr(self, each.name)}" for each in fields(self)[2:]]
+        usual = {f"{each.name}={each.default}" for each in fields(self)[2:]}
+        return " ".join([f"m{self.actor}", self.do, *(text for text in said if text not in usual)])
+
+
+Script = tuple[Step, ...]
+
+
+def to_json(script: Script) -> str:
+    """A script as text that `from_json` reads."""
+    return json.dumps([asdict(step) for step in script])
+
+
+def from_json(text: str) -> Script:
+    """The script of `to_json`."""
+    return tuple(Step(**fields) for fields in json.loads(text))
+
+
+def formation(actors: Sequence[int], brief: bool, version: int, variant: int, loose: int) -> list[Step]:
+    """Steps that bring these actors into one generation and let them sync, but for the last `loose` of the syncs."""
+    joins = [Step("join", actor, version=version, variant=variant, brief=brief) for actor in actors]
+    rejoins = joins[: len(actors) - 1] if len(actors) > 1 else []
+    syncs = [Step("sync", actor, version=version) for actor in actors]
+    return [*joins, *rejoins, *syncs[: len(syncs) - loose]]
+
+
+def scripts() -> SearchStrategy[Script]:
+    """Random scripts, for Hypothesis to draw and to shrink."""
+    from hypothesis import strategies as st
+
+    actor = st.sampled_from(range(len(ACTORS)))
+    version = st.sampled_from([99, 0, 1, 2, 3, 4, 5, 6, 7])
+    mostly_own = ["own"] * 8
+
+    def steps(doings: Sequence[str], brief: bool) -> SearchStrategy[list[Step]]:
+        return st.builds(
+            Step,
+            do=st.sampled_from(doings),
+            actor=actor,
+            who=st.sampled_from([*mostly_own, "none", "unknown", "former", "0", "1", "2", "3", "4"]),
+            instance=st.sampled_from([*mostly_own, "none", "0", "2", "3"]),
+            generation=st.sampled_from([*mostly_own, "none", "-1", "+1"]),
+            version=version,
+            variant=st.integers(0, 5),
+            brief=st.booleans() if brief else st.just(False),
+            again=st.sampled_from([True, True, True, False]),
+        ).map(lambda step: [step])
+
+    def formations(brief: bool) -> SearchStrategy[list[Step]]:
+        return st.builds(
+            formation,
+            st.lists(actor, min_size=1, max_size=3, unique=True),
+            st.booleans() if brief else st.just(False),
+            version,
+            st.sampled_from([0, 0, 0, 1, 2]),
+            st.sampled_from([0, 0, 0, 1, 2]),
+        )
+
+    usual = [each for each in DOINGS if each != "wait"]
+    weighted = [*usual, "join", "join", "sync", "sync", "leave", "heartbeat"]
+    quick = st.lists(st.one_of(formations(False), *[steps(weighted, False)] * 3), min_size=2, max_size=9)
+    slow = st.lists(
+        st.one_of(formations(True), *[steps(weighted, True)] * 2, st.just([Step("wait")])), min_size=3, max_size=7
+    )
+
+    def flat(phrases: list[list[Step]]) -> Script:
+        script = [step for phrase in phrases for step in phrase]
+        waits = [at for at, step in enumerate(script) if step.do == "wait"]
+        return tuple(step for at, step in enumerate(script) if at not in waits[2:])
+
+    chosen: SearchStrategy[Script] = st.one_of(quick, quick, quick, quick, slow).map(flat)
+    return chosen
+
+
+def without_each(script: Script) -> list[Script]:
+    """The script with each one of its steps left out, to see whether the step was needed."""
+    return [script[:at] + script[at + 1 :] for at in range(len(script))]
+
+
+def described(script: Script) -> list[dict[str, Any]]:
+    """A script for a report."""
+    return [asdict(step) for step in script]
