@@ -1,0 +1,245 @@
+"""No answer leaves before what it may show is durable; what a failing store does to clients (semantics 2.10)."""
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from apis.wire.errors import ErrorCode
+from persistence.memory import MemoryStore
+from persistence.store import Entry, StoreError
+from shim.broker.topics import Node as Address
+from shim.server.cluster import Cluster, ClusterConfig
+from tests.server.wire import Wire, read, request
+
+
+class SlowStore(MemoryStore):
+    """A store that writes in a worker thread, one batch for every `let_one_go`; each may be told to fail."""
+
+    durable_at_once = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[Entry]] = []
+        self.failure: StoreError | None = None
+        self.load_failures: list[StoreError] = []
+        self._go = threading.Semaphore(0)
+
+    def let_go(self, batches: int = 1) -> None:
+        self._go.release(batches)
+
+    def write(self, batch: Sequence[Entry]) -> None:
+        self.batches.append(list(batch))
+        self._go.acquire()
+        if self.failure is not None:
+            raise self.failure
+        super().write(batch)
+
+    def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
+        if self.load_failures:
+            raise self.load_failures.pop()
+        return super().load(partition)
+
+
+@asynccontextmanager
+async def running(store: SlowStore, **settings: str) -> AsyncIterator[Cluster]:
+    """A cluster on this store, loaded, in a nursery of its own. Whatever hangs in the store at the end goes on."""
+    named = {"group.initial.rebalance.delay.ms": "0"} | {k.replace("_", "."): v for k, v in settings.items()}
+    cluster = Cluster([Address(1, "localhost", 9092)], ClusterConfig(settings=named, topics={"orders": 2}), store)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(cluster.run)
+        await cluster.loaded.wait()
+        try:
+            yield cluster
+        finally:
+            store.let_go(1000)
+            nursery.cancel_scope.cancel()
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Give way to other tasks and threads until something is so."""
+    with trio.fail_after(10):
+        while not condition():
+            await trio.sleep(0.001)
+
+
+def commit(offset: int, group: str = "billing") -> bytes:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    return request(OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic("orders", partitions=[partition])]), 2)
+
+
+def fetch() -> bytes:
+    return request(OffsetFetchRequest(group_id="billing", topics=[OffsetFetchRequestTopic("orders", [0])]), 1)
+
+
+def committed(wire: Wire) -> int:
+    """The offset that an OffsetFetch has been answered."""
+    return wire.answer(OffsetFetchResponse, 1)[1].topics[0].partitions[0].committed_offset
+
+
+def error_of(wire: Wire) -> int:
+    """The error that an OffsetCommit has been answered."""
+    return wire.answer(OffsetCommitResponse, 2)[1].topics[0].partitions[0].error_code
+
+
+async def test_a_commit_is_answered_when_it_is_durable() -> None:
+    store = SlowStore()
+    async with running(store) as cluster:
+        wire, now = Wire(cluster), cluster.clock()
+        wire.receive(commit(7), now)
+        await until(lambda: store.batches)
+        assert wire.sent == b""
+        store.let_go()
+        await until(lambda: wire.sent)
+        assert error_of(wire) == 0
+
+
+async def test_nobody_is_shown_what_is_not_durable_yet() -> None:
+    store = SlowStore()
+    async with running(store) as cluster:
+        wire, reader, now = Wire(cluster), Wire(cluster), cluster.clock()
+        wire.receive(commit(7), now)
+        reader.receive(fetch(), now)
+        await until(lambda: store.batches)
+        assert reader.sent == b""
+        store.let_go()
+        await until(lambda: reader.sent)
+        assert committed(reader) == 7
+
+
+async def test_what_comes_while_a_batch_is_written_is_the_next_batch() -> None:
+    store = SlowStore()
+    async with running(store) as cluster:
+        wires, now = [Wire(cluster) for _ in range(5)], cluster.clock()
+        wires[0].receive(commit(0), now)
+        await until(lambda: store.batches)
+        for number, wire in enumerate(wires[1:], 1):
+            wire.receive(commit(number), now)
+        store.let_go()
+        await until(lambda: len(store.batches) == 2)
+        assert wires[0].sent
+        assert not any(wire.sent for wire in wires[1:])
+        assert len(store.batches[1]) == 4
+        store.let_go()
+        await until(lambda: all(wire.sent for wire in wires))
+
+
+async def test_a_connection_is_answered_in_order_across_batches() -> None:
+    store = SlowStore()
+    async with running(store) as cluster:
+        wire, now = Wire(cluster), cluster.clock()
+        wire.receive(commit(1) + fetch() + commit(2) + fetch(), now)
+        store.let_go(2)
+        answers: list[bytes] = []
+        await until(lambda: answers.extend(wire.answers()) or len(answers) == 4)
+        shown = [read(answers[at], OffsetFetchResponse, 1)[1] for at in (1, 3)]
+        assert [each.topics[0].partitions[0].committed_offset for each in shown] == [1, 2]
+
+
+async def test_other_requests_do_not_wait_for_the_store() -> None:
+    store = SlowStore()
+    async with running(store) as cluster:
+        wire, other, now = Wire(cluster), Wire(cluster), cluster.clock()
+        wire.receive(commit(7), now)
+        await until(lambda: store.batches)
+        other.receive(request(ApiVersionsRequest(), 0), now)
+        assert other.answer(ApiVersionsResponse, 0)[1].error_code == 0
+
+
+@pytest.mark.parametrize("error", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR])
+async def test_what_a_failed_batch_would_have_stored_never_was(error: ErrorCode) -> None:
+    store = SlowStore()
+    async with running(store) as cluster:
+        wire, reader, late, now = Wire(cluster), Wire(cluster), Wire(cluster), cluster.clock()
+        store.let_go()
+        wire.receive(commit(1), now)
+        await until(lambda: wire.sent)
+        assert error_of(wire) == 0
+
+        store.failure = StoreError("The disk is full.", error)
+        wire.receive(commit(2), now)
+        reader.receive(fetch(), now)
+        await until(lambda: len(store.batches) == 2)
+        late.receive(commit(3), now)
+        store.let_go()
+        await until(lambda: wire.sent and reader.sent and late.sent)
+        assert error_of(wire) == error
+        assert error_of(late) == error
+        reader.answers()
+
+        store.failure = None
+        await until(lambda: "loading" not in cluster.nodes[1].groups.partitions().values())
+        reader.receive(fetch(), now)
+        assert committed(reader) == 1
+        store.let_go()
+        wire.receive(commit(4), now)
+        await until(lambda: wire.sent)
+        assert error_of(wire) == 0
+
+
+async def test_members_that_are_parked_when_the_store_fails_are_told_to_look_for_the_coordinator() -> None:
+    store = SlowStore()
+    async with running(store, group_initial_rebalance_delay_ms="60000") as cluster:
+        wire, now = Wire(cluster), cluster.clock()
+        store.failure = StoreError("The disk is full.")
+        wire.receive(
+            request(
+                JoinGroupRequest(
+                    group_id="billing",
+                    session_timeout_ms=30_000,
+                    rebalance_timeout_ms=60_000,
+                    protocol_type="consumer",
+                    protocols=[JoinGroupRequestProtocol("range", b"")],
+                ),
+                2,
+            ),
+            now,
+        )
+        store.let_go()
+        await until(lambda: wire.sent)
+        assert wire.answer(JoinGroupResponse, 2)[1].error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_partition_is_tried_again_until_it_is_loaded() -> None:
+    store = SlowStore()
+    store.load_failures = [StoreError("The file is locked.")] * 2
+    async with running(store) as cluster:
+        assert set(cluster.nodes[1].groups.partitions().values()) == {"active"}
+        assert store.load_failures == []
+
+
+async def test_a_store_that_does_not_answer_is_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+    store = SlowStore()
+    async with running(store, offsets_commit_timeout_ms="5000") as cluster:
+        wire, now = Wire(cluster), cluster.clock()
+        wire.receive(commit(7), now)
+        cluster.fire(now + 4.9)
+        assert wire.sent == b""
+        cluster.fire(now + 5.0)
+        assert error_of(wire) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        # Its connection goes on, and the batch may still come through.
+        store.let_go()
+        wire.receive(request(ApiVersionsRequest(), 0), now + 6.0)
+        assert wire.answer(ApiVersionsResponse, 0)[1].error_code == 0
+
+
+async def test_a_store_that_is_durable_at_once_answers_at_once() -> None:
+    cluster = Cluster([Address(1, "localhost", 9092)], ClusterConfig(topics={"orders": 1}), MemoryStore())
+    cluster.load_at_once()
+    wire = Wire(cluster)
+    wire.receive(commit(7) + fetch())
+    first, second = wire.answers()
+    assert first[:4] == second[:4]
+    assert cluster.durability.durable == 1
