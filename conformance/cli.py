@@ -5,7 +5,9 @@ Exit code 0: every cell as expected; 1: some are not; 2: the suite itself failed
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,6 +75,9 @@ def cli(
     jobs: int,
 ) -> None:
     """Check a group coordinator, case by case, over the wire."""
+    if threading.current_thread() is threading.main_thread():
+        # Leave through the clean-up, so that no target is left behind.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(2))
     console = Console()
     cases = select(all_cases(), patterns, level)
     if not cases:

@@ -259,9 +259,8 @@ def parked_join_lives(t: Trial) -> None:
 )
 def parked_sync_lives(t: Trial) -> None:
     session = t.limits.session
-    leader, follower = t.joined(2, session_timeout=session)
-    patient = leader
-    waiting = follower
+    patient, waiting = t.member(), t.member(session_timeout=session)
+    t.gather([patient, waiting])
     waiting.send_sync()
     t.lapse(session * 2.5, patient.heartbeat)
     t.parked(waiting, "the leader has not said the assignment")
