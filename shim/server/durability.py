@@ -78,7 +78,6 @@ class Durability:
         self._written = trio.Event()
         self._idle = trio.Event()
         self._idle.set()
-        self._writing: list[tuple[int, Any, Any]] = []
         # One access at a time, whether it writes or loads.
         self._access = trio.Lock()
 

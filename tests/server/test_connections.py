@@ -1,0 +1,224 @@
+"""Connections over real sockets: the reactor, trio streams, TLS, and clients that behave badly."""
+
+import logging
+import socket
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from apis.list_groups import ListGroupsRequest, ListGroupsResponse
+from apis.metadata import MetadataRequest, MetadataResponse
+from persistence.partition import partition_for
+from shim.server import reactor
+from shim.server.cluster import ClusterConfig
+from shim.server.server import ServerConfig
+from shim.testing import CoordinatorServer
+from tests.server.wire import Client, request
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+            *("-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", key, "-out", certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return certificate, key
+
+
+Wrap = Callable[[socket.socket], socket.socket] | None
+
+
+@pytest.fixture(params=["reactor", "streams", "TLS"])
+def served(request: pytest.FixtureRequest, certificate: tuple[Path, Path]) -> Iterator[tuple[CoordinatorServer, Wrap]]:
+    """A server of each kind of connection, and what a client does to a socket to speak with it."""
+    tls, wrap = None, None
+    if request.param == "TLS":
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(*certificate)
+        trusting = ssl.create_default_context(cafile=str(certificate[0]))
+
+        def wrap(plain: socket.socket) -> socket.socket:
+            return trusting.wrap_socket(plain, server_hostname="127.0.0.1")
+
+    config = ServerConfig(tls=tls, epoll=request.param == "reactor", cluster=ClusterConfig(topics={"orders": 2}))
+    server = CoordinatorServer(server_config=config)
+    server.start()
+    yield server, wrap
+    server.stop()
+
+
+def test_requests_are_answered(served: tuple[CoordinatorServer, Wrap]) -> None:
+    server, wrap = served
+    with Client(server.bootstrap, wrap) as client:
+        versions = client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        assert {18, 3, 11, 12} <= {each.api_key for each in versions.api_keys}
+        for _ in range(3):
+            assert client.ask(HeartbeatRequest("none", 1, "m"), 4, HeartbeatResponse).error_code == 25
+
+
+def test_answers_larger_than_any_buffer_arrive_whole(served: tuple[CoordinatorServer, Wrap]) -> None:
+    server, wrap = served
+    server.call(lambda: [server.server.cluster.topics.declare(f"topic-{n:04}", 20) for n in range(400)])
+    with Client(server.bootstrap, wrap) as client:
+        for correlation_id in range(3):
+            client.socket.sendall(request(MetadataRequest(topics=None), 9, correlation_id))
+        for correlation_id in range(3):
+            found, metadata = client.read(MetadataResponse, 9)
+            assert found == correlation_id
+            assert sum(len(topic.partitions) for topic in metadata.topics) == 400 * 20 + 2
+
+
+def test_a_large_request_arrives_whole(served: tuple[CoordinatorServer, Wrap]) -> None:
+    server, wrap = served
+    with Client(server.bootstrap, wrap) as client:
+        heartbeat = HeartbeatRequest("none", 1, "m" * 32_000, "i" * 32_000)
+        assert client.ask(heartbeat, 3, HeartbeatResponse).error_code == 25
+        many = FindCoordinatorRequest(coordinator_keys=[f"group-{n}" * 20 for n in range(20_000)])
+        assert len(client.ask(many, 4, FindCoordinatorResponse).coordinators) == 20_000
+
+
+def test_a_bad_frame_ends_its_connection_alone(
+    served: tuple[CoordinatorServer, Wrap], caplog: pytest.LogCaptureFixture
+) -> None:
+    server, wrap = served
+    with (
+        Client(server.bootstrap, wrap) as bad,
+        Client(server.bootstrap, wrap) as good,
+        caplog.at_level(logging.WARNING),
+    ):
+        bad.socket.sendall(b"\xff\xff\xff\xfe")
+        assert bad.is_closed_by_server()
+        assert "a frame of -2 bytes" in caplog.text
+        assert good.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+
+
+def test_stopping_ends_connections(served: tuple[CoordinatorServer, Wrap]) -> None:
+    server, wrap = served
+    with Client(server.bootstrap, wrap) as client:
+        client.ask(ListGroupsRequest(), 0, ListGroupsResponse)
+        port = _port_of(server)
+        server.stop()
+        assert client.is_closed_by_server()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def _port_of(server: CoordinatorServer) -> int:
+    return int(server.bootstrap.rpartition(":")[2])
+
+
+def test_a_tls_server_survives_a_client_that_speaks_none(
+    certificate: tuple[Path, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(*certificate)
+    trusting = ssl.create_default_context(cafile=str(certificate[0]))
+    with CoordinatorServer(server_config=ServerConfig(tls=tls)) as server, caplog.at_level(logging.WARNING):
+        with Client(server.bootstrap) as plain:
+            plain.socket.sendall(request(ListGroupsRequest(), 0))
+            while plain.socket.recv(1000):
+                pass
+        assert "no TLS with 127.0.0.1" in caplog.text
+        with Client(server.bootstrap, lambda s: trusting.wrap_socket(s, server_hostname="127.0.0.1")) as client:
+            assert client.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+
+
+def test_a_client_that_never_reads_is_closed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(reactor, "STALLED", 0.2)
+    with CoordinatorServer(topics={"orders": 2000}) as server, caplog.at_level(logging.WARNING):
+        deaf = Client(server.bootstrap)
+        deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        whole = request(MetadataRequest(topics=None), 9)
+        with suppress(ConnectionError):
+            while True:
+                deaf.socket.sendall(whole * 1000)
+        deaf.close()
+        assert "of an answer unread" in caplog.text
+        with Client(server.bootstrap) as client:
+            assert client.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+
+
+def test_silent_connections_cost_nothing() -> None:
+    with CoordinatorServer() as server:
+        silent = [Client(server.bootstrap) for _ in range(400)]
+        with Client(server.bootstrap) as client:
+            assert client.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+        assert server.call(lambda: len(list(server.server.cluster.sessions()))) >= 400
+        for each in silent:
+            each.close()
+        with Client(server.bootstrap) as client:
+            while server.call(lambda: len(list(server.server.cluster.sessions()))) > 1:
+                client.ask(ListGroupsRequest(), 0, ListGroupsResponse)
+
+
+def test_running_out_of_descriptors_refuses_connections_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    resource = pytest.importorskip("resource", reason="this platform has no limit of open files")
+    with CoordinatorServer() as server, Client(server.bootstrap) as client, caplog.at_level(logging.ERROR):
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lonely = socket.socket()
+        try:
+            # The lowest limit at which nothing more can be opened.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lonely.fileno() + 1, before[1]))
+            lonely.connect(("127.0.0.1", _port_of(server)))
+            lonely.settimeout(10)
+            assert lonely.recv(1) == b""
+            assert client.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            lonely.close()
+        assert "a connection was refused" in caplog.text
+
+
+def test_a_fetch_is_answered_when_its_wait_is_over() -> None:
+    with CoordinatorServer(topics={"orders": 1}) as server, Client(server.bootstrap) as client:
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        waiting = FetchRequest(
+            max_wait_ms=50, min_bytes=1, session_epoch=-1, topics=[FetchTopic("orders", partitions=[wanted])]
+        )
+        for correlation_id in range(4):
+            client.socket.sendall(request(waiting, 11, correlation_id))
+            assert client.read_frame()[:4] == correlation_id.to_bytes(4, "big")
+
+
+def test_every_broker_says_who_coordinates_a_group() -> None:
+    with CoordinatorServer(brokers=3) as server:
+        addresses = server.bootstrap.split(",")
+        assert len(set(addresses)) == 3
+        for group in ("a", "b", "c", "grp", "test-group"):
+            told = set()
+            for address in addresses:
+                with Client(address) as client:
+                    found = client.ask(FindCoordinatorRequest(coordinator_keys=[group]), 4, FindCoordinatorResponse)
+                    (coordinator,) = found.coordinators
+                    told.add((coordinator.node_id, f"{coordinator.host}:{coordinator.port}"))
+            ((node_id, address),) = told
+            assert address == addresses[node_id - 1]
+            for number, each in enumerate(addresses, 1):
+                with Client(each) as client:
+                    error = client.ask(HeartbeatRequest(group, 1, "m"), 4, HeartbeatResponse).error_code
+                    assert error == (25 if number == node_id else 16)
+        assert len({partition_for(group, 50) % 3 for group in ("a", "b", "c", "grp", "test-group")}) > 1
+
+
+def test_a_configuration_that_cannot_be_is_refused_in_one_sentence() -> None:
+    with (
+        pytest.raises(ValueError, match=r"group\.max\.size must be an integer"),
+        CoordinatorServer(config={"group.max.size": "many"}),
+    ):
+        pass
