@@ -1,5 +1,6 @@
 """Connections over real sockets: the reactor, trio streams, TLS, and clients that behave badly."""
 
+import gc
 import logging
 import socket
 import ssl
@@ -171,6 +172,7 @@ def test_running_out_of_descriptors_refuses_connections_and_nothing_else(caplog:
     resource = pytest.importorskip("resource", reason="this platform has no limit of open files")
     with CoordinatorServer() as server, Client(server.bootstrap) as client, caplog.at_level(logging.ERROR):
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        gc.collect()
         lonely = socket.socket()
         try:
             # The lowest limit at which nothing more can be opened.

@@ -1,0 +1,76 @@
+"""The story a trace tells."""
+
+from typing import Any
+
+import pytest
+
+from shim.groups.causes import Cause
+from shim.server.story import Story
+from tests.server.test_trace_file import live
+from tests.server.wire import Wire, cluster
+
+UNIQUE = "-0b2f7a3e-8d5c-4f5e-9a3b-3c1d2e4f5a6b"
+
+
+def state(cause: str, trigger: str = f"billing-1{UNIQUE}") -> dict[str, Any]:
+    return {
+        "event": "state",
+        "group": "g",
+        "from": "Stable",
+        "to": "PreparingRebalance",
+        "generation": 3,
+        "cause": cause,
+        "trigger": trigger,
+        "rule": "join",
+        "mono": 12.5,
+    }
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_every_cause_is_told_in_words(cause: Cause) -> None:
+    (line,) = Story().tell(state(cause))
+    assert f"cause {cause}: " in line.text
+    assert not line.text.endswith(": ")
+    assert "{" not in line.text
+
+
+def test_members_are_called_by_their_client_ids_and_numbered_where_several_have_one() -> None:
+    story = Story()
+    assert story.name(f"billing-1{UNIQUE}") == "billing-1"
+    assert story.name(f"rdkafka{UNIQUE}") == "rdkafka"
+    assert story.name("rdkafka-1b2f7a3e-8d5c-4f5e-9a3b-3c1d2e4f5a6b") == "rdkafka#2"
+    assert story.name(f"rdkafka{UNIQUE}") == "rdkafka"
+    assert story.name("short") == "short"
+
+
+def test_who_owns_what() -> None:
+    assignments = {f"a{UNIQUE}": {"orders": [2, 0, 1, 5], "returns": [0]}, f"b{UNIQUE}": {}, f"c{UNIQUE}": 17}
+    told = {"event": "assignment", "group": "g", "generation": 3, "assignments": assignments, "mono": 1.0}
+    texts = [" ".join(line.text.split()) for line in Story().tell(told)]
+    assert texts == ["generation 3 is stable; who owns what:", "a orders 0-2, 5, returns 0", "b nothing", "c 17 bytes"]
+
+
+def test_times_count_from_the_first_event() -> None:
+    story = Story()
+    story.tell(state("NEW_MEMBER"))
+    (line,) = story.tell(state("MEMBER_LEFT") | {"mono": 14.0})
+    assert line.seconds == pytest.approx(1.5)
+    assert line.group == "g"
+
+
+async def test_the_life_of_a_member_reads_as_it_was() -> None:
+    wire, story = Wire(cluster(topics={"orders": 1})), Story()
+    lines: list[str] = []
+    wire.cluster.listen(
+        lambda events, now: lines.extend(line.text for event in events for line in story.tell(event, now))
+    )
+    live(wire)
+    assert lines[0] == "the group is created"
+    assert lines[1].startswith("test joins")
+    assert lines[2] == "rebalance begins, cause NEW_MEMBER: test is new"
+    assert lines[3].startswith("generation 1: 1 member after 500 ms (test), test leads, protocol range")
+    assert lines[-3:] == [
+        "test leaves",
+        "rebalance begins, cause MEMBER_LEFT: test left",
+        "the group is empty, generation 2",
+    ]
