@@ -1,22 +1,26 @@
 """A coordinator in a thread of the test's process.
 
-Decides how a server that runs on trio is used by code that does not: starting waits until it answers, leaving waits
-until it is gone.
+Decides how a coordinator that runs on trio is used by code that does not: every call is made in the coordinator's own
+thread and waits until it is done. What can be done is in `kit.py`; this is the same, for tests of any kind.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
 from persistence.store import Store
-from shim.server.cluster import ClusterConfig
-from shim.server.server import Server, ServerConfig, serve, the_only
+from shim.server.server import Server, ServerConfig, the_only
+from shim.testing.handles import BarrierHandle, Clock, FaultHandle, Group, PuppetHandle
+from shim.testing.kit import Kit, open_kit
+from shim.testing.kit import server_config as config_for_tests
 
 T = TypeVar("T")
 
@@ -30,8 +34,11 @@ class CoordinatorServer:
             consumer = KafkaConsumer("orders", bootstrap_servers=server.bootstrap, group_id="billing")
 
     `topics` are made at start, by name with their numbers of partitions; `config` are Kafka's configuration names with
-    text values; `brokers` is the number of nodes. `store` is open and stays open; by default records live as long as
-    the server. Raises ValueError, in one sentence, for a configuration that cannot be.
+    text values, on top of those of `FOR_TESTS`; `brokers` is the number of nodes; `release` the Kafka release to pose
+    as; `faults` are put in force at start, each as the keywords of `fault`. `store` is open and stays open; by default
+    records live as long as the server. Raises ValueError, in one sentence, for a configuration that cannot be.
+
+    Leaving the block without an exception raises UnfiredFaults if a fault never happened that is not optional.
     """
 
     def __init__(
@@ -40,18 +47,21 @@ class CoordinatorServer:
         topics: Mapping[str, int] | None = None,
         config: Mapping[str, str] | None = None,
         brokers: int = 1,
+        release: str | None = None,
+        faults: Sequence[Mapping[str, Any]] = (),
         store: Store | None = None,
         server_config: ServerConfig | None = None,
     ) -> None:
         self._store = store
-        self._config = server_config or ServerConfig(
-            brokers=brokers, cluster=ClusterConfig(settings=config or {}, topics=topics or {})
-        )
+        self._config = server_config or config_for_tests(topics, config, brokers, release)
+        self._faults = faults
         self._thread: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
-        self._server: Server | None = None
+        self._kit: Kit | None = None
+        self._stop = trio.Event()
         self._failure: BaseException | None = None
         self._started = threading.Event()
+        self.clock = Clock(self)
 
     def __enter__(self) -> CoordinatorServer:
         self.start()
@@ -60,7 +70,11 @@ class CoordinatorServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.stop()
+        try:
+            if kind is None:
+                self.verify()
+        finally:
+            self.stop()
 
     def start(self) -> None:
         """Start, and return when clients can connect."""
@@ -71,12 +85,18 @@ class CoordinatorServer:
         if self._failure is not None:
             self._thread.join()
             raise self._failure
+        try:
+            for fault in self._faults:
+                self.fault(**fault)
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Stop, and return when everything is closed. Calling it again does nothing."""
-        if self._thread is not None and self._server is not None and self._token is not None:
+        if self._thread is not None and self._token is not None:
             with suppress(trio.RunFinishedError):
-                self._token.run_sync_soon(self._server.stop)
+                self._token.run_sync_soon(self._stop.set)
             self._thread.join()
             self._thread = None
             if self._failure is not None:
@@ -85,18 +105,132 @@ class CoordinatorServer:
     @property
     def bootstrap(self) -> str:
         """What clients are given as bootstrap servers: `127.0.0.1:PORT`, one for each broker."""
-        return self.server.bootstrap
+        return self.kit.bootstrap
 
     @property
     def server(self) -> Server:
         """The running server, for use in its own thread alone; see `call`."""
-        if self._server is None:
+        return self.kit.server
+
+    @property
+    def kit(self) -> Kit:
+        """The kit, for use in the server's own thread alone; see `call`."""
+        if self._kit is None:
             raise RuntimeError("The server is not running.")
-        return self._server
+        return self._kit
+
+    # Groups and members
+
+    def group(self, name: str) -> Group:
+        """Waits for what becomes of a group."""
+        return Group(self, self.call(self.kit.group, name))
+
+    def puppet(self, group: str, topics: Sequence[str], **script: Any) -> PuppetHandle:
+        """A scripted member that joins now; `script` are the other fields of `Script`, `manner` among them."""
+        return PuppetHandle(self, self.call(partial(self.kit.puppet, group, topics, **script)))
+
+    # Faults and barriers
+
+    def fault(self, action: str, api: str | None = None, **fields: Any) -> FaultHandle:
+        """Put a fault in force: an action, an API's name, and fields of `Match` and `Plan` (`shim/server/faults.py`).
+
+        server.fault("error", "OffsetCommit", error="REBALANCE_IN_PROGRESS", group="billing", times=2)
+        """
+        return FaultHandle(self, self.call(partial(self.kit.fault, action, api, **fields)))
+
+    def barrier(self, point: str, **match: Any) -> BarrierHandle:
+        """Hold requests at a named point, or those of an API; `match` are fields of `Match`, and `at`="answer".
+
+        with server.barrier("leader-sync-arrived", group="billing") as barrier:
+            barrier.reached()
+        """
+        return BarrierHandle(self, self.call(partial(self.kit.barrier, point, **match)))
+
+    def clear_faults(self) -> None:
+        """Let no fault happen any more, and let go what barriers hold."""
+        self.call(self.kit.faults.clear)
+        self.call(self.kit.barriers.clear)
+
+    def verify(self) -> None:
+        """Raise UnfiredFaults if there are faults that never happened and are not optional."""
+        self.call(self.kit.verify)
+
+    # Brokers and store
+
+    def coordinator_of(self, group: str) -> int:
+        """The id of the broker that coordinates a group."""
+        return self.call(self.kit.coordinator_of, group)
+
+    def move(self, group: str, broker: int) -> None:
+        """Let another broker coordinate a group, with all of its partition of `__consumer_offsets`."""
+        self.call(self.kit.move, group, broker)
+
+    def stop_broker(self, broker: int) -> None:
+        """Shut a broker down in good order."""
+        self.call(self.kit.cluster.stop_broker, broker)
+
+    def kill_broker(self, broker: int) -> None:
+        """Let a broker be gone from one moment to the next."""
+        self.call(self.kit.cluster.kill_broker, broker)
+
+    def restart_broker(self, broker: int) -> None:
+        """Start a broker that was stopped or killed, on the address it had."""
+        self.call(self.kit.cluster.restart_broker, broker)
+
+    def load_takes(self, seconds: float) -> None:
+        """How much longer than it must every load of partitions takes from now on."""
+        self.call(self.kit.load_takes, seconds)
+
+    def fail_store(self, times: int | None = 1) -> None:
+        """Let the next writes to the store fail, all for `times` None."""
+        self.call(self.kit.store.fail, times)
+
+    def repair_store(self) -> None:
+        """Let the store write again."""
+        self.call(self.kit.store.repair)
+
+    def make_topic(self, name: str, partitions: int = 1) -> None:
+        """Make a topic."""
+        self.call(self.kit.cluster.topics.declare, name, partitions)
+
+    # What happened
+
+    def story(self, group: str | None = None) -> list[str]:
+        """What happened to a group, or to all of them, in lines a person reads."""
+        return self.call(self.kit.watch.story, group)
+
+    def events(self, group: str | None = None) -> list[dict[str, Any]]:
+        """The trace events of a group, or all (`docs/trace.md`)."""
+        return self.call(lambda: [event for _, _, event in self.kit.watch.since(0, group)])
+
+    def write_trace(self, path: Path) -> None:
+        """Write what happened as a trace file."""
+        self.call(self.kit.write_trace, path)
+
+    # The thread
 
     def call(self, function: Callable[..., T], *arguments: object) -> T:
         """Run a function in the server's own thread, between its other work, and return what it returns."""
-        return trio.from_thread.run_sync(function, *arguments, trio_token=self._token)
+        try:
+            return trio.from_thread.run_sync(partial(self._settled, function, *arguments), trio_token=self._token)
+        except trio.RunFinishedError:
+            raise self._gone() from self._failure
+
+    def wait(self, function: Callable[..., Any], *arguments: object) -> Any:
+        """Run an async function in the server's own thread, and return what it returns."""
+        try:
+            return trio.from_thread.run(function, *arguments, trio_token=self._token)
+        except trio.RunFinishedError:
+            raise self._gone() from self._failure
+
+    def _settled(self, function: Callable[..., T], *arguments: object) -> T:
+        result = function(*arguments)
+        cluster = self.kit.cluster
+        cluster.settle(cluster.clock())
+        return result
+
+    def _gone(self) -> RuntimeError:
+        return RuntimeError("The server is not running any more.")
 
     def _run(self) -> None:
         try:
@@ -108,6 +242,6 @@ class CoordinatorServer:
 
     async def _main(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        async with trio.open_nursery() as nursery:
-            self._server = await nursery.start(serve, self._config, self._store)
+        async with open_kit(self._config, self._store) as self._kit:
             self._started.set()
+            await self._stop.wait()

@@ -1,0 +1,216 @@
+"""What `CoordinatorServer` hands out: groups, faults, barriers, puppets, the clock, for threads that are not its own.
+
+Decides nothing: every method is that of the object in the server's thread, which does it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+from apis.wire.errors import ErrorCode
+from shim.server.awaiting import TIMEOUT, GroupAwait, Wanted
+from shim.server.barriers import Barrier
+from shim.server.faults import Fault, Firing
+from shim.server.watching import GroupSnapshot
+from shim.testing.puppets import Puppet
+
+if TYPE_CHECKING:
+    from shim.testing.server import CoordinatorServer
+
+
+class Group:
+    """Waits for what becomes of a group; see `GroupAwait`. Timeouts are real seconds; all raise NotReached."""
+
+    def __init__(self, server: CoordinatorServer, group: GroupAwait) -> None:
+        self.name = group.group
+        self._server = server
+        self._group = group
+
+    @property
+    def now(self) -> GroupSnapshot:
+        """The group as it is."""
+        return self._server.call(lambda: self._group.now)
+
+    def story(self) -> list[str]:
+        """What happened to the group since it was first asked for, in lines a person reads."""
+        return self._server.call(self._group.story)
+
+    def stable(
+        self,
+        *,
+        members: int | Collection[str] | None = None,
+        generation: int | None = None,
+        owners: Mapping[str, Wanted] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> GroupSnapshot:
+        """See `GroupAwait.stable`."""
+        wait = partial(self._group.stable, members=members, generation=generation, owners=owners, timeout=timeout)
+        return cast("GroupSnapshot", self._server.wait(wait))
+
+    def owns(self, member: str, wanted: Wanted, *, timeout: float = TIMEOUT) -> GroupSnapshot:
+        """See `GroupAwait.owns`."""
+        return cast("GroupSnapshot", self._server.wait(partial(self._group.owns, member, wanted, timeout=timeout)))
+
+    def empty(self, *, timeout: float = TIMEOUT) -> GroupSnapshot:
+        """See `GroupAwait.empty`."""
+        return cast("GroupSnapshot", self._server.wait(partial(self._group.empty, timeout=timeout)))
+
+    def next(self, event: str, *, timeout: float = TIMEOUT, **fields: Any) -> dict[str, Any]:
+        """See `GroupAwait.next`."""
+        return cast("dict[str, Any]", self._server.wait(partial(self._group.next, event, timeout=timeout, **fields)))
+
+    def committed(self, topic: str, partition: int, *, at_least: int | None = None, timeout: float = TIMEOUT) -> int:
+        """See `GroupAwait.committed`."""
+        wait = partial(self._group.committed, topic, partition, at_least=at_least, timeout=timeout)
+        return int(self._server.wait(wait))
+
+    def no_rebalance_for(
+        self, seconds: float | None = None, *, heartbeats: int | None = None, timeout: float = TIMEOUT
+    ) -> None:
+        """See `GroupAwait.no_rebalance_for`. While the clock is frozen, `seconds` are those of the coordinator."""
+        clock = self._server.clock
+        advance = self._server.kit.advance if seconds is not None and clock.is_frozen else None
+        wait = partial(self._group.no_rebalance_for, seconds, heartbeats=heartbeats, advance=advance, timeout=timeout)
+        self._server.wait(wait)
+
+
+class Clock:
+    """The coordinator's clock. Its timers follow it; clients, their sockets and fetches that wait do not."""
+
+    def __init__(self, server: CoordinatorServer) -> None:
+        self._server = server
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it stands still."""
+        return self._server.kit.clock.is_frozen
+
+    def freeze(self) -> None:
+        """Let it stand still; only `advance` moves it."""
+        self._server.call(self._server.kit.clock.freeze)
+
+    def resume(self) -> None:
+        """Let it go on from where it stands."""
+        self._server.call(self._server.kit.clock.resume)
+
+    def advance(self, seconds: float) -> None:
+        """Put it forward, through all that becomes due on the way; puppets act, real clients have no time to."""
+        self._server.call(self._server.kit.advance, seconds)
+
+
+class FaultHandle:
+    """A fault in force; see `Fault`."""
+
+    def __init__(self, server: CoordinatorServer, fault: Fault) -> None:
+        self._server = server
+        self._fault = fault
+
+    def __str__(self) -> str:
+        return str(self._fault)
+
+    @property
+    def fired(self) -> int:
+        """How many times it has happened."""
+        return self._server.call(lambda: self._fault.fired)
+
+    @property
+    def firings(self) -> list[Firing]:
+        """When it happened, and to whom."""
+        return self._server.call(lambda: list(self._fault.firings))
+
+    def wait_fired(self, times: int = 1, *, timeout: float = TIMEOUT) -> None:
+        """Wait until it has happened so often. Raises NotReached."""
+        self._server.wait(self._server.kit.fired, self._fault, times, timeout)
+
+    def clear(self) -> None:
+        """Let it happen no more."""
+        self._server.call(self._fault.clear)
+
+
+class BarrierHandle:
+    """A barrier in force, as a context manager until the end of the block; see `Barrier`."""
+
+    def __init__(self, server: CoordinatorServer, barrier: Barrier) -> None:
+        self._server = server
+        self._barrier = barrier
+
+    def __enter__(self) -> BarrierHandle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    @property
+    def held(self) -> list[str]:
+        """Who is held, by member id where there is one, else by client id."""
+        return self._server.call(lambda: [held.facts.member or held.facts.client_id for held in self._barrier.held])
+
+    def reached(self, requests: int = 1, *, timeout: float = TIMEOUT) -> None:
+        """Wait until it holds so many. Raises NotReached."""
+        self._server.wait(self._server.kit.reached, self._barrier, requests, timeout)
+
+    def release(self, requests: int | None = None) -> int:
+        """Let go what it holds, or the first few; how many that were. It stays in force."""
+        return self._server.call(self._barrier.release, requests)
+
+    def remove(self) -> None:
+        """Let go everything, and hold nothing more."""
+        self._server.call(self._barrier.remove)
+
+
+class PuppetHandle:
+    """A scripted member; see `Puppet`."""
+
+    def __init__(self, server: CoordinatorServer, puppet: Puppet) -> None:
+        self._server = server
+        self._puppet = puppet
+
+    @property
+    def member_id(self) -> str:
+        """Its member id, empty while it has none."""
+        return self._server.call(lambda: self._puppet.member_id)
+
+    @property
+    def generation(self) -> int:
+        """The generation it is in, -1 for none."""
+        return self._server.call(lambda: self._puppet.generation)
+
+    @property
+    def owned(self) -> dict[str, list[int]]:
+        """What it has been assigned, by topic."""
+        return self._server.call(lambda: dict(self._puppet.owned))
+
+    @property
+    def errors(self) -> list[tuple[str, ErrorCode]]:
+        """Every error it was answered, with the API's name."""
+        return self._server.call(lambda: list(self._puppet.errors))
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether another member has taken its group instance id."""
+        return self._server.call(lambda: self._puppet.fenced)
+
+    def join(self) -> None:
+        """Join anew, after it left or crashed."""
+        self._server.call(self._puppet.join)
+
+    def leave(self) -> None:
+        """Leave in good order."""
+        self._server.call(self._puppet.leave)
+
+    def crash(self) -> None:
+        """Do nothing more, and close the connection without a word."""
+        self._server.call(self._puppet.crash)
+
+    def silence(self) -> None:
+        """Do nothing more, but keep the connection."""
+        self._server.call(self._puppet.silence)
+
+    def commit(self, offsets: Mapping[tuple[str, int], int], *, generation: int | None = None) -> None:
+        """Commit offsets by topic and partition, as a member of its generation or of another one."""
+        self._server.call(partial(self._puppet.commit, offsets, generation=generation))

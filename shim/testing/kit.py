@@ -1,0 +1,256 @@
+"""The test kit on trio: a coordinator in the caller's own nursery, with all that a test may do to it.
+
+Decides how coordinator, clock, puppets and faults go together, and how the clock is put forward: from one thing that
+happens to the next, so that nothing is skipped. `server.py` is the same for tests that do not run on trio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import trio
+
+from persistence.partition import partition_for
+from persistence.store import Store
+from shim.groups.trace import SCHEMA_VERSION
+from shim.server.awaiting import TIMEOUT, GroupAwait, NotReached
+from shim.server.barriers import Barrier, Barriers
+from shim.server.clock import RealTimeBroker, TestClock
+from shim.server.cluster import ClusterConfig
+from shim.server.faults import Fault, Faults
+from shim.server.interception import Interception, later_in, split_match
+from shim.server.server import Server, ServerConfig, serve
+from shim.server.watching import Watch
+from shim.testing.puppets import Puppet, Script
+from shim.testing.stage import Stage
+from shim.testing.store import BreakableStore
+
+FOR_TESTS: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1",
+    "auto.create.topics.enable": "false",
+}
+"""Settings that differ from Kafka's where a test says nothing else: no delay that nobody waits for a reason."""
+
+HEARTBEAT_SECONDS: Final = 0.1
+
+
+class UnfiredFaults(AssertionError):
+    """Faults were declared and have never happened, so the test has not shown what it says."""
+
+
+class Kit:
+    """A running coordinator. Everything here is for its own thread alone.
+
+    `faults` and `barriers` are those in force, `watch` keeps what happened, `store` can be made to fail, `clock` is the
+    coordinator's time.
+    """
+
+    def __init__(self, server: Server, clock: TestClock, store: BreakableStore, nursery: trio.Nursery) -> None:
+        self.server = server
+        self.cluster = server.cluster
+        self.clock = clock
+        self.store = store
+        self.watch = Watch(self.cluster)
+        self.interception = Interception(self.cluster, later_in(nursery, self.cluster))
+        self.faults = Faults(self.interception)
+        self.barriers = Barriers(self.interception)
+        self.stage = Stage(self.cluster)
+        self.stage.woken = self._wake
+        self._groups: dict[str, GroupAwait] = {}
+        self._sleep = trio.CancelScope()
+        self.watch.start()
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given as bootstrap servers."""
+        return self.server.bootstrap
+
+    # Groups
+
+    def group(self, name: str) -> GroupAwait:
+        """Waits for a group; the same object for the same name."""
+        found = self._groups.get(name)
+        if found is None:
+            found = self._groups[name] = GroupAwait(self.watch, name)
+        return found
+
+    def puppet(self, group: str, topics: Sequence[str], **script: Any) -> Puppet:
+        """A scripted member that joins now; `script` are the other fields of `Script`.
+
+        Its heartbeats are more frequent than a real client's, so that it hears soon when it has to join again.
+        """
+        script = {"heartbeat_interval": HEARTBEAT_SECONDS} | script
+        puppet = Puppet(self.stage, Script(group=group, topics=topics, **script))
+        puppet.join()
+        return puppet
+
+    # Faults
+
+    def fault(self, action: str, api: str | None = None, **fields: Any) -> Fault:
+        """Put a fault in force: `action`, and fields of `Match` and `Plan`; see `shim/server/faults.py`."""
+        return self.faults.declare({"action": action} | ({} if api is None else {"api": api}) | fields)
+
+    def barrier(self, point: str, **match: Any) -> Barrier:
+        """Put a barrier in force at a named point or at the requests of an API; see `shim/server/barriers.py`."""
+        where = match.pop("at", None)
+        found, rest = split_match(match)
+        if rest:
+            raise TypeError(f"A barrier has no {', '.join(rest)}.")
+        if where is not None:
+            return self.barriers.add(replace(found, api=point), where)
+        return self.barriers.at(point, found)
+
+    async def fired(self, fault: Fault, times: int = 1, timeout: float = TIMEOUT) -> None:
+        """Wait until a fault has happened so often. Raises NotReached."""
+        if not await self.interception.until(lambda: fault.fired >= times, timeout):
+            raise NotReached(f"Waited {timeout:g} s for {fault} to happen {times} times; it was {fault.fired}.")
+
+    async def reached(self, barrier: Barrier, requests: int = 1, timeout: float = TIMEOUT) -> None:
+        """Wait until a barrier holds so many. Raises NotReached."""
+        if not await barrier.reached_by(requests, timeout):
+            story = "\n  ".join(self.watch.story())
+            raise NotReached(f"Waited {timeout:g} s for the {barrier}.\nThe story so far:\n  {story}")
+
+    def verify(self) -> None:
+        """Raise UnfiredFaults if there are faults that never happened and are not optional."""
+        if unfired := self.faults.unfired():
+            raise UnfiredFaults(f"Never happened: {'; '.join(map(str, unfired))}.")
+
+    # Time
+
+    def advance(self, seconds: float) -> None:
+        """Put the coordinator's clock forward, through all that becomes due on the way."""
+        end = self.clock() + seconds
+        while True:
+            timers = min((node.groups.next_deadline() for node in self.cluster.nodes.values()), default=inf)
+            due = min(timers, self.stage.next_deadline())
+            if due > end:
+                break
+            self.clock.put(due)
+            self._do_due()
+        self.clock.put(end)
+        self._do_due()
+
+    def _do_due(self) -> None:
+        now = self.clock()
+        self.stage.run(now)
+        self.cluster.fire(now)
+
+    # Brokers
+
+    def coordinator_of(self, group: str) -> int:
+        """The id of the broker that coordinates a group."""
+        return self.cluster.owner_of(group).id
+
+    def move(self, group: str, broker: int) -> None:
+        """Let another broker coordinate a group, with all of its partition of `__consumer_offsets`."""
+        self.cluster.move_partition(partition_for(group, self.cluster.partitions), broker)
+
+    def load_takes(self, seconds: float) -> None:
+        """How much longer than it must every load of partitions takes from now on."""
+        self.cluster.loader.seconds = seconds
+
+    # What happened
+
+    def write_trace(self, path: Path) -> None:
+        """Write what happened as a trace file (`docs/trace.md`)."""
+        nodes = [
+            {"node": node.id, "host": node.address.host, "port": node.address.port}
+            for node in self.cluster.nodes.values()
+        ]
+        header = {
+            "event": "trace",
+            "schema": SCHEMA_VERSION,
+            "run": "test",
+            "file": 1,
+            "release": self.cluster.config.release,
+            "nodes": nodes,
+        }
+        offset = self.cluster.wall_offset
+        events: Iterable[tuple[int, float, dict[str, Any]]] = self.watch.since(0)
+        with path.open("wb") as file:
+            began = self.clock()
+            for number, now, event in [(0, began, header), *events]:
+                stamped = event | {"seq": number + 1, "mono": now, "wall": now + offset}
+                file.write(orjson.dumps(stamped, option=orjson.OPT_APPEND_NEWLINE))
+
+    # Running
+
+    async def play(self) -> None:
+        """Let puppets act when it is time, until cancelled."""
+        while True:
+            with trio.CancelScope() as self._sleep:
+                wait = self.stage.next_deadline() - self.clock()
+                await trio.sleep(max(wait, 0.0) if wait < 3600 else inf)
+            if not self.clock.is_frozen or self.stage.next_deadline() <= self.clock():
+                now = self.clock()
+                self.stage.run(now)
+                self.cluster.settle(now)
+
+    def _wake(self) -> None:
+        self._sleep.cancel()
+
+
+def server_config(
+    topics: Mapping[str, int] | None, config: Mapping[str, str] | None, brokers: int, release: str | None = None
+) -> ServerConfig:
+    """The configuration of a server for tests."""
+    settings = FOR_TESTS | dict(config or {})
+    cluster = ClusterConfig(settings=settings, topics=topics or {})
+    return ServerConfig(brokers=brokers, cluster=cluster if release is None else replace(cluster, release=release))
+
+
+@asynccontextmanager
+async def open_kit(config: ServerConfig, store: Store | None = None) -> AsyncIterator[Kit]:
+    """Start a coordinator in the nursery of an `async with` block, and stop it at the end."""
+    clock = TestClock()
+    breakable = BreakableStore(store)
+
+    async def prepare(server: Server) -> None:
+        for node in server.cluster.nodes.values():
+            node.broker = RealTimeBroker(node.broker, clock)  # type: ignore[assignment]
+
+    ended = trio.Event()
+    config = replace(config, cluster=replace(config.cluster, clock=clock))
+
+    async def run(task_status: trio.TaskStatus[Server]) -> None:
+        try:
+            await serve(config, breakable, prepare, task_status)
+        finally:
+            ended.set()
+
+    async with trio.open_nursery() as nursery:
+        server: Server = await nursery.start(run)
+        kit = Kit(server, clock, breakable, nursery)
+        nursery.start_soon(kit.play)
+        try:
+            yield kit
+        finally:
+            server.stop()
+            with trio.CancelScope(shield=True):
+                await ended.wait()
+            nursery.cancel_scope.cancel()
+
+
+def open_coordinator(
+    *,
+    topics: Mapping[str, int] | None = None,
+    config: Mapping[str, str] | None = None,
+    brokers: int = 1,
+    release: str | None = None,
+    store: Store | None = None,
+) -> AbstractAsyncContextManager[Kit]:
+    """A coordinator for tests that run on trio; the arguments are those of `CoordinatorServer`.
+
+    async with open_coordinator(topics={"orders": 4}) as kit:
+        kit.puppet("billing", ["orders"])
+        await kit.group("billing").stable(members=1)
+    """
+    return open_kit(server_config(topics, config, brokers, release), store)

@@ -1,0 +1,399 @@
+"""Puppets: scripted members of a classic group, that join beside real clients or among themselves.
+
+Decides what a member does of its own accord, as Kafka's consumers do: find its place in the group, divide the
+partitions if it leads, send heartbeats, give up what it must, join again when called. A `Manner` makes it do something
+else. It speaks the wire protocol to the coordinator over a `Link` of the stage it acts on.
+
+Source: KIP-394, KIP-429, KIP-345; semantics 2.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from apis.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    assignment_from_bytes,
+    assignment_to_bytes,
+    subscription_from_bytes,
+    subscription_to_bytes,
+)
+from apis.heartbeat import HeartbeatRequest
+from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from apis.leave_group import LeaveGroupRequest, MemberIdentity
+from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from apis.profiles import PROFILES
+from apis.registry import APIS
+from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from apis.wire import Message
+from apis.wire.errors import ErrorCode
+from apis.wire.frames import frame
+from apis.wire.headers import decode_response_header, encode_request_header
+from shim.testing.assigning import ASSIGNORS, Owned
+from shim.testing.stage import Link, Stage
+
+if TYPE_CHECKING:
+    from shim.server.cluster import Cluster
+
+COOPERATIVE: Final = "cooperative-sticky"
+RETRY_SECONDS: Final = 0.1
+CONNECT_SECONDS: Final = 0.05
+_BEGIN_ANEW: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+_ELSEWHERE: Final = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How a puppet misbehaves.
+
+    - `never_syncs`: it joins, and never sends SyncGroup.
+    - `never_rejoins`: it does not hear that it is called to join again.
+    - `joins_twice`: it sends each JoinGroup over two connections.
+    - `heartbeat_late`: it sends heartbeats this many seconds later than it should.
+    - `never_revokes`: cooperative, it says that it owns what it was told to give up.
+    - `assigns_nothing`: as leader it gives nobody anything.
+    """
+
+    never_syncs: bool = False
+    never_rejoins: bool = False
+    joins_twice: bool = False
+    heartbeat_late: float = 0.0
+    never_revokes: bool = False
+    assigns_nothing: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """What a puppet says of itself. Times are seconds.
+
+    `protocols` are names of assignors, the most wanted first. With an `instance_id` it is a static member. It takes
+    `think` to answer: a leader to divide the partitions, everybody to join again when called.
+    """
+
+    group: str
+    topics: Sequence[str]
+    client_id: str = "puppet"
+    protocols: Sequence[str] = ("range", "roundrobin")
+    instance_id: str | None = None
+    session_timeout: float = 45.0
+    rebalance_timeout: float = 300.0
+    heartbeat_interval: float = 3.0
+    think: float = 0.0
+    manner: Manner = Manner()
+
+
+class Puppet:
+    """One member. `owned` is what it has been assigned, `generation` -1 while it is in none."""
+
+    def __init__(self, stage: Stage, script: Script) -> None:
+        self.script = script
+        self.member_id = ""
+        self.generation = -1
+        self.leads = False
+        self.owned: dict[str, list[int]] = {}
+        self.errors: list[tuple[str, ErrorCode]] = []
+        """Every error it was answered, with the API's name."""
+        self.assignments = 0
+        """How many times it was assigned something, nothing included."""
+        self.fenced = False
+        self._stage = stage
+        self._cluster: Cluster = stage.cluster
+        self._release = stage.cluster.config.release
+        self._link: Link | None = None
+        self._asked: deque[tuple[type[Message], int, Callable[[Any, float], None]]] = deque()
+        self._beat = 0
+        self._is_joining = False
+        self._plays = False
+        self._heartbeat: bytes | None = None
+        # All heartbeats that are answered without an error are answered with the same bytes.
+        self._calm = b""
+        self._protocol = ""
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether it keeps its partitions while it joins again."""
+        return self.script.protocols[0] == COOPERATIVE
+
+    # What a test has it do
+
+    def join(self) -> None:
+        """Join, and stay until told otherwise."""
+        self._plays = True
+        self._stage.later(0.0, self._join)
+
+    def leave(self) -> None:
+        """Leave in good order, static or not."""
+        self._plays = False
+        self._beat += 1
+        if self.member_id:
+            identity = MemberIdentity(self.member_id, self.script.instance_id, "the puppet leaves")
+            self._ask_soon(LeaveGroupRequest(self.script.group, "", [identity]), self._left)
+
+    def crash(self) -> None:
+        """Do nothing more, and close the connection without a word."""
+        self._plays = False
+        self._beat += 1
+        self._stage.later(0.0, self._hang_up)
+
+    def silence(self) -> None:
+        """Do nothing more, but keep the connection."""
+        self._plays = False
+        self._beat += 1
+
+    def commit(self, offsets: Mapping[tuple[str, int], int], *, generation: int | None = None) -> None:
+        """Commit offsets by topic and partition, as a member of its generation or of another one."""
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in offsets.items():
+            topics.setdefault(topic, []).append(
+                OffsetCommitRequestPartition(partition, committed_offset=offset, committed_leader_epoch=-1)
+            )
+        request = OffsetCommitRequest(
+            group_id=self.script.group,
+            generation_id_or_member_epoch=self.generation if generation is None else generation,
+            member_id=self.member_id,
+            group_instance_id=self.script.instance_id,
+            topics=[OffsetCommitRequestTopic(name=topic, partitions=each) for topic, each in topics.items()],
+        )
+        self._ask_soon(request, self._committed)
+
+    # Requests
+
+    def _ask_soon(self, request: Message, answered: Callable[[Any, float], None]) -> None:
+        self._stage.later(0.0, lambda now: self._ask(request, answered, now))
+
+    def _ask(self, request: Message, answered: Callable[[Any, float], None], now: float) -> None:
+        key = _KEYS[type(request)]
+        version = PROFILES[self._release][key][1]
+        # From version 10 on a commit names topics by ids, which a puppet has not asked for.
+        version = min(version, 9) if key == _COMMIT else version
+        head = encode_request_header(key, version, 0, self.script.client_id)
+        self._send(frame(head + request.encode(version)), type(request), version, answered, now)
+
+    def _send(
+        self, data: bytes, kind: type[Message], version: int, answered: Callable[[Any, float], None], now: float
+    ) -> None:
+        if self._link is None or not self._link.is_open:
+            self._asked.clear()
+            node = self._cluster.owner_of(self.script.group)
+            if not node.up:
+                self._stage.later(RETRY_SECONDS, self._join)
+                return
+            self._link = Link(self._stage, self, node, self.script.client_id)
+        self._asked.append((kind, version, answered))
+        self._link.ask(data, now)
+
+    def receive(self, data: bytes, now: float) -> None:
+        """See `Client.receive`."""
+        kind, version, answered = self._asked.popleft()
+        if data == self._calm and kind is HeartbeatRequest:
+            self._beat_later(now)
+            return
+        key = _KEYS[kind]
+        _, offset = decode_response_header(data[4:], key, version)
+        answer, _ = APIS[key].response.decoder(version)(data, 4 + offset)
+        if kind is HeartbeatRequest and not getattr(answer, "error_code", 0):
+            self._calm = data
+        answered(answer, now)
+
+    def disconnected(self, now: float) -> None:
+        """See `Client.disconnected`."""
+        self._link = None
+        self._asked.clear()
+        self._is_joining = False
+        if self._plays:
+            self._beat += 1
+            self._stage.at(now + CONNECT_SECONDS, self._join if self.generation < 0 else self._resume)
+
+    def _resume(self, now: float) -> None:
+        self._beat_on(now, self._beat)
+
+    def _hang_up(self, now: float) -> None:
+        if self._link is not None:
+            self._link.end(now)
+            self._link = None
+
+    def _went_wrong(self, request: str, error: int, now: float) -> None:
+        """What a member does when it is answered an error."""
+        code = ErrorCode(error)
+        self.errors.append((request, code))
+        if not self._plays:
+            return
+        if code is ErrorCode.FENCED_INSTANCE_ID:
+            self.fenced = True
+            self._plays = False
+            return
+        if code in _BEGIN_ANEW:
+            self.generation = -1
+            self.owned = {}
+            if code is ErrorCode.UNKNOWN_MEMBER_ID:
+                self.member_id = ""
+        elif code in _ELSEWHERE:
+            self._hang_up(now)
+        wait = 0.0 if code in _BEGIN_ANEW or code is ErrorCode.REBALANCE_IN_PROGRESS else RETRY_SECONDS
+        self._stage.at(now + wait, self._join)
+
+    # Joining
+
+    def _join(self, now: float) -> None:
+        if not self._plays or self._is_joining:
+            return
+        self._is_joining = True
+        self._beat += 1
+        if not self.is_cooperative:
+            self.owned = {}
+        script = self.script
+        request = JoinGroupRequest(
+            script.group,
+            int(script.session_timeout * 1000),
+            int(script.rebalance_timeout * 1000),
+            self.member_id,
+            script.instance_id,
+            "consumer",
+            [JoinGroupRequestProtocol(name, self._subscription(name)) for name in script.protocols],
+        )
+        if script.manner.joins_twice and self.member_id:
+            Puppet(self._stage, script)._ask(request, lambda answer, later: None, now)
+        self._ask(request, self._joined, now)
+
+    def _subscription(self, protocol: str) -> bytes:
+        owned = self.owned if protocol == COOPERATIVE else {}
+        return subscription_to_bytes(
+            ConsumerProtocolSubscription(
+                topics=list(self.script.topics),
+                owned_partitions=[TopicPartition(topic, list(each)) for topic, each in owned.items()],
+                generation_id=self.generation,
+            ),
+            3,
+        )
+
+    def _joined(self, answer: JoinGroupResponse, now: float) -> None:
+        self._is_joining = False
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            self._join(now)
+            return
+        if answer.error_code:
+            self._went_wrong("JoinGroup", answer.error_code, now)
+            return
+        self.member_id = answer.member_id
+        self.generation = answer.generation_id
+        self.leads = answer.leader == answer.member_id
+        self._protocol = answer.protocol_name or ""
+        self._heartbeat = None
+        self._beat += 1
+        if self.script.manner.never_syncs or not self._plays:
+            return
+        self._stage.at(now + self.script.think, lambda later: self._sync(answer, later))
+
+    def _sync(self, told: JoinGroupResponse, now: float) -> None:
+        assignments: list[SyncGroupRequestAssignment] = []
+        if self.leads and not told.skip_assignment and not self.script.manner.assigns_nothing:
+            assignments = [
+                SyncGroupRequestAssignment(member, _assignment(by)) for member, by in self._divide(told).items()
+            ]
+        request = SyncGroupRequest(
+            self.script.group,
+            told.generation_id,
+            self.member_id,
+            self.script.instance_id,
+            "consumer",
+            told.protocol_name,
+            assignments,
+        )
+        self._ask(request, self._synced, now)
+
+    def _divide(self, told: JoinGroupResponse) -> Owned:
+        topics: dict[str, list[str]] = {}
+        owned: Owned = {}
+        for member in told.members:
+            subscription = subscription_from_bytes(member.metadata)
+            topics[member.member_id] = [] if subscription is None else list(subscription.topics)
+            if subscription is not None:
+                owned[member.member_id] = {each.topic: list(each.partitions) for each in subscription.owned_partitions}
+        counts = {
+            name: len(topic.partitions)
+            for name in {name for each in topics.values() for name in each}
+            if (topic := self._cluster.topics.named(name)) is not None
+        }
+        return ASSIGNORS[told.protocol_name or "range"](topics, counts, owned)
+
+    def _synced(self, answer: SyncGroupResponse, now: float) -> None:
+        if answer.error_code:
+            self._went_wrong("SyncGroup", answer.error_code, now)
+            return
+        decoded = assignment_from_bytes(answer.assignment)
+        owned = {} if decoded is None else {each.topic: sorted(each.partitions) for each in decoded.assigned_partitions}
+        self.assignments += 1
+        gives_up = any(set(each) - set(owned.get(topic, ())) for topic, each in self.owned.items())
+        if gives_up and self.script.manner.never_revokes:
+            gives_up = False
+        else:
+            self.owned = owned
+        if self._protocol == COOPERATIVE and gives_up:
+            self._stage.at(now, self._join)
+        self._beat_later(now)
+
+    # Heartbeats
+
+    def _beat_later(self, now: float) -> None:
+        beat = self._beat
+        wait = self.script.heartbeat_interval + self.script.manner.heartbeat_late
+        self._stage.at(now + wait, lambda later: self._beat_on(later, beat))
+
+    def _beat_on(self, now: float, beat: int) -> None:
+        if beat != self._beat or not self._plays:
+            return
+        if self._heartbeat is None:
+            request = HeartbeatRequest(self.script.group, self.generation, self.member_id, self.script.instance_id)
+            version = PROFILES[self._release][_HEARTBEAT][1]
+            head = encode_request_header(_HEARTBEAT, version, 0, self.script.client_id)
+            self._heartbeat = frame(head + request.encode(version))
+        self._send(self._heartbeat, HeartbeatRequest, PROFILES[self._release][_HEARTBEAT][1], self._beaten, now)
+
+    def _beaten(self, answer: Any, now: float) -> None:
+        if not answer.error_code:
+            self._beat_later(now)
+        elif answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.errors.append(("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS))
+            if self.script.manner.never_rejoins:
+                self._beat_later(now)
+            else:
+                self._stage.at(now + self.script.think, self._join)
+        else:
+            self._went_wrong("Heartbeat", answer.error_code, now)
+
+    # The rest
+
+    def _left(self, answer: Any, now: float) -> None:
+        error = answer.error_code or next((each.error_code for each in answer.members), 0)
+        if error:
+            self.errors.append(("LeaveGroup", ErrorCode(error)))
+        self.member_id = ""
+        self.generation = -1
+        self.owned = {}
+        self._hang_up(now)
+
+    def _committed(self, answer: Any, now: float) -> None:
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                if partition.error_code:
+                    self.errors.append(("OffsetCommit", ErrorCode(partition.error_code)))
+
+
+_KEYS: Final = {api.request: api.key for api in APIS.values()}
+_HEARTBEAT: Final = 12
+_COMMIT: Final = 8
+
+
+def _assignment(by_topic: Mapping[str, Sequence[int]]) -> bytes:
+    assigned = [TopicPartition(topic, list(partitions)) for topic, partitions in by_topic.items()]
+    return assignment_to_bytes(ConsumerProtocolAssignment(assigned), 1)

@@ -1,0 +1,127 @@
+"""A coordinator and its members with neither sockets nor time: seconds of it are an hour of theirs.
+
+Decides nothing about groups: the cluster is that of a server, its sessions read and write the real bytes, the members
+are puppets. Time jumps from one thing that happens to the next, so the same seed tells the same story.
+
+    simulation = Simulation(topics={"orders": 64}, network=Network(least=0.001, most=0.05), seed=7)
+    members = [simulation.puppet("billing", ["orders"]) for _ in range(8)]
+    simulation.run(3600)
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from persistence.memory import MemoryStore
+from persistence.store import Store
+from shim.broker.topics import Node as Address
+from shim.groups.service import GroupService
+from shim.server.cluster import Cluster, ClusterConfig
+from shim.server.faults import Faults
+from shim.server.interception import Interception
+from shim.server.watching import GroupSnapshot, Watch, snapshot
+from shim.testing.puppets import Puppet, Script
+from shim.testing.stage import Network, Stage
+
+
+class Simulation:
+    """A cluster of `brokers` nodes in simulated time; `now` is in seconds.
+
+    `config` are Kafka's configuration names with text values; `topics` are partitions by name; `load_seconds` is how
+    long a node takes to load partitions that it gets. With `watched` the events are kept, which takes its time.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        brokers: int = 1,
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, str] | None = None,
+        network: Network | None = None,
+        store: Store | None = None,
+        load_seconds: float = 0.0,
+        watched: bool = False,
+    ) -> None:
+        self.now = 1000.0
+        chance = random.Random(seed)
+        self.store = store or MemoryStore()
+        settings = ClusterConfig(
+            settings=config or {},
+            topics=topics or {},
+            clock=lambda: self.now,
+            new_id=lambda: str(uuid.UUID(int=chance.getrandbits(128), version=4)),
+        )
+        addresses = [Address(number, "simulated", 9091 + number) for number in range(1, brokers + 1)]
+        self.cluster = Cluster(addresses, settings, self.store)
+        self.stage = Stage(self.cluster, network, seed)
+        self.cluster.loader = _Loader(self, load_seconds)  # type: ignore[assignment]
+        self.interception = Interception(self.cluster, self.stage.later)
+        self.faults = Faults(self.interception)
+        self.watch = Watch(self.cluster)
+        if watched:
+            self.watch.start()
+        self.cluster.load_at_once()
+
+    def puppet(self, group: str, topics: Sequence[str], **script: Any) -> Puppet:
+        """A member that joins now; `script` are the other fields of `Script`."""
+        puppet = Puppet(self.stage, Script(group=group, topics=topics, **script))
+        puppet.join()
+        return puppet
+
+    def group(self, name: str) -> GroupSnapshot:
+        """A group as it stands."""
+        return snapshot(self.cluster, name)
+
+    def run(self, seconds: float) -> None:
+        """Let so much time pass."""
+        end = self.now + seconds
+        cluster, stage = self.cluster, self.stage
+        outbox = cluster.outbox
+        services = [node.groups for node in cluster.nodes.values()]
+        # Of all that a cluster waits for, only groups' timers are left: nobody fetches, and the store never blocks.
+        deadlines = [service.timers.next_deadline for service in services]
+        while True:
+            timers = min([deadline() for deadline in deadlines])
+            acts = stage.next_deadline()
+            sooner = acts if acts < timers else timers
+            if sooner > end:
+                break
+            if sooner > self.now:
+                self.now = sooner
+            if acts <= timers:
+                stage.run(self.now)
+            else:
+                for service in services:
+                    service.fire(self.now)
+            if outbox.replies or outbox.records or outbox.events:
+                cluster.settle(self.now)
+        self.now = end
+
+
+class _Loader:
+    """Loads partitions in simulated time; stands in for `shim.server.loading.Loader`."""
+
+    def __init__(self, simulation: Simulation, seconds: float) -> None:
+        self.seconds = seconds
+        self._simulation = simulation
+        self._wanted: dict[int, object] = {}
+
+    def begin(self, groups: GroupService, partitions: Iterable[int]) -> None:
+        for partition in sorted(partitions):
+            ticket = self._wanted[partition] = object()
+            groups.begin_loading(partition)
+            self._simulation.stage.later(self.seconds, self._load_act(groups, partition, ticket))
+
+    def forget(self, partition: int) -> None:
+        self._wanted.pop(partition, None)
+
+    def _load_act(self, groups: GroupService, partition: int, ticket: object) -> Any:
+        def load(now: float) -> None:
+            if self._wanted.get(partition) is ticket:
+                groups.load(partition, self._simulation.store.load(partition), now)
+
+        return load

@@ -1,0 +1,149 @@
+"""The stage that puppets act on: what each does when, and the connections between them and brokers.
+
+Decides the order of what happens, by time and then by who came first. Time is that of the coordinator, handed in. A
+`Network` between puppets and brokers takes its time and may lose what it carries, with the connection it was carried
+on, as TCP does; what goes one way over one connection arrives in order, over different connections in any.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf
+from typing import Protocol
+
+from shim.server.cluster import Cluster, Node
+from shim.server.session import Session
+
+Act = Callable[[float], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """How long a message takes, from `least` to `most` seconds, and the probability that it is lost."""
+
+    least: float = 0.0
+    most: float = 0.0
+    loss: float = 0.0
+
+
+class Stage:
+    """What is to happen, in order. `woken` is called when something is to happen sooner than all else."""
+
+    def __init__(self, cluster: Cluster, network: Network | None = None, seed: int = 0) -> None:
+        self.cluster = cluster
+        self.network = network or Network()
+        self.random = random.Random(seed)
+        self.woken: Callable[[], None] = lambda: None
+        self._acts: list[tuple[float, int, Act]] = []
+        self._order = 0
+
+    def at(self, time: float, act: Act) -> None:
+        """Call `act(now)` at a time, in the coordinator's seconds."""
+        self._order += 1
+        heappush(self._acts, (time, self._order, act))
+        if self._acts[0][1] == self._order:
+            self.woken()
+
+    def later(self, seconds: float, act: Act) -> None:
+        """Call `act(now)` so many seconds from now."""
+        self.at(self.cluster.clock() + seconds, act)
+
+    def next_deadline(self) -> float:
+        """When `run` is due next, infinity if never."""
+        return self._acts[0][0] if self._acts else inf
+
+    def run(self, now: float) -> None:
+        """Do what is due at `now`."""
+        acts = self._acts
+        while acts and acts[0][0] <= now:
+            heappop(acts)[2](now)
+
+
+class Client(Protocol):
+    """Whoever is at the other end of a `Link`."""
+
+    def receive(self, data: bytes, now: float) -> None:
+        """An answer, whole."""
+
+    def disconnected(self, now: float) -> None:
+        """The connection has ended, not by the client."""
+
+
+class Link:
+    """A connection from a client on the stage to a node; the `Transport` of its session."""
+
+    def __init__(self, stage: Stage, client: Client, node: Node, name: str) -> None:
+        self.peer = name
+        self.session = Session(node, self, "/127.0.0.1", next(stage.cluster.connections))
+        self.is_open = True
+        self._stage = stage
+        self._client = client
+        self._there = 0.0
+        self._back = 0.0
+        network = stage.network
+        self._is_plain = not (network.most or network.loss)
+        node.sessions.add(self.session)
+
+    # The client's end
+
+    def ask(self, data: bytes, now: float) -> None:
+        """Send a request."""
+        if self._is_plain:
+            if self.is_open:
+                self.session.receive(data, now)
+            return
+        self._there = arrival = self._arrival(now, self._there)
+        if arrival != inf:
+            self._stage.at(arrival, lambda later: self._arrived(data, later))
+
+    def end(self, now: float) -> None:
+        """Close the connection."""
+        if self.is_open:
+            self.is_open = False
+            self.session.lost()
+
+    def _arrived(self, data: bytes, now: float) -> None:
+        if self.is_open:
+            self.session.receive(data, now)
+
+    # The node's end
+
+    def send(self, data: bytes) -> bool:
+        """See `Transport.send`. An answer is on its way, never in the client's hands at once."""
+        now = self._stage.cluster.clock()
+        self._back = arrival = now if self._is_plain else self._arrival(now, self._back)
+        if arrival != inf:
+            self._stage.at(arrival, lambda later: self._answered(data, later))
+        return True
+
+    def pause(self) -> None:
+        """See `Transport.pause`: a client on the stage never has more than one request under way."""
+
+    def resume(self) -> None:
+        """See `Transport.resume`."""
+
+    def close(self) -> None:
+        """See `Transport.close`."""
+        self._end(self._stage.cluster.clock())
+
+    def _answered(self, data: bytes, now: float) -> None:
+        if self.is_open:
+            self._client.receive(data, now)
+
+    def _end(self, now: float) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.session.lost()
+            self._stage.at(now, self._client.disconnected)
+
+    def _arrival(self, now: float, before: float) -> float:
+        """When what is sent now arrives, not before what was sent before; never if it is lost."""
+        network = self._stage.network
+        chance = self._stage.random.random
+        if network.loss and chance() < network.loss:
+            self._stage.later(network.most * 2, self._end)
+            return inf
+        return max(before, now + network.least + (network.most - network.least) * chance())

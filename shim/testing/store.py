@@ -1,0 +1,57 @@
+"""A store that fails when a test says so.
+
+Decides nothing but whether a write or a load goes through to the store behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from apis.wire.errors import ErrorCode
+from persistence.memory import MemoryStore
+from persistence.store import Entry, Store, StoreError
+
+
+class BreakableStore:
+    """A `Store` in front of another one, by default one in memory."""
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store or MemoryStore()
+        self.durable_at_once = self._store.durable_at_once
+        self.writes = 0
+        """Batches written."""
+        self.failed = 0
+        """Accesses that were made to fail."""
+        self._failing: int | None = 0
+        self._error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def fail(self, times: int | None = 1, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
+        """Let the next writes fail, all for `times` None; clients get `error`, 15 or 16."""
+        self._failing, self._error = times, error
+
+    def repair(self) -> None:
+        """Let everything go through again."""
+        self._failing = 0
+
+    def open(self) -> None:
+        """See `Store.open`."""
+        self._store.open()
+
+    def write(self, batch: Sequence[Entry]) -> None:
+        """See `Store.write`."""
+        if self._failing is None or self._failing > 0:
+            if self._failing is not None:
+                self._failing -= 1
+            self.failed += 1
+            raise StoreError("The test lets the store fail.", self._error)
+        self._store.write(batch)
+        self.writes += 1
+
+    def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
+        """See `Store.load`."""
+        return self._store.load(partition)
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        self._store.close()
