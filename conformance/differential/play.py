@@ -35,9 +35,11 @@ from conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable
 
 TOPIC: Final = "conformance-3"
 LONG_MS: Final = 60_000
-BRIEF_MS: Final = 1_000
-WAIT_SECONDS: Final = 1.6
-"""Longer than brief timeouts, and shorter than two of them one after the other."""
+BRIEF_MS_PER_CALM: Final = 35_000
+"""Brief timeouts, in milliseconds by second of calm: all steps of a script together are shorter than that."""
+
+WAIT: Final = 1.6
+"""A wait in brief timeouts: longer than one, shorter than two of them one after the other."""
 
 PATIENCE: Final = 10.0
 _TURN: Final = 0.002
@@ -111,6 +113,7 @@ class Player:
         self._group = group
         self._versions = versions
         self._calm = calm
+        self._brief_ms = int(calm * BRIEF_MS_PER_CALM)
         self._deadline = time.monotonic() + 120
         self._actors = [_Actor(number) for number in range(len(ACTORS))]
         self._due: list[_Due] = []
@@ -137,7 +140,7 @@ class Player:
     def _do(self, step: Step) -> None:
         actor = self._actors[step.actor]
         if step.do == "wait":
-            end = time.monotonic() + WAIT_SECONDS
+            end = time.monotonic() + WAIT * self._brief_ms / 1000
             while time.monotonic() < end:
                 self._collect()
                 time.sleep(0.02)
@@ -254,7 +257,7 @@ class Player:
         generation = {"own": actor.generation, "none": -1, "-1": actor.generation - 1, "+1": actor.generation + 1}[
             step.generation
         ]
-        brief = BRIEF_MS if step.brief else LONG_MS
+        brief = self._brief_ms if step.brief else LONG_MS
         match step.do:
             case "join":
                 kind, protocols = _PROTOCOLS[step.variant % len(_PROTOCOLS)]

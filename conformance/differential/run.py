@@ -17,7 +17,7 @@ from typing import Final
 
 from conformance.differential.compare import Difference, compare
 from conformance.differential.play import Player, Versions
-from conformance.differential.script import Script, scripts, without_each
+from conformance.differential.script import Script, scripts
 from conformance.protocol import EXCHANGES
 from conformance.runner import make_topics, probe
 from conformance.targets import Target
@@ -197,13 +197,10 @@ def _draw(
 def shortest(pair: Pair, found: tuple[Script, Difference], kind: str) -> tuple[Script, Difference]:
     """Leave out single steps for as long as the targets still differ in the same way."""
     script, difference = found
-    shrunk = True
-    while shrunk:
-        shrunk = False
-        for shorter in reversed(without_each(script)):
-            if shorter and (still := pair.confirmed(shorter)) is not None and still.kind == kind:
-                script, difference, shrunk = shorter, still, True
-                break
+    for at in reversed(range(len(script))):
+        shorter = script[:at] + script[at + 1 :]
+        if shorter and (still := pair.confirmed(shorter)) is not None and still.kind == kind:
+            script, difference = shorter, still
     return script, difference
 
 
@@ -215,4 +212,3 @@ def replay(targets: tuple[Target, Target], played: Sequence[Script]) -> list[Dif
     finally:
         for target in targets:
             target.stop()
-

@@ -127,11 +127,6 @@ def scripts() -> SearchStrategy[Script]:
     return chosen
 
 
-def without_each(script: Script) -> list[Script]:
-    """The script with each one of its steps left out, to see whether the step was needed."""
-    return [script[:at] + script[at + 1 :] for at in range(len(script))]
-
-
 def described(script: Script) -> list[dict[str, Any]]:
     """A script for a report."""
     return [asdict(step) for step in script]

@@ -60,9 +60,15 @@ def test_of_two_members_with_one_instance_id_the_older_is_fenced(client: Client,
     assert newer.generation == older.generation
     newer.do("commit", offsets=[[topic, 0, 3]])
 
-    # aiokafka's heartbeats and commits carry no instance id, so that it is told it is unknown rather than fenced.
     late = older.ask("commit", offsets=[[topic, 0, 7]])
     older.wake()
     reply = older.answer(late)
-    assert re.search("fenced|UnknownMember|CommitFailed", f"{reply.get('error')}: {reply.get('text')}", re.IGNORECASE)
+    if reply.get("error") == "_FATAL":
+        # librdkafka's own thread was told first, and only a poll says what it was told.
+        older.do("go")
+        crew.wait(lambda: older.named("error"), "the older one is told that it is fenced")
+        assert "fenced" in older.named("error")[0]["text"]
+    else:
+        # aiokafka's heartbeats and commits carry no instance id, so that it is told it is unknown rather than fenced.
+        assert re.search("fenced|UnknownMember|CommitFailed", f"{reply.get('error')}: {reply.get('text')}", re.I)
     assert crew.start(client).do("group_offsets", group=crew.group) == [[topic, 0, 3]]

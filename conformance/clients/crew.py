@@ -1,0 +1,313 @@
+"""Real clients in processes of their own, and ways to await what they tell.
+
+A `Crew` starts members of one group, each a process under the interpreter that has its client library, and waits for
+conditions over all they have said. Nothing sleeps: a wait ends with the event that fulfils it, or fails with the story
+so far.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+ADAPTERS = Path(__file__).resolve().parent / "adapters"
+
+SESSION_MS = 30_000
+"""A session no test can wait out: what happens sooner did not need its expiry."""
+SHORT_SESSION_MS = 1_200
+HEARTBEAT_MS = 150
+PATIENCE = 25.0
+
+Partition = tuple[str, int]
+
+
+class ClientMissing(Exception):
+    """The client cannot be had on this machine; the text says why."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """One release of a client library: where it lives and what it can do."""
+
+    name: str
+    adapter: str
+    lock: str | None = None
+    assignors: tuple[str, ...] = ("range", "roundrobin", "sticky")
+    static: bool = True
+    deletes_groups: bool = True
+    alters_offsets: bool = False
+    deletes_offsets: bool = False
+    reads_state: bool = True
+
+    def interpreter(self) -> str:
+        """The Python that has this client, made if need be: ours, or that of an environment of its own."""
+        if self.lock is None:
+            return sys.executable
+        venv = ROOT / ".venvs" / self.lock
+        install = ROOT / "requirements" / "install.py"
+        lock = ROOT / "requirements" / "old" / f"{self.lock}.txt"
+        # The base interpreter: an environment made from inside another would be taken for a different one by `make`.
+        base = getattr(sys, "_base_executable", sys.executable)
+        installed = subprocess.run([base, str(install), str(venv), str(lock)], cwd=ROOT)
+        if installed.returncode and not shutil.which("cc"):
+            raise ClientMissing(
+                f"{self.name} has no wheel for this Python, and there is no C compiler to build it with"
+            )
+        installed.check_returncode()
+        return str(venv / "bin" / "python")
+
+
+CLIENTS = {
+    client.name: client
+    for client in (
+        Client(
+            "kafka-python-3.0",
+            "kafka_python.py",
+            assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
+            alters_offsets=True,
+            deletes_offsets=True,
+        ),
+        Client("kafka-python-2.3", "kafka_python.py", lock="kafka-python-2.3"),
+        # Its sticky assignor raises TypeError as soon as a member that owns something joins again.
+        Client(
+            "kafka-python-2.0",
+            "kafka_python.py",
+            lock="kafka-python-2.0",
+            assignors=("range", "roundrobin"),
+            static=False,
+        ),
+        Client("aiokafka-0.14", "aio_kafka.py", deletes_groups=False),
+        Client("aiokafka-0.11", "aio_kafka.py", lock="aiokafka-0.11", deletes_groups=False),
+        Client(
+            "confluent-kafka-2.16",
+            "confluent.py",
+            assignors=("range", "roundrobin", "cooperative-sticky"),
+            alters_offsets=True,
+        ),
+    )
+}
+
+
+class Told(AssertionError):
+    """What was awaited did not come; the message tells what came instead."""
+
+
+@dataclass
+class Member:
+    """A client process. `events` is all it has told so far; guarded by the crew's condition."""
+
+    name: str
+    process: subprocess.Popen[str]
+    changed: threading.Condition
+    events: list[dict[str, Any]] = field(default_factory=list)
+    replies: dict[int, dict[str, Any]] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def listen(self) -> None:
+        threading.Thread(target=self._read_events, daemon=True).start()
+        threading.Thread(target=self._read_errors, daemon=True).start()
+
+    def _read_events(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            message = json.loads(line)
+            with self.changed:
+                if "reply" in message:
+                    self.replies[message["reply"]] = message
+                else:
+                    self.events.append(message)
+                self.changed.notify_all()
+        with self.changed:
+            self.events.append({"event": "gone"})
+            self.changed.notify_all()
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.errors.append(line.rstrip())
+            del self.errors[:-40]
+
+    # What it has told. Call these inside a wait, or when the member is quiet.
+
+    def named(self, event: str) -> list[dict[str, Any]]:
+        return [found for found in self.events if found["event"] == event]
+
+    @property
+    def owns(self) -> frozenset[Partition]:
+        told = self.named("owns")
+        return frozenset((topic, partition) for topic, partition in told[-1]["partitions"]) if told else frozenset()
+
+    @property
+    def generation(self) -> int:
+        told = self.named("owns")
+        return int(told[-1]["generation"]) if told else -1
+
+    @property
+    def member_id(self) -> str:
+        return str(self.named("owns")[-1]["member"])
+
+    @property
+    def rebalances(self) -> int:
+        """How often it was given an assignment."""
+        return len(self.named("assigned"))
+
+    def revoked(self, since: int = 0) -> set[Partition]:
+        """Every partition taken from it, from its event number `since` on."""
+        taken = [found for found in self.events[since:] if found["event"] in ("revoked", "lost")]
+        return {(topic, partition) for found in taken for topic, partition in found["partitions"]}
+
+    def records(self, topic: str | None = None) -> list[tuple[int, int, str | None, str, list[list[str]]]]:
+        """(partition, offset, key, value, headers) of all it has consumed, in its order."""
+        return [
+            (found["partition"], *record)
+            for found in self.named("records")
+            if topic is None or found["topic"] == topic
+            for record in found["records"]
+        ]
+
+    def records_of(self, partitions: Iterable[Partition]) -> list[tuple[int, int, str | None, str, list[list[str]]]]:
+        """What it has consumed from these partitions of one topic."""
+        (topic,) = {topic for topic, _ in partitions}
+        numbers = {number for _, number in partitions}
+        return [record for record in self.records(topic) if record[0] in numbers]
+
+    # What it is told to do.
+
+    def ask(self, do: str, **fields: Any) -> int:
+        """Send a command; the number its reply will have."""
+        number = next(self.numbers)
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"id": number, "do": do, **fields}) + "\n")
+        self.process.stdin.flush()
+        return number
+
+    def answer(self, number: int, patience: float = PATIENCE) -> dict[str, Any]:
+        """The reply with that number, awaited."""
+        with self.changed:
+            if not self.changed.wait_for(lambda: number in self.replies, patience):
+                raise Told(f"{self.name} did not answer command {number}\n{self.story()}")
+            return self.replies[number]
+
+    def do(self, name: str, **fields: Any) -> Any:
+        """Carry out a command that must succeed; its value."""
+        reply = self.answer(self.ask(name, **fields))
+        if "error" in reply:
+            raise Told(f"{self.name}: {name} failed with {reply['error']}: {reply['text']}\n{self.story()}")
+        return reply["value"]
+
+    def refused(self, name: str, **fields: Any) -> str:
+        """Carry out a command that must fail; the error's name and text."""
+        reply = self.answer(self.ask(name, **fields))
+        if "error" not in reply:
+            raise Told(f"{self.name}: {name} was to fail and did not\n{self.story()}")
+        return f"{reply['error']}: {reply['text']}"
+
+    def close(self) -> None:
+        """Leave in good order, and be gone."""
+        self.do("close")
+        self.process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def story(self) -> str:
+        told = [json.dumps(event)[:300] for event in self.events[-25:]]
+        return "\n".join([f"{self.name} (exit {self.process.poll()}) told:", *told, "on stderr:", *self.errors[-15:]])
+
+
+class Crew:
+    """Starts members against one server and ends them all when the test is over."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        self.bootstrap = bootstrap
+        self.group = group
+        self.changed = threading.Condition()
+        self.members: list[Member] = []
+
+    def start(self, client: Client, **config: Any) -> Member:
+        """A new process of that client. With `topics` or `pattern` it joins the group; without, it awaits commands."""
+        name = f"{client.name}-{len(self.members) + 1}"
+        settings = {
+            "bootstrap": self.bootstrap,
+            "client_id": name,
+            "session_ms": SESSION_MS,
+            "heartbeat_ms": HEARTBEAT_MS,
+            "metadata_ms": 300_000,
+            "poll_s": 0.1,
+            **({"group": self.group} if config.get("topics") or config.get("pattern") else {}),
+            **config,
+        }
+        process = subprocess.Popen(
+            [client.interpreter(), str(ADAPTERS / client.adapter), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+        member = Member(name, process, self.changed)
+        self.members.append(member)
+        member.listen()
+        return member
+
+    def wait(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+        """What `condition` returns once it is true. It is tried whenever any member has told something."""
+        with self.changed:
+            found = self.changed.wait_for(condition, patience)
+            if not found:
+                stories = "\n\n".join(member.story() for member in self.members)
+                raise Told(f"not within {patience:.0f} s: {what}\n\n{stories}")
+            return found
+
+    def shared(self, members: Iterable[Member], partitions: Iterable[Partition], sizes: Iterable[int]) -> None:
+        """Wait until these members own all of these partitions, each exactly once, in shares of these sizes."""
+        members, partitions, sizes = list(members), sorted(partitions), sorted(sizes)
+        self.wait(
+            lambda: (
+                sorted(owned for member in members for owned in member.owns) == partitions
+                and sorted(len(member.owns) for member in members) == sizes
+                and len({member.generation for member in members}) == 1
+            ),
+            f"{[member.name for member in members]} share {len(partitions)} partitions as {sizes}",
+        )
+
+    def consumed(self, members: Iterable[Member], topic: str, count: int) -> None:
+        """Wait until these members together have consumed that many records of the topic."""
+        members = list(members)
+        self.wait(lambda: sum(len(m.records(topic)) for m in members) >= count, f"{count} records of {topic} consumed")
+
+    def end(self) -> None:
+        for member in self.members:
+            if member.process.poll() is None:
+                member.process.kill()
+        for member in self.members:
+            member.process.wait()
+            for stream in (member.process.stdin, member.process.stdout, member.process.stderr):
+                assert stream is not None
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+
+def all_of(topics: dict[str, int]) -> list[Partition]:
+    """Every partition of these topics."""
+    return [(topic, partition) for topic, count in topics.items() for partition in range(count)]
