@@ -8,6 +8,7 @@ v4  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
 from apis.api import Api
+from apis.call import Call
 from apis.wire import ErrorCode, Message, field, int16, int32, int64, string
 
 
@@ -34,4 +35,8 @@ def error(request: AddOffsetsToTxnRequest, code: int) -> AddOffsetsToTxnResponse
     return AddOffsetsToTxnResponse(error_code=code)
 
 
-API = Api(25, "AddOffsetsToTxn", AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, None, shape, error)
+def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
+    return call.broker.add_offsets_to_txn(request, call.now)
+
+
+API = Api(25, "AddOffsetsToTxn", AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, handle, shape, error)

@@ -9,6 +9,7 @@ v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
 from apis.api import Api
+from apis.call import Call
 from apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, int64, string
 
 
@@ -106,4 +107,8 @@ def error(request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsToTxnRe
     )
 
 
-API = Api(24, "AddPartitionsToTxn", AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, None, shape, error)
+def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxnResponse:
+    return call.broker.add_partitions_to_txn(normalise(request, call.version), call.now)
+
+
+API = Api(24, "AddPartitionsToTxn", AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, handle, shape, error)

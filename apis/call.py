@@ -7,9 +7,12 @@ This module is the contract between the wire and everything above it: `handle` f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+    from apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
     from apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
     from apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
     from apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
     from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
     from apis.describe_groups import DescribedGroup
+    from apis.end_txn import EndTxnRequest, EndTxnResponse
     from apis.fetch import FetchRequest, FetchResponse
     from apis.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
     from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
     from apis.produce import ProduceRequest, ProduceResponse
     from apis.sync_group import SyncGroupRequest, SyncGroupResponse
+    from apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+    from apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
 class Parked:
@@ -52,6 +58,17 @@ class NoReply:
 
 
 NO_REPLY: Final = NoReply()
+
+
+class NotAdded(Enum):
+    """What is done about a partition that a producer writes to and has not added to its transaction (KIP-890).
+
+    CHECK refuses it with INVALID_TXN_STATE (48), ABORTABLE with TRANSACTION_ABORTABLE (120), ADD adds it.
+    """
+
+    CHECK = auto()
+    ABORTABLE = auto()
+    ADD = auto()
 
 
 class Client(NamedTuple):
@@ -112,6 +129,11 @@ class Groups(Protocol):
     def commit(self, request: OffsetCommitRequest, now: float, *, unknown_group_is_69: bool) -> OffsetCommitResponse:
         """Only topics and partitions that exist are in `request`. `unknown_group_is_69`: v9+ (else 22)."""
 
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, now: float, *, not_added: NotAdded
+    ) -> TxnOffsetCommitResponse:
+        """Only topics and partitions that exist are in `request`."""
+
     def fetch(
         self, group: OffsetFetchRequestGroup, *, require_stable: bool, now: float
     ) -> OffsetFetchResponseGroup: ...
@@ -149,7 +171,14 @@ class Broker(Protocol):
     def describe_cluster(self, request: DescribeClusterRequest) -> DescribeClusterResponse: ...
 
     def produce(
-        self, request: ProduceRequest, now: float, *, by_topic_id: bool, zstd_allowed: bool, leaders_told: bool
+        self,
+        request: ProduceRequest,
+        now: float,
+        *,
+        by_topic_id: bool,
+        zstd_allowed: bool,
+        leaders_told: bool,
+        not_added: NotAdded,
     ) -> ProduceResponse | NoReply:
         """`by_topic_id`: v13+; `zstd_allowed`: v7+; `leaders_told`: v10+ (KIP-951)."""
 
@@ -178,7 +207,17 @@ class Broker(Protocol):
 
     def incremental_alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse: ...
 
-    def init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse: ...
+    def init_producer_id(self, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse: ...
+
+    def add_partitions_to_txn(self, request: AddPartitionsToTxnRequest, now: float) -> AddPartitionsToTxnResponse:
+        """Transactions are always in `request.transactions`, also for v0-3; the answer is in v4+ form."""
+
+    def add_offsets_to_txn(self, request: AddOffsetsToTxnRequest, now: float) -> AddOffsetsToTxnResponse: ...
+
+    def end_txn(self, request: EndTxnRequest, now: float, *, bumps_epoch: bool) -> EndTxnResponse:
+        """`bumps_epoch`: v5+ (KIP-890)."""
+
+    def write_txn_markers(self, request: WriteTxnMarkersRequest, now: float) -> WriteTxnMarkersResponse: ...
 
     def next_deadline(self) -> float | None:
         """When `expire` is due next, or None."""

@@ -9,6 +9,7 @@ v5  the epoch grows with each transaction, and the answer has the new one (KIP-8
 """
 
 from apis.api import Api
+from apis.call import Call
 from apis.wire import ErrorCode, Message, boolean, field, int16, int32, int64, string
 
 
@@ -37,4 +38,8 @@ def error(request: EndTxnRequest, code: int) -> EndTxnResponse:
     return EndTxnResponse(error_code=code)
 
 
-API = Api(26, "EndTxn", EndTxnRequest, EndTxnResponse, None, shape, error)
+def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
+    return call.broker.end_txn(request, call.now, bumps_epoch=call.version >= 5)
+
+
+API = Api(26, "EndTxn", EndTxnRequest, EndTxnResponse, handle, shape, error)

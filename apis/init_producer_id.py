@@ -37,7 +37,7 @@ def shape(response: InitProducerIdResponse, version: int) -> InitProducerIdRespo
 
 
 def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
-    return call.broker.init_producer_id(request)
+    return call.broker.init_producer_id(request, call.now)
 
 
 def error(request: InitProducerIdRequest, code: int) -> InitProducerIdResponse:

@@ -17,7 +17,7 @@ v13 topic ids in place of names (KIP-516)
 """
 
 from apis.api import Api, unshaped
-from apis.call import Call, NoReply
+from apis.call import Call, NoReply, NotAdded
 from apis.wire import Message, Struct, array, field, int16, int32, int64, records, string, uuid
 
 
@@ -88,8 +88,19 @@ class ProduceResponse(Message, key=0, versions="0-13", flexible="9+"):
 def handle(request: ProduceRequest, call: Call) -> ProduceResponse | NoReply:
     version = call.version
     return call.broker.produce(
-        request, call.now, by_topic_id=version >= 13, zstd_allowed=version >= 7, leaders_told=version >= 10
+        request,
+        call.now,
+        by_topic_id=version >= 13,
+        zstd_allowed=version >= 7,
+        leaders_told=version >= 10,
+        not_added=_not_added(version),
     )
+
+
+def _not_added(version: int) -> NotAdded:
+    if version >= 12:
+        return NotAdded.ADD
+    return NotAdded.ABORTABLE if version >= 11 else NotAdded.CHECK
 
 
 def error(request: ProduceRequest, code: int) -> ProduceResponse:

@@ -9,6 +9,8 @@ v5  the offsets partition is added to the transaction implicitly (KIP-890)
 """
 
 from apis.api import Api
+from apis.call import Broker, Call, NotAdded
+from apis.merge import merge
 from apis.wire import ErrorCode, Message, Struct, array, field, int16, int32, int64, string
 
 
@@ -72,4 +74,39 @@ def error(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse
     )
 
 
-API = Api(28, "TxnOffsetCommit", TxnOffsetCommitRequest, TxnOffsetCommitResponse, None, shape, error)
+def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
+    """Refuse what does not exist, UNKNOWN_TOPIC_OR_PARTITION (3); the rest is the group's (semantics 3.2)."""
+    refused = _take_unknown_partitions(request, call.broker)
+    if refused and not request.topics:
+        return TxnOffsetCommitResponse(topics=merge(refused, _name))
+    response = call.groups.commit_in_transaction(request, call.now, not_added=_not_added(call.version))
+    if refused:
+        response.topics = merge(refused + response.topics, _name)
+    return response
+
+
+def _take_unknown_partitions(request: TxnOffsetCommitRequest, broker: Broker) -> list[TxnOffsetCommitResponseTopic]:
+    """Take partitions that do not exist out of the request and refuse them."""
+    refused = []
+    for topic in request.topics:
+        unknown = [each for each in topic.partitions if not broker.has(topic.name, each.partition_index)]
+        if unknown:
+            topic.partitions = [each for each in topic.partitions if each not in unknown]
+            code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            answers = [TxnOffsetCommitResponsePartition(each.partition_index, code) for each in unknown]
+            refused.append(TxnOffsetCommitResponseTopic(topic.name, answers))
+    request.topics = [topic for topic in request.topics if topic.partitions]
+    return refused
+
+
+def _not_added(version: int) -> NotAdded:
+    if version >= 5:
+        return NotAdded.ADD
+    return NotAdded.ABORTABLE if version >= 4 else NotAdded.CHECK
+
+
+def _name(topic: TxnOffsetCommitResponseTopic) -> str:
+    return topic.name
+
+
+API = Api(28, "TxnOffsetCommit", TxnOffsetCommitRequest, TxnOffsetCommitResponse, handle, shape, error)

@@ -6,6 +6,7 @@ v2  transaction version
 """
 
 from apis.api import Api, unshaped
+from apis.call import Call
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, int64, string
 
 
@@ -66,4 +67,8 @@ def error(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse
     )
 
 
-API = Api(27, "WriteTxnMarkers", WriteTxnMarkersRequest, WriteTxnMarkersResponse, None, unshaped, error)
+def handle(request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
+    return call.broker.write_txn_markers(request, call.now)
+
+
+API = Api(27, "WriteTxnMarkers", WriteTxnMarkersRequest, WriteTxnMarkersResponse, handle, unshaped, error)

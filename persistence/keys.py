@@ -3,6 +3,9 @@
 A key is an int16 record type and its fields, never flexible (semantics 5.2). A key here is a tuple, so that it is
 hashed and compared without Python code; its type is its last item, so that keys of two types are never equal. Keys of
 share and streams groups are kept as the bytes they came in: their rules are not known here.
+
+Types below zero are our own and no broker's. They are what Kafka keeps elsewhere, in transactional batches and in
+`__transaction_state`, and a store, which has neither, must keep as records; they never leave it (`interchange.py`).
 """
 
 from __future__ import annotations
@@ -95,6 +98,23 @@ class ConsumerGroupRegularExpressionKey(NamedTuple):
     record_type: Literal[16] = 16
 
 
+class PendingOffsetKey(NamedTuple):
+    """Type -1, our own: an offset that a producer committed in a transaction nobody has ended yet."""
+
+    group: str
+    topic: str
+    partition: int
+    producer_id: int
+    record_type: Literal[-1] = -1
+
+
+class TransactionKey(NamedTuple):
+    """Type -2, our own: the state of a transactional id, in the partition that its name hashes to."""
+
+    transactional_id: str
+    record_type: Literal[-2] = -2
+
+
 class UnknownKey(NamedTuple):
     """A type whose fields are not known here (share and streams groups, the future); `raw` is all of the key."""
 
@@ -113,6 +133,8 @@ Key: TypeAlias = (
     | ConsumerGroupTargetAssignmentMemberKey
     | ConsumerGroupCurrentMemberAssignmentKey
     | ConsumerGroupRegularExpressionKey
+    | PendingOffsetKey
+    | TransactionKey
     | UnknownKey
 )
 
@@ -121,6 +143,7 @@ _TOPIC_PARTITION_KEYS: Final[dict[int, Callable[[str, str, int], Key]]] = {
     1: OffsetCommitKey,
 }
 _ONE_NAME_KEYS: Final[dict[int, Callable[[str], Key]]] = {
+    -2: TransactionKey,
     2: GroupMetadataKey,
     3: ConsumerGroupMetadataKey,
     4: ConsumerGroupPartitionMetadataKey,
@@ -137,6 +160,7 @@ _TYPE_LENGTH: Final = Struct(">hh").pack
 _INT16: Final = Struct(">h").pack
 _INT32: Final = Struct(">i").pack
 _UNPACK_INT32: Final = Struct(">i").unpack_from
+_INT32_INT64: Final = Struct(">iq").pack
 
 
 def encode_key(key: Key) -> bytes:
@@ -150,6 +174,10 @@ def encode_key(key: Key) -> bytes:
         return b"".join((head, first, _INT16(len(second)), second, _INT32(partition)))
     if kind is UnknownKey:
         return key[0]  # type: ignore[return-value]
+    if isinstance(key, PendingOffsetKey):
+        first, second = key.group.encode(), key.topic.encode()
+        head = _TYPE_LENGTH(key.record_type, len(first))
+        return b"".join((head, first, _INT16(len(second)), second, _INT32_INT64(key.partition, key.producer_id)))
     names: tuple[str, ...] = key[:-1]  # type: ignore[assignment]
     parts = [_INT16(key.record_type)]
     for name in names:
@@ -169,6 +197,8 @@ def decode_key(raw: bytes) -> Key:
         key = _ONE_NAME_KEYS[record_type](reader.string())
     elif record_type in _TWO_NAME_KEYS:
         key = _TWO_NAME_KEYS[record_type](reader.string(), reader.string())
+    elif record_type == -1 and len(raw) >= 2:
+        key = PendingOffsetKey(reader.string(), reader.string(), reader.int32(), reader.int64())
     elif len(raw) < 2:
         raise RecordError(f"a record key of {len(raw)} bytes has no type")
     else:
@@ -230,6 +260,9 @@ class _Reader:
 
     def int32(self) -> int:
         return int.from_bytes(self.take(4), "big", signed=True)
+
+    def int64(self) -> int:
+        return int.from_bytes(self.take(8), "big", signed=True)
 
     def end(self) -> None:
         if self.at != len(self.raw):

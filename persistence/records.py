@@ -12,7 +12,7 @@ from struct import Struct as Packer
 from struct import error as PackingError
 from typing import Final, NamedTuple
 
-from apis.wire import DecodeError, Message, Struct, array, bytes_, field, int8, int32, int64, string, uuid
+from apis.wire import DecodeError, Message, Struct, array, bytes_, field, int8, int16, int32, int64, string, uuid
 from apis.wire.primitives import read_uvarint, write_uvarint
 from persistence.keys import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -26,7 +26,9 @@ from persistence.keys import (
     Key,
     LegacyOffsetCommitKey,
     OffsetCommitKey,
+    PendingOffsetKey,
     RecordError,
+    TransactionKey,
     UnknownKey,
     decode_key,
     encode_key,
@@ -59,9 +61,14 @@ __all__ = [
     "OffsetCommitKey",
     "OffsetCommitValue",
     "PartitionMetadata",
+    "PendingOffsetKey",
+    "PendingOffsetValue",
     "RecordError",
     "TopicMetadata",
     "TopicPartitions",
+    "TransactionKey",
+    "TransactionPartitions",
+    "TransactionValue",
     "UnknownKey",
     "UnknownValue",
     "Value",
@@ -185,13 +192,48 @@ class ConsumerGroupRegularExpressionValue(Message, key=16, versions="0", flexibl
     timestamp: int = field(int64)
 
 
+class PendingOffsetValue(NamedTuple):
+    """An offset in an open transaction, of which `producer_epoch` is the producer's epoch.
+
+    `sequence` grows with every such offset of a partition of `__consumer_offsets`; 0 says that the offset was committed
+    otherwise since, so that this one comes too late even if its transaction is committed.
+    """
+
+    producer_epoch: int
+    sequence: int
+    offset: OffsetCommitValue
+
+
+class TransactionPartitions(Struct):
+    topic: str = field(string)
+    partition_ids: list[int] = field(array(int32))
+
+
+class TransactionValue(Message, key=-2, versions="0-1", flexible="1+"):
+    """A transactional id: the fields and numbers are those of Kafka's `__transaction_state`.
+
+    `transaction_status`: 0 Empty, 1 Ongoing, 4 CompleteCommit, 5 CompleteAbort. Timestamps are milliseconds of Unix
+    time.
+    """
+
+    producer_id: int = field(int64)
+    previous_producer_id: int = field(int64, versions="1+", tag=0, tagged="1+", default=-1)
+    next_producer_id: int = field(int64, versions="1+", tag=1, tagged="1+", default=-1)
+    producer_epoch: int = field(int16)
+    transaction_timeout_ms: int = field(int32)
+    transaction_status: int = field(int8)
+    transaction_partitions: list[TransactionPartitions] = field(array(TransactionPartitions))
+    transaction_last_update_timestamp_ms: int = field(int64)
+    transaction_start_timestamp_ms: int = field(int64, default=-1)
+
+
 class UnknownValue(NamedTuple):
     """The value of an `UnknownKey`: `raw` is all of it, the version too."""
 
     raw: bytes
 
 
-Value = OffsetCommitValue | Message | UnknownValue
+Value = OffsetCommitValue | PendingOffsetValue | Message | UnknownValue
 
 _WRITTEN: Final[dict[type[Message], int]] = {
     # Kafka 4.2 holds the group record at its last version that is not flexible, for downgrades (KIP-915); the offset
@@ -204,6 +246,7 @@ _WRITTEN: Final[dict[type[Message], int]] = {
     ConsumerGroupTargetAssignmentMemberValue: 0,
     ConsumerGroupCurrentMemberAssignmentValue: 0,
     ConsumerGroupRegularExpressionValue: 0,
+    TransactionValue: 1,
 }
 
 _READ: Final[dict[type, tuple[type[Message], int]]] = {
@@ -215,6 +258,7 @@ _READ: Final[dict[type, tuple[type[Message], int]]] = {
     ConsumerGroupTargetAssignmentMemberKey: (ConsumerGroupTargetAssignmentMemberValue, 0),
     ConsumerGroupCurrentMemberAssignmentKey: (ConsumerGroupCurrentMemberAssignmentValue, 0),
     ConsumerGroupRegularExpressionKey: (ConsumerGroupRegularExpressionValue, 0),
+    TransactionKey: (TransactionValue, 1),
 }
 
 _INT16: Final = Packer(">h").pack
@@ -223,6 +267,7 @@ _TAIL: Final = Packer(">q")
 _V3_HEAD: Final = Packer(">hqih")
 _V4_PLAIN: Final = Packer(">hqiBqB")
 _V4_HEAD: Final = Packer(">hqi")
+_PENDING: Final = Packer(">hhq")
 
 
 def encode_value(key: Key, value: Value) -> bytes:
@@ -234,6 +279,8 @@ def encode_value(key: Key, value: Value) -> bytes:
         if expire_timestamp == -1 and not metadata and topic_id == NO_TOPIC_ID:
             return _V4_PLAIN.pack(4, offset, leader_epoch, 1, commit_timestamp, 0)
         return encode_offset(value, 4 if expire_timestamp == -1 else 1)
+    if isinstance(value, PendingOffsetValue):
+        return _PENDING.pack(0, value.producer_epoch, value.sequence) + encode_offset(value.offset, 4)
     if isinstance(value, UnknownValue):
         return value.raw
     version = _WRITTEN[value.__class__]
@@ -267,6 +314,11 @@ def decode_value(key: Key, raw: bytes) -> Value:
         return _decode_offset(raw)
     if kind is UnknownKey:
         return UnknownValue(raw)
+    if kind is PendingOffsetKey:
+        if len(raw) < _PENDING.size or raw[:2] != b"\0\0":
+            raise RecordError(f"a pending offset of {len(raw)} bytes is malformed")
+        _, producer_epoch, sequence = _PENDING.unpack_from(raw)
+        return PendingOffsetValue(producer_epoch, sequence, _decode_offset(raw[_PENDING.size :]))
     message, latest = _READ[kind]
     version = int.from_bytes(raw[:2], "big", signed=True)
     if len(raw) < 2 or not 0 <= version <= latest:

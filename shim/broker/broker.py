@@ -10,6 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from apis import add_partitions_to_txn, write_txn_markers
+from apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from apis.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -17,12 +20,13 @@ from apis.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from apis.call import NoReply, Parked
+from apis.call import NoReply, NotAdded, Parked
 from apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from apis.end_txn import EndTxnRequest, EndTxnResponse
 from apis.fetch import FetchRequest, FetchResponse
 from apis.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -32,6 +36,7 @@ from apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForL
 from apis.produce import ProduceRequest, ProduceResponse
 from apis.profiles import FEATURES, NEWEST, PROFILES
 from apis.wire.errors import ErrorCode
+from apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from shim.broker.admin import Admin
 from shim.broker.configs import Configs
 from shim.broker.fetches import Fetches
@@ -39,7 +44,10 @@ from shim.broker.metadata import Describes
 from shim.broker.offsets import Offsets
 from shim.broker.produce import Produces
 from shim.broker.topics import Topics
+from shim.broker.transaction_requests import TransactionRequests
+from shim.broker.transactions import Transactions
 from shim.groups.outbox import Outbox
+from shim.groups.service import GroupService
 
 _LEGAL_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 
@@ -70,6 +78,7 @@ class Broker:
         self._fetches = Fetches(node_id, topics, outbox, new_id)
         self._offsets = Offsets(node_id, topics)
         self._produces = Produces(node_id, topics, epoch_ms)
+        self._transactions: TransactionRequests | None = None
 
     def has(self, topic: str, partition: int) -> bool:
         found = self.topics.named(topic)
@@ -113,10 +122,22 @@ class Broker:
         return self._describes.describe_cluster(request)
 
     def produce(
-        self, request: ProduceRequest, now: float, *, by_topic_id: bool, zstd_allowed: bool, leaders_told: bool
+        self,
+        request: ProduceRequest,
+        now: float,
+        *,
+        by_topic_id: bool,
+        zstd_allowed: bool,
+        leaders_told: bool,
+        not_added: NotAdded,
     ) -> ProduceResponse | NoReply:
         return self._produces.produce(
-            request, now, by_topic_id=by_topic_id, zstd_allowed=zstd_allowed, leaders_told=leaders_told
+            request,
+            now,
+            by_topic_id=by_topic_id,
+            zstd_allowed=zstd_allowed,
+            leaders_told=leaders_told,
+            not_added=not_added,
         )
 
     def fetch(
@@ -145,12 +166,39 @@ class Broker:
     def incremental_alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
         return self.configs.incremental_alter_configs(request)
 
-    def init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    def coordinate_transactions(self, transactions: Transactions, groups: GroupService) -> None:
+        """From now on there are transactions here; `groups` keeps the transactional ids of this broker."""
+        self._transactions = TransactionRequests(self.node_id, self.topics, transactions, groups)
+        self._produces.transactions = transactions
+
+    def init_producer_id(self, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse:
         if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):
             return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
-        if request.transactional_id is not None:
+        if request.transactional_id is None:
+            return InitProducerIdResponse(producer_id=next(self.topics.producer_ids), producer_epoch=0)
+        if self._transactions is None:
             return InitProducerIdResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, producer_epoch=-1)
-        return InitProducerIdResponse(producer_id=next(self.topics.producer_ids), producer_epoch=0)
+        return self._transactions.init_producer_id(request, now)
+
+    def add_partitions_to_txn(self, request: AddPartitionsToTxnRequest, now: float) -> AddPartitionsToTxnResponse:
+        if self._transactions is None:
+            return add_partitions_to_txn.error(request, ErrorCode.UNSUPPORTED_VERSION)
+        return self._transactions.add_partitions_to_txn(request, now)
+
+    def add_offsets_to_txn(self, request: AddOffsetsToTxnRequest, now: float) -> AddOffsetsToTxnResponse:
+        if self._transactions is None:
+            return AddOffsetsToTxnResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        return self._transactions.add_offsets_to_txn(request, now)
+
+    def end_txn(self, request: EndTxnRequest, now: float, *, bumps_epoch: bool) -> EndTxnResponse:
+        if self._transactions is None:
+            return EndTxnResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        return self._transactions.end_txn(request, now, bumps_epoch=bumps_epoch)
+
+    def write_txn_markers(self, request: WriteTxnMarkersRequest, now: float) -> WriteTxnMarkersResponse:
+        if self._transactions is None:
+            return write_txn_markers.error(request, ErrorCode.UNSUPPORTED_VERSION)
+        return self._transactions.write_txn_markers(request, now)
 
     def next_deadline(self) -> float | None:
         return self._fetches.next_deadline()

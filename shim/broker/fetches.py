@@ -144,7 +144,9 @@ class Fetches:
             return FetchResponse()
         watch.epoch = next_epoch(watch.epoch)
         watch.is_full = False
-        watch.read_committed = request.isolation_level == READ_COMMITTED
+        if watch.read_committed != (request.isolation_level == READ_COMMITTED):
+            watch.read_committed = not watch.read_committed
+            watch.clean = False
         self.sessions.touch(session, now)
         return watch
 
@@ -201,7 +203,7 @@ class Fetches:
         first_whole = True
         answered: list[tuple[Wanted, PartitionData]] = []
         for wanted in watch.parts.values():
-            if not watch.is_full and wanted.is_old_news(self.node_id):
+            if not watch.is_full and wanted.is_old_news(self.node_id, committed=watch.read_committed):
                 continue
             data = self._read(wanted, watch, left, first_whole=first_whole)
             if data.records:
@@ -232,13 +234,20 @@ class Fetches:
                 data.current_leader = LeaderIdAndEpoch(partition.leader, LEADER_EPOCH)
             return data
         log = partition.log
+        records = log.read(
+            wanted.offset, min(wanted.max_bytes, left), first_whole=first_whole, committed=watch.read_committed
+        )
+        aborted: list[AbortedTransaction] | None = None
+        if watch.read_committed:
+            found = log.aborted(wanted.offset, records)
+            aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in found] or _NO_ABORTS
         return PartitionData(
             partition_index=wanted.index,
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.start_offset,
-            aborted_transactions=_NO_ABORTS if watch.read_committed else None,
-            records=log.read(wanted.offset, min(wanted.max_bytes, left), first_whole=first_whole),
+            aborted_transactions=aborted,
+            records=records,
         )
 
     def _told(self, watch: Watch, answered: Iterable[tuple[Wanted, PartitionData]], now: float) -> int:

@@ -2,7 +2,7 @@
 
 Decides offsets, what a read returns, which batches are dropped when the log is full, and who is told of a change. Does
 not know topics, requests or waiting: whoever must know of changes registers as a `Watcher`. There is one copy of each
-log, so the high watermark is the log's end, and until there are transactions so is the last stable offset.
+log, so the high watermark is the log's end; the last stable offset is where the first open transaction began.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from shim.broker.batch_records import first_at_or_after, first_of_largest_timestamp
 from shim.broker.batches import NO_TIMESTAMP, Batch, max_timestamp
+from shim.broker.log_transactions import Aborted, LogTransactions
 from shim.broker.producers import Producers
 
 DEFAULT_LOG_BYTES: Final = 16 * 2**20
@@ -49,13 +50,25 @@ class PartitionLog:
     in bytes since the log began, `_latest` the largest timestamp up to and including the batch.
     """
 
-    __slots__ = ("_bases", "_data", "_ends", "_latest", "end_offset", "limit", "producers", "start_offset", "watchers")
+    __slots__ = (
+        "_bases",
+        "_data",
+        "_ends",
+        "_latest",
+        "end_offset",
+        "limit",
+        "producers",
+        "start_offset",
+        "transactions",
+        "watchers",
+    )
 
     def __init__(self, limit: int = DEFAULT_LOG_BYTES) -> None:
         self.limit = limit
         self.start_offset = 0
         self.end_offset = 0
         self.producers = Producers()
+        self.transactions = LogTransactions()
         self.watchers: set[Watcher] = set()
         self._data: list[bytes] = []
         self._bases: list[int] = []
@@ -68,7 +81,13 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        return self.end_offset
+        """Whoever reads committed records reads up to here."""
+        unstable = self.transactions.first_unstable()
+        return self.end_offset if unstable is None else max(unstable, self.start_offset)
+
+    def readable_end(self, *, committed: bool) -> int:
+        """Where reading ends: of `committed` records alone, or of all."""
+        return self.last_stable_offset if committed else self.end_offset
 
     @property
     def size(self) -> int:
@@ -84,18 +103,49 @@ class PartitionLog:
         if batch.has_producer and (known := self.producers.check(batch)) is not None:
             return Written(known.base_offset, known.max_timestamp, self.start_offset)
         stamped = batch.stamped(self.end_offset, append_time)
-        self._data.append(stamped.data)
-        self._bases.append(stamped.base_offset)
-        self._ends.append((self._ends[-1] if self._ends else 0) + len(stamped.data))
-        self._latest.append(max(self._latest[-1], stamped.max_timestamp) if self._latest else stamped.max_timestamp)
-        self.end_offset = stamped.last_offset + 1
         if batch.has_producer:
             self.producers.appended(stamped, now)
+        if batch.is_transactional:
+            self.transactions.began(batch.producer_id, stamped.base_offset)
+        self._add(stamped.data, stamped.base_offset, stamped.last_offset, stamped.max_timestamp)
+        given_time = NO_TIMESTAMP if append_time is None else append_time
+        return Written(stamped.base_offset, given_time, self.start_offset)
+
+    def end_transaction(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        timestamp: int,
+        now: float,
+        *,
+        committed: bool,
+    ) -> None:
+        """Append the marker that ends a producer's transaction, whether it has written anything or not.
+
+        `timestamp`: ms since the epoch. `now`: monotonic seconds.
+        """
+        # Compression comes with it, and most servers never write a marker.
+        from persistence.batch import ABORT, COMMIT, end_marker, write_batch
+
+        offset = self.end_offset
+        marker = end_marker(offset, timestamp, COMMIT if committed else ABORT, coordinator_epoch)
+        data = write_batch(
+            [marker], producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True
+        )
+        self.producers.ended(producer_id, producer_epoch, now)
+        self.transactions.ended(producer_id, offset, coordinator_epoch, committed=committed)
+        self._add(data, offset, offset, timestamp)
+
+    def _add(self, data: bytes, base_offset: int, last_offset: int, latest: int) -> None:
+        self._data.append(data)
+        self._bases.append(base_offset)
+        self._ends.append((self._ends[-1] if self._ends else 0) + len(data))
+        self._latest.append(max(self._latest[-1], latest) if self._latest else latest)
+        self.end_offset = last_offset + 1
         if self.size > self.limit:
             self._drop_oldest()
         self.tell()
-        given_time = NO_TIMESTAMP if append_time is None else append_time
-        return Written(stamped.base_offset, given_time, self.start_offset)
 
     def tell(self) -> None:
         """Tell the watchers that something changed."""
@@ -106,26 +156,40 @@ class PartitionLog:
         """Whether a read may start at `offset`: anywhere from the log's start to its end, both included."""
         return self.start_offset <= offset <= self.end_offset
 
-    def readable(self, offset: int) -> int:
+    def readable(self, offset: int, *, committed: bool = False) -> int:
         """How many bytes a read at `offset` without limits would return."""
-        if offset >= self.end_offset:
+        end = self.readable_end(committed=committed)
+        if offset >= end:
             return 0
         index = self._index(offset)
-        return self._ends[-1] - self._ends[index] + len(self._data[index])
+        return self._ends[self._index(end - 1)] - self._ends[index] + len(self._data[index])
 
-    def read(self, offset: int, max_bytes: int, *, first_whole: bool) -> bytes:
+    def read(self, offset: int, max_bytes: int, *, first_whole: bool, committed: bool = False) -> bytes:
         """The batches from the one that holds `offset` on: as many as fit into `max_bytes`, each of them whole.
 
         `first_whole`: return the first batch even when it alone is too large (KIP-74), so that a consumer moves on.
+        `committed`: nothing from the last stable offset on. Aborted records are read all the same.
         """
-        if offset >= self.end_offset:
+        end = self.readable_end(committed=committed)
+        if offset >= end:
             return b""
         first = self._index(offset)
         start = self._ends[first] - len(self._data[first])
-        after = bisect_right(self._ends, start + max_bytes, first)
+        after = bisect_right(self._ends, start + max_bytes, first, self._index(end - 1) + 1)
         if after <= first:
             return self._data[first] if first_whole else b""
         return self._data[first] if after == first + 1 else b"".join(self._data[first:after])
+
+    def aborted(self, offset: int, data: bytes) -> list[Aborted]:
+        """The aborted transactions that a reader of `data`, which `read` found at `offset`, must leave out."""
+        if not data:
+            return []
+        first = self._index(offset)
+        start = self._ends[first] - len(self._data[first])
+        after = bisect_right(self._ends, start + len(data), first)
+        return self.transactions.aborted_between(
+            offset, self._bases[after] if after < len(self._bases) else self.end_offset
+        )
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """Timestamp and offset of the first record that is not older than `timestamp` (ms), or None."""
@@ -149,3 +213,4 @@ class PartitionLog:
             del column[:kept_from]
         self._latest = list(accumulate(latest_of_each, max))
         self.start_offset = self._bases[0]
+        self.transactions.forget_before(self.start_offset)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from apis.call import NO_REPLY, NoReply
+from apis.call import NO_REPLY, NoReply, NotAdded
 from apis.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -22,6 +22,7 @@ from apis.produce import (
 from apis.wire.errors import ErrorCode
 from shim.broker.batches import LEADER_EPOCH, NO_TIMESTAMP, Batch, InvalidBatch, parse_batch
 from shim.broker.topics import Topic, Topics
+from shim.broker.transactions import Sender, Transactions
 
 NO_ACKS = 0
 _LEGAL_ACKS = frozenset({-1, 0, 1})
@@ -33,20 +34,36 @@ class Produces:
     def __init__(self, node_id: int, topics: Topics, epoch_ms: Callable[[float], int]) -> None:
         self.node_id = node_id
         self.topics = topics
+        self.transactions: Transactions | None = None
+        """Without a coordinator of transactions none are taken part in."""
         self._epoch_ms = epoch_ms
 
     def produce(
-        self, request: ProduceRequest, now: float, *, by_topic_id: bool, zstd_allowed: bool, leaders_told: bool
+        self,
+        request: ProduceRequest,
+        now: float,
+        *,
+        by_topic_id: bool,
+        zstd_allowed: bool,
+        leaders_told: bool,
+        not_added: NotAdded,
     ) -> ProduceResponse | NoReply:
         """Append the batches; one answer per partition, or none at all with acks 0.
 
         `by_topic_id`: v13+; `zstd_allowed`: v7+ (KIP-110); `leaders_told`: v10+ (KIP-951).
         """
+
+        def admit(batch: Batch, topic: Topic, index: int) -> None:
+            if batch.is_transactional:
+                self._admit(batch, request.transactional_id, (topic.name, index), now, not_added)
+
         responses = []
         for data in request.topic_data:
             topic = self.topics.with_id(data.topic_id) if by_topic_id else self.topics.named(data.name)
             answers = [
-                self._append(topic, data, each, request.acks, now, zstd_allowed=zstd_allowed, by_topic_id=by_topic_id)
+                self._append(
+                    topic, data, each, request.acks, now, admit, zstd_allowed=zstd_allowed, by_topic_id=by_topic_id
+                )
                 for each in data.partition_data
             ]
             responses.append(TopicProduceResponse(data.name, data.topic_id, answers))
@@ -65,6 +82,7 @@ class Produces:
         asked: PartitionProduceData,
         acks: int,
         now: float,
+        admit: Callable[[Batch, Topic, int], None],
         *,
         zstd_allowed: bool,
         by_topic_id: bool,
@@ -84,6 +102,13 @@ class Produces:
         try:
             batch = parse_batch(asked.records, max_bytes=topic.max_message_bytes, zstd_allowed=zstd_allowed)
             _check_timestamps(batch, topic, wall)
+            if (
+                batch.has_producer
+                and not batch.is_transactional
+                and partition.log.transactions.is_open(batch.producer_id)
+            ):
+                raise InvalidBatch(ErrorCode.INVALID_TXN_STATE)
+            admit(batch, topic, asked.index)
             written = partition.log.append(batch, wall if topic.log_append_time else None, now)
         except InvalidBatch as refused:
             return _refused(asked, refused.error, refused.message)
@@ -93,6 +118,26 @@ class Produces:
             log_append_time_ms=written.append_time,
             log_start_offset=written.log_start_offset,
         )
+
+    def _admit(
+        self,
+        batch: Batch,
+        transactional_id: str | None,
+        partition: tuple[str, int],
+        now: float,
+        not_added: NotAdded,
+    ) -> None:
+        """Raises InvalidBatch with the error of a batch that is not part of its producer's transaction."""
+        if transactional_id is None or not batch.has_producer or self.transactions is None:
+            raise InvalidBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        sender = Sender(transactional_id, batch.producer_id, batch.producer_epoch)
+        error = self.transactions.check(sender, partition, now, not_added)
+        if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            raise InvalidBatch(ErrorCode.NOT_ENOUGH_REPLICAS)
+        if error is ErrorCode.INVALID_TXN_STATE:
+            raise InvalidBatch(error, "Partition was not added to the transaction")
+        if error:
+            raise InvalidBatch(error)
 
     def _tell_leaders(self, response: ProduceResponse) -> None:
         """Name the leader of each partition that this broker does not lead."""

@@ -32,7 +32,10 @@ class Appended(NamedTuple):
 
 
 class Producer:
-    """The newest epoch of one producer, its last batches, and when the last came (monotonic seconds)."""
+    """The newest epoch of one producer, its last batches, and when the last came (monotonic seconds).
+
+    Of a new epoch that began with the end of a transaction there are no batches yet.
+    """
 
     __slots__ = ("batches", "epoch", "seen")
 
@@ -40,6 +43,10 @@ class Producer:
         self.epoch = epoch
         self.batches: deque[Appended] = deque(maxlen=BATCHES_KEPT)
         self.seen = 0.0
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
 
 
 class Producers:
@@ -71,11 +78,24 @@ class Producers:
             for known in producer.batches:
                 if (known.base_sequence, known.last_sequence) == (batch.base_sequence, batch.last_sequence):
                     return known
-            last = producer.batches[-1].last_sequence
+            last = producer.last_sequence
             expected = 0 if last == _MAX_SEQUENCE else last + 1
         if batch.base_sequence != expected:
             raise InvalidBatch(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         return None
+
+    def epoch_of(self, producer_id: int) -> int:
+        """The newest epoch of a producer, -1 where it is not known."""
+        producer = self._by_id.get(producer_id)
+        return producer.epoch if producer is not None else -1
+
+    def ended(self, producer_id: int, producer_epoch: int, now: float) -> None:
+        """A transaction of the producer has ended; with a new epoch its sequence numbers begin again (KIP-890)."""
+        producer = self._by_id.pop(producer_id, None)
+        if producer is None or producer.epoch != producer_epoch:
+            producer = Producer(producer_epoch)
+        producer.seen = now
+        self._by_id[producer_id] = producer
 
     def appended(self, batch: Batch, now: float) -> None:
         """Remember an appended batch, and forget the producers that have been silent for a day."""

@@ -73,12 +73,13 @@ class Wanted:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         return 0
 
-    def is_old_news(self, node_id: int) -> bool:
+    def is_old_news(self, node_id: int, *, committed: bool) -> bool:
         """Whether a session's client would learn nothing: no records, no error, no bound of the log it was not told."""
         if self.partition is None or self.refusal(node_id):
             return False
         log = self.partition.log
-        return self.offset >= log.end_offset == self.told_end and self.told_start == log.start_offset
+        is_read = self.offset >= log.readable_end(committed=committed)
+        return is_read and self.told_end == log.end_offset and self.told_start == log.start_offset
 
 
 class Owner(Protocol):
@@ -205,8 +206,8 @@ class Watch:
             has_partition = True
             if wanted.refusal(node_id):
                 return True
-            if wanted.offset < partition.log.end_offset:
-                found += min(partition.log.readable(wanted.offset), wanted.max_bytes)
+            if wanted.offset < partition.log.readable_end(committed=self.read_committed):
+                found += min(partition.log.readable(wanted.offset, committed=self.read_committed), wanted.max_bytes)
                 if found >= enough:
                     return True
         return found >= enough or not has_partition
@@ -219,7 +220,9 @@ class Watch:
             log.watchers.add(self)
         self.empty = None
         self.clean = not any(
-            each.partition is not None and each.offset < each.partition.log.end_offset for each in self.parts.values()
+            each.partition is not None
+            and each.offset < each.partition.log.readable_end(committed=self.read_committed)
+            for each in self.parts.values()
         )
 
     def unlisten(self) -> None:

@@ -33,7 +33,7 @@ from apis.offset_fetch import (
 )
 from apis.wire.errors import ErrorCode
 from persistence.records import NO_TOPIC_ID, GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
-from shim.groups import trace
+from shim.groups import trace, transactions
 from shim.groups.classic.group import CONSUMER, ClassicGroup
 from shim.groups.classic.states import State
 
@@ -45,6 +45,7 @@ ByTopic: TypeAlias = dict[str, ByPartition]
 
 _NONE = int(ErrorCode.NONE)
 _OFFSET_METADATA_TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+_UNSTABLE_OFFSET_COMMIT = int(ErrorCode.UNSTABLE_OFFSET_COMMIT)
 _GROUP_SUBSCRIBED_TO_TOPIC = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
 _NO_TOPICS: ByTopic = {}
 _NO_PARTITIONS: ByPartition = {}
@@ -164,6 +165,9 @@ def _accept(shard: Shard, request: OffsetCommitRequest, timestamp: int) -> Offse
         answered.append(OffsetCommitResponseTopic(name, topic_id, partitions))
     if records:
         shard.write_offsets(records)
+        if shard.pending.has_group(group_id):
+            for key, _ in records:
+                transactions.overtake(shard, group_id, key.topic, key.partition)
     shard.counters.offset_commits += len(records)
     if listening:
         trace.commit(shard, request, ErrorCode.NONE, accepted)
@@ -178,13 +182,16 @@ def _utf16_length(text: str) -> int:
 # Fetch
 
 
-def fetch(shard: Shard, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def fetch(shard: Shard, asked: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
     """The committed offsets of a group; -1, without an error, where there is none (semantics 3.3).
 
     A group that does not exist has none. `topics` None asks for all. An offset that was committed for another topic of
-    the same name, by topic id, is not shown.
+    the same name, by topic id, is not shown. With `require_stable`, one that an open transaction may change is
+    UNSTABLE_OFFSET_COMMIT (88) (KIP-447).
     """
     shard.outbox.touch(shard)
+    if require_stable and shard.pending.has_group(asked.group_id):
+        return _stable(shard, asked)
     committed = shard.offsets.of(asked.group_id)
     if asked.topics is None:
         return OffsetFetchResponseGroup(
@@ -210,6 +217,18 @@ def fetch(shard: Shard, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGr
                 partitions.append(_shown(index, value))
         topics.append(OffsetFetchResponseTopics(topic.name, topic_id, partitions))
     return OffsetFetchResponseGroup(asked.group_id, topics, _NONE)
+
+
+def _stable(shard: Shard, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    """What is shown without minding transactions, but for what is unstable."""
+    answer = fetch(shard, asked, require_stable=False)
+    for topic in answer.topics:
+        for each in topic.partitions:
+            if shard.pending.has(asked.group_id, topic.name, each.partition_index):
+                each.committed_offset = each.committed_leader_epoch = -1
+                each.metadata = ""
+                each.error_code = _UNSTABLE_OFFSET_COMMIT
+    return answer
 
 
 def _shown(partition: int, value: OffsetCommitValue) -> OffsetFetchResponsePartitions:
@@ -245,18 +264,27 @@ def delete(shard: Shard, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
                 if index in there:
                     shard.write(OffsetCommitKey(request.group_id, topic.name, index), None)
                     shard.counters.offset_deletions += 1
+                for key in shard.pending.keys(request.group_id, topic.name, index):
+                    shard.write(key, None)
         partitions = [OffsetDeleteResponsePartition(index, error) for index in indexes]
         topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
     return OffsetDeleteResponse(_NONE, 0, topics)
 
 
 def delete_all(shard: Shard, group_id: str) -> int:
-    """Write a tombstone for every offset of a group that is being deleted; returns how many there were."""
+    """Write a tombstone for every offset of a group that is being deleted; returns how many there were.
+
+    Pending offsets go too: a transaction that is committed later has nothing to commit here.
+    """
+    for key in shard.pending.keys_of(group_id):
+        shard.write(key, None)
     return _delete_each(shard, shard.offsets.keys_of(group_id))
 
 
 def delete_topic(shard: Shard, topic: str) -> int:
-    """Write a tombstone for every offset in a topic that was deleted; returns how many there were."""
+    """Write a tombstone for every offset in a topic that was deleted, pending ones too; returns how many there were."""
+    for key in shard.pending.keys_of_topic(topic):
+        shard.write(key, None)
     return _delete_each(shard, shard.offsets.keys_of_topic(topic))
 
 
@@ -280,7 +308,8 @@ def schedule_expiry(shard: Shard, now: float) -> None:
 def expire(shard: Shard, now: float) -> int:
     """Delete the offsets that have expired, then the groups that are left with nothing; returns how many offsets.
 
-    One pass of semantics 3.4. A group that is Empty and has no offsets goes at the next pass, however young it is.
+    One pass of semantics 3.4. What a transaction is open for stays. A group that is Empty and has no offsets goes at
+    the next pass, however young it is.
     """
     wall_ms = shard.wall_ms(now)
     retention_ms = shard.config.offsets_retention_minutes * 60_000
@@ -288,12 +317,14 @@ def expire(shard: Shard, now: float) -> int:
     for group in list(shard.groups.values()):
         group_id = group.group_id
         expired = list(_expired(group, shard.offsets.of(group_id), wall_ms, retention_ms))
+        if shard.pending.has_group(group_id):
+            expired = [key for key in expired if not shard.pending.has(group_id, key.topic, key.partition)]
         for key in expired:
             shard.write(key, None)
         if expired and shard.outbox.listening:
             trace.offsets_expired(shard, group_id, expired)
         total += len(expired)
-        if group.state is State.EMPTY and not shard.offsets.of(group_id):
+        if group.state is State.EMPTY and not shard.offsets.of(group_id) and not shard.pending.has_group(group_id):
             shard.write(GroupMetadataKey(group_id), None)
             if shard.outbox.listening:
                 trace.group(shard.outbox, group, "expired")

@@ -10,9 +10,9 @@ Source: semantics 2.2, 2.11, 5.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
-from apis.call import Client, Parked
+from apis.call import Client, NotAdded, Parked
 from apis.delete_groups import DeletableGroupResult
 from apis.describe_groups import DescribedGroup
 from apis.join_group import JoinGroupRequest, JoinGroupResponse
@@ -24,9 +24,11 @@ from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from apis.offset_fetch import group_error as fetch_refused
 from apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from apis.txn_offset_commit import error as txn_commit_refused
 from apis.wire.errors import ErrorCode
 from persistence.partition import partition_for
-from shim.groups import offsets, trace
+from shim.groups import offsets, trace, transactions
 from shim.groups.classic import describe, lifecycle, rebalance
 from shim.groups.classic.answers import join_refused, sync_refused
 from shim.groups.classic.group import ClassicGroup
@@ -39,6 +41,16 @@ from shim.groups.counters import Counters
 from shim.groups.outbox import Outbox
 from shim.groups.shard import Shard
 from shim.groups.timers import Timer, TimerKind, Timers
+
+
+class TransactionCoordinator(Protocol):
+    """What the groups of a node must know of transactions; `shim/broker/transactions.py` has it."""
+
+    def admit_offsets(self, request: TxnOffsetCommitRequest, partition: int, now: float, not_added: NotAdded) -> int:
+        """The error of offsets of that partition of `__consumer_offsets` in a transaction, 0 for none."""
+
+    def time_out(self, shard: Shard, transactional_id: str, now: float) -> None:
+        """A transaction has been open for too long."""
 
 
 class GroupService:
@@ -69,6 +81,8 @@ class GroupService:
         """Active partitions."""
         self.groups: dict[str, ClassicGroup] = {}
         """Every group of the active partitions, by id."""
+        self.coordinator: TransactionCoordinator | None = None
+        """Without one, there are no transactions here."""
         self._loading: set[int] = set()
         self._failed: set[int] = set()
         self._new_id = new_id
@@ -112,6 +126,7 @@ class GroupService:
         self._trace_partition(partition, "active")
         for group in list(shard.groups.values()):
             lifecycle.activate(shard, group, now)
+        transactions.activate(shard, now)
         offsets.schedule_expiry(shard, now)
 
     def unload(self, partition: int, now: float) -> None:
@@ -124,6 +139,7 @@ class GroupService:
             shard.batch = 0
             for group in list(shard.groups.values()):
                 lifecycle.resign(shard, group)
+            transactions.resign(shard)
             shard.cancel(shard.expiry_timer)
         self._trace_partition(partition, "unloaded")
 
@@ -144,6 +160,10 @@ class GroupService:
             | dict.fromkeys(self._failed, "failed")
             | dict.fromkeys(self.shards, "active")
         )
+
+    def shard_of(self, transactional_id: str) -> Shard | ErrorCode:
+        """The shard that keeps a transactional id, which is found as a group is; 14, 15 or 16 if it is not here."""
+        return self._route(transactional_id)
 
     def _route(self, group_id: str) -> Shard | ErrorCode:
         if not self.running:
@@ -280,12 +300,27 @@ class GroupService:
             return commit_refused(request, shard)
         return offsets.commit(shard, request, now, unknown_group_is_69=unknown_group_is_69)
 
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, now: float, *, not_added: NotAdded
+    ) -> TxnOffsetCommitResponse:
+        """See `Groups.commit_in_transaction`."""
+        shard = self._route_named(request.group_id)
+        if isinstance(shard, ErrorCode):
+            return txn_commit_refused(request, shard)
+        if self.coordinator is None:
+            return txn_commit_refused(request, ErrorCode.UNSUPPORTED_VERSION)
+        if not transactions.is_within(shard, request.producer_id, request.producer_epoch):
+            error = self.coordinator.admit_offsets(request, shard.partition, now, not_added)
+            if error:
+                return txn_commit_refused(request, error)
+        return transactions.commit(shard, request, now)
+
     def fetch(self, group: OffsetFetchRequestGroup, *, require_stable: bool, now: float) -> OffsetFetchResponseGroup:
         """See `Groups.fetch`. An empty group id is a legal one here."""
         shard = self._route(group.group_id)
         if isinstance(shard, ErrorCode):
             return fetch_refused(group, shard)
-        return offsets.fetch(shard, group)
+        return offsets.fetch(shard, group, require_stable=require_stable)
 
     def delete_offsets(self, request: OffsetDeleteRequest, now: float) -> OffsetDeleteResponse:
         """See `Groups.delete_offsets`."""
@@ -315,7 +350,11 @@ class GroupService:
             shard = self.shards[timer.partition]
             if self.outbox.listening:
                 trace.timer(self.outbox, timer, "fired")
-            _FIRE[timer.kind](shard, timer, now)
+            if timer.kind is TimerKind.TRANSACTION:
+                if self.coordinator is not None:
+                    self.coordinator.time_out(shard, timer.group_id, now)
+            else:
+                _FIRE[timer.kind](shard, timer, now)
 
 
 def _fire_session(shard: Shard, timer: Timer, now: float) -> None:

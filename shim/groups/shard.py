@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from persistence.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from persistence.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    PendingOffsetKey,
+    TransactionKey,
+)
 from shim.groups import trace
 from shim.groups.classic.group import ClassicGroup
 from shim.groups.classic.member import Member
@@ -21,6 +28,7 @@ from shim.groups.counters import Counters
 from shim.groups.offsets import Offsets
 from shim.groups.outbox import Outbox
 from shim.groups.timers import NEVER, Timer, TimerKind, Timers
+from shim.groups.transactions import PendingOffsets, Transaction, replay_transaction
 
 NEW_MEMBER_TIMEOUT: Final = 300.0
 """Seconds a new member may be parked before it counts as gone (semantics 2.7)."""
@@ -53,6 +61,8 @@ class Shard:
         self.new_id = new_id
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
+        self.pending = PendingOffsets()
+        self.transactions: dict[str, Transaction] = {}
         self.expiry_timer = Timer(TimerKind.OFFSET_EXPIRY, partition)
         self.unknown_records = 0
         self._index = index
@@ -85,6 +95,12 @@ class Shard:
                 self.obtain(key.group)
         elif kind is GroupMetadataKey:
             self._replay_group(key.group, value)
+        elif kind is PendingOffsetKey:
+            self.pending.replay(key, value)
+            if value is not None and key.group not in self.groups:
+                self.obtain(key.group)
+        elif kind is TransactionKey:
+            replay_transaction(self, key, value)
         else:
             self.unknown_records += 1
 

@@ -28,12 +28,14 @@ class TimerKind(StrEnum):
     JOIN = "join"
     SYNC = "sync"
     OFFSET_EXPIRY = "offset-expiry"
+    TRANSACTION = "transaction"
 
 
 class Timer:
     """One deadline, in monotonic seconds; `NEVER` when it is not armed.
 
-    `group_id` and `member_id` are empty for kinds that belong to a partition or to a whole group.
+    `group_id` and `member_id` are empty for kinds that belong to a partition or to a whole group. The timer of a
+    transaction has the transactional id for a group id.
     """
 
     __slots__ = ("deadline", "group_id", "kind", "member_id", "partition", "queued")

@@ -180,9 +180,9 @@ EVENTS: Final[dict[str, Event]] = {
         "A timer was armed, fired or was cancelled. A heartbeat, which only moves a deadline, does not show here.",
         (
             _F("change", "string", "armed, fired or cancelled"),
-            _F("kind", "string", "session, pending-member, join, sync or offset-expiry"),
+            _F("kind", "string", "session, pending-member, join, sync, offset-expiry or transaction"),
             _PARTITION,
-            _F("group", "string", "group id, empty for a partition's own timer"),
+            _F("group", "string", "group id, empty for a partition's own timer; of a transaction its transactional id"),
             _F("member_id", "string", "member id, empty for a group's own timer"),
             _F("deadline", "number|null", "when it fires, seconds on the monotonic clock; null once fired"),
         ),

@@ -27,9 +27,11 @@ from shim.broker.broker import Broker
 from shim.broker.settings import Settings
 from shim.broker.topics import OFFSETS_TOPIC, Topics
 from shim.broker.topics import Node as Address
+from shim.broker.transactions import Transactions
 from shim.groups.config import NAMES, GroupConfig
 from shim.groups.outbox import Outbox
 from shim.groups.service import GroupService
+from shim.groups.shard import Shard
 from shim.groups.timers import Timers
 from shim.server.durability import Durability
 from shim.server.leases import Leases
@@ -122,6 +124,12 @@ class Cluster:
         self.topics = Topics(addresses, Settings(config.settings), _new_uuid, cluster_id=_cluster_id())
         self.topics.on_topic_deleted.append(lambda name, _: self._topic_deleted(name))
         self.nodes = {address.id: self._node(address) for address in addresses}
+        # Offsets and transactional ids that another process coordinates cannot be part of a transaction here.
+        if not isinstance(store, SharedStore):
+            transactions = Transactions(self.topics, self._shard, self.partitions, self._epoch_ms)
+            for node in self.nodes.values():
+                node.groups.coordinator = transactions
+                node.broker.coordinate_transactions(transactions, node.groups)
         self._order = list(self.nodes.values())
         self.owners: dict[int, int] = {}
         """Id of the node, of this process or another, that coordinates the groups of a partition."""
@@ -156,10 +164,17 @@ class Cluster:
             self.topics,
             self.outbox,
             new_id=_new_uuid,
-            epoch_ms=lambda now: int((now + self.wall_offset) * 1000),
+            epoch_ms=self._epoch_ms,
             release=self.config.release,
         )
         return Node(self, address, groups, broker)
+
+    def _epoch_ms(self, now: float) -> int:
+        return int((now + self.wall_offset) * 1000)
+
+    def _shard(self, partition: int) -> Shard | None:
+        node = self.owner(partition)
+        return node.groups.shards.get(partition) if node is not None else None
 
     # Who coordinates what
 

@@ -12,7 +12,7 @@ from aiokafka.record.default_records import DefaultRecordBatch as AioBatch
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuilder
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
-from apis.call import NO_REPLY, PARKED
+from apis.call import NO_REPLY, PARKED, NotAdded
 from apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
 from apis.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from shim.broker.broker import Broker
@@ -114,7 +114,9 @@ class Cluster:
             acks=acks, topic_data=[TopicProduceData(topic, partition_data=[PartitionProduceData(index, data)])]
         )
         response = self.brokers[node].produce(
-            request, self.now, **{"by_topic_id": False, "zstd_allowed": True, "leaders_told": False, **flags}
+            request,
+            self.now,
+            **{"by_topic_id": False, "zstd_allowed": True, "leaders_told": False, "not_added": NotAdded.CHECK, **flags},
         )
         assert response is not NO_REPLY
         return response.responses[0].partition_responses[0]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from apis.call import NotAdded
 from apis.fetch import FetchResponse
 from apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from apis.wire.errors import ErrorCode
@@ -145,7 +146,9 @@ class TestWaiting:
         cluster.fetch(fetch_request(("t", 0, 0), ("t", 1, 0)))
         both = [PartitionProduceData(index, batch(b"a")) for index in (0, 1)]
         request = ProduceRequest(acks=1, topic_data=[TopicProduceData("t", partition_data=both)])
-        cluster.broker.produce(request, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True)
+        cluster.broker.produce(
+            request, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
+        )
         ((_, response),) = cluster.replies()
         assert all(data.records for data in partitions_of(response).values())
 

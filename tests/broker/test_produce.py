@@ -2,7 +2,7 @@
 
 import pytest
 
-from apis.call import NO_REPLY
+from apis.call import NO_REPLY, NotAdded
 from apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from apis.wire.errors import ErrorCode
 from tests.broker.context import EPOCH_MS, Cluster, batch, fetch_request, partitions_of, records_of
@@ -36,7 +36,9 @@ class TestAppended:
         request = ProduceRequest(
             acks=0, topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(b"a"))])]
         )
-        answer = cluster.broker.produce(request, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True)
+        answer = cluster.broker.produce(
+            request, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
+        )
         assert answer is NO_REPLY
         assert stored(cluster) == [(0, EPOCH_MS, b"a")]
 
@@ -64,7 +66,9 @@ class TestAppended:
                 for topic_id in (cluster.broker.topic_id("t"), b"?" * 16)
             ],
         )
-        answer = cluster.broker.produce(request, 0.0, by_topic_id=True, zstd_allowed=True, leaders_told=True)
+        answer = cluster.broker.produce(
+            request, 0.0, by_topic_id=True, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
+        )
         assert [each.topic_id for each in answer.responses] == [each.topic_id for each in request.topic_data]
         errors = [each.partition_responses[0].error_code for each in answer.responses]
         assert errors == [0, ErrorCode.UNKNOWN_TOPIC_ID]
@@ -129,7 +133,9 @@ class TestRefused:
         request = ProduceRequest(
             acks=1, topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(index, batch(b"a"))])]
         )
-        answer = cluster.broker.produce(request, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True)
+        answer = cluster.broker.produce(
+            request, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
+        )
         refused = answer.responses[0].partition_responses[0]
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert refused.current_leader.leader_id == 2
@@ -139,6 +145,8 @@ class TestRefused:
         cluster = cluster_with()
         data = [PartitionProduceData(index, batch(b"a")) for index in (0, 7, 1)]
         request = ProduceRequest(acks=1, topic_data=[TopicProduceData("t", partition_data=data)])
-        answer = cluster.broker.produce(request, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True)
+        answer = cluster.broker.produce(
+            request, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
+        )
         found = [(each.index, each.error_code) for each in answer.responses[0].partition_responses]
         assert found == [(0, 0), (7, 3), (1, 0)]

@@ -1,0 +1,132 @@
+"""The requests about transactions, as one broker gets them.
+
+Decides whether this broker is the one to ask (14, 15, 16; 6 for markers), and what becomes of markers that a
+transaction coordinator elsewhere sends. What a transaction is, is `transactions.py`'s to know.
+
+Source: KIP-98, KIP-890; Kafka's KafkaApis; the answers of a running Kafka 4.2.2.
+"""
+
+from __future__ import annotations
+
+from apis import init_producer_id
+from apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from apis.end_txn import EndTxnRequest, EndTxnResponse
+from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from apis.wire.errors import ErrorCode
+from apis.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from shim.broker.topics import OFFSETS_TOPIC, Partition, Topics
+from shim.broker.transactions import Transactions
+from shim.groups import transactions as pending
+from shim.groups.service import GroupService
+
+
+class TransactionRequests:
+    """The transaction rules of one broker; `groups` keeps its transactional ids."""
+
+    def __init__(self, node_id: int, topics: Topics, transactions: Transactions, groups: GroupService) -> None:
+        self.node_id = node_id
+        self.topics = topics
+        self._transactions = transactions
+        self._groups = groups
+
+    def init_producer_id(self, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse:
+        shard = self._groups.shard_of(request.transactional_id or "")
+        if isinstance(shard, ErrorCode):
+            return init_producer_id.error(request, shard)
+        response = self._transactions.init_producer_id(shard, request, now)
+        self.topics.settle(now)
+        return response
+
+    def add_partitions_to_txn(self, request: AddPartitionsToTxnRequest, now: float) -> AddPartitionsToTxnResponse:
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=[
+                self._transactions.add_partitions(self._groups.shard_of(each.transactional_id), each, now)
+                for each in request.transactions
+            ]
+        )
+
+    def add_offsets_to_txn(self, request: AddOffsetsToTxnRequest, now: float) -> AddOffsetsToTxnResponse:
+        shard = self._groups.shard_of(request.transactional_id)
+        if isinstance(shard, ErrorCode):
+            return AddOffsetsToTxnResponse(error_code=shard)
+        return AddOffsetsToTxnResponse(error_code=self._transactions.add_offsets(shard, request, now))
+
+    def end_txn(self, request: EndTxnRequest, now: float, *, bumps_epoch: bool) -> EndTxnResponse:
+        shard = self._groups.shard_of(request.transactional_id)
+        if isinstance(shard, ErrorCode):
+            return EndTxnResponse(error_code=shard)
+        response = self._transactions.end(shard, request, now, bumps_epoch=bumps_epoch)
+        self.topics.settle(now)
+        return response
+
+    def write_txn_markers(self, request: WriteTxnMarkersRequest, now: float) -> WriteTxnMarkersResponse:
+        """Write markers into the partitions that are led here.
+
+        Per partition UNKNOWN_TOPIC_OR_PARTITION (3), NOT_LEADER_OR_FOLLOWER (6) also while the groups of a partition of
+        `__consumer_offsets` are loading, INVALID_PRODUCER_EPOCH (47), TRANSACTION_COORDINATOR_FENCED (52).
+        """
+        response = WriteTxnMarkersResponse(
+            markers=[
+                WritableTxnMarkerResult(
+                    marker.producer_id,
+                    [
+                        WritableTxnMarkerTopicResult(
+                            topic.name,
+                            [
+                                WritableTxnMarkerPartitionResult(index, self._mark(marker, topic.name, index, now))
+                                for index in topic.partition_indexes
+                            ],
+                        )
+                        for topic in marker.topics
+                    ],
+                )
+                for marker in request.markers
+            ]
+        )
+        self.topics.settle(now)
+        return response
+
+    def _mark(self, marker: WritableTxnMarker, name: str, index: int, now: float) -> ErrorCode:
+        topic = self.topics.named(name)
+        partition = topic.partition(index) if topic is not None else None
+        if partition is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if partition.leader != self.node_id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if name == OFFSETS_TOPIC:
+            return self._end_offsets(marker, index)
+        return self._write(marker, partition, now)
+
+    def _end_offsets(self, marker: WritableTxnMarker, index: int) -> ErrorCode:
+        shard = self._groups.shards.get(index)
+        if shard is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        epochs = [each.producer_epoch for each in shard.pending.of_producer(marker.producer_id).values()]
+        if epochs and marker.producer_epoch < max(epochs):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        pending.end(shard, marker.producer_id, committed=marker.transaction_result)
+        return ErrorCode.NONE
+
+    def _write(self, marker: WritableTxnMarker, partition: Partition, now: float) -> ErrorCode:
+        log = partition.log
+        if marker.producer_epoch < log.producers.epoch_of(marker.producer_id):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if marker.coordinator_epoch < log.transactions.coordinator_epoch(marker.producer_id):
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        self._transactions.write_marker(
+            log,
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            now,
+            committed=marker.transaction_result,
+        )
+        return ErrorCode.NONE

@@ -1,0 +1,351 @@
+"""The least of a transaction coordinator: who a transactional id belongs to, and how its transactions begin and end.
+
+Decides which producer and epoch a transactional id has, what is part of its transaction, and what is written where when
+the transaction ends. The state of an id lives in the shard that its name hashes to, as a group does, and is changed by
+records alone; what a pending offset is, is the shard's business too (`shim/groups/transactions.py`).
+
+In Kafka a transaction ends in steps: the decision is logged, markers are sent to every partition, the end is logged.
+Here all partitions of `__consumer_offsets` share one store, so the decision, the offsets it commits and the new state
+of the id are one batch, durable together or not at all; logs of other topics are in memory and get their markers at
+once. So nobody ever sees a transaction that is about to end, and CONCURRENT_TRANSACTIONS (51) is answered in one case
+alone: to an InitProducerId that has just ended the transaction of the producer before it, as Kafka does.
+
+Known to have no part in transactions: partitions of `__consumer_offsets` that another process coordinates.
+
+Source: KIP-98, KIP-360, KIP-447, KIP-890; error by error the answers of a running Kafka 4.2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from apis.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from apis.call import NotAdded
+from apis.end_txn import EndTxnRequest, EndTxnResponse
+from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from apis.txn_offset_commit import TxnOffsetCommitRequest
+from apis.wire.errors import ErrorCode
+from persistence.partition import partition_for
+from shim.broker.log import PartitionLog
+from shim.broker.topics import OFFSETS_TOPIC, Topics
+from shim.groups import transactions as pending
+from shim.groups.shard import Shard
+from shim.groups.transactions import Status, Transaction, write_transaction
+
+MAX_TIMEOUT_MS: Final = 900_000
+"""transaction.max.timeout.ms"""
+
+LAST_EPOCH: Final = 2**15 - 2
+"""A producer with this epoch gets a new id instead of the next epoch."""
+
+RETRY_SECONDS: Final = 1.0
+"""When a transaction that ran out of time and could not be ended is tried again."""
+
+COORDINATOR_EPOCH: Final = 0
+
+Partitions = Mapping[tuple[str, int], None]
+
+
+class Sender(NamedTuple):
+    """Who says something about a transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class Transactions:
+    """The transaction rules of the brokers of one process, which share the `topics`.
+
+    `shard_at(partition)` is the shard of a partition of `__consumer_offsets`, on whichever broker, if it is active;
+    `place_of(name)` the partition of a group or transactional id. `epoch_ms` turns monotonic seconds into ms since the
+    epoch.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        shard_at: Callable[[int], Shard | None],
+        partitions: int,
+        epoch_ms: Callable[[float], int],
+    ) -> None:
+        self.topics = topics
+        self._shard_at = shard_at
+        self._partitions = partitions
+        self._epoch_ms = epoch_ms
+
+    # Ids and epochs
+
+    def init_producer_id(self, shard: Shard, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse:
+        """The next epoch of a transactional id; a transaction that is open is aborted first.
+
+        Errors: INVALID_TRANSACTION_TIMEOUT (50); PRODUCER_FENCED (90) for a producer that says it has an id or an epoch
+        which is another's by now (KIP-360); CONCURRENT_TRANSACTIONS (51) when a transaction had to be aborted.
+        """
+        transactional_id = request.transactional_id or ""
+        if not 0 < request.transaction_timeout_ms <= MAX_TIMEOUT_MS:
+            return _not_given(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        said = (request.producer_id, request.producer_epoch)
+        transaction = shard.transactions.get(transactional_id)
+        if transaction is None:
+            producer = (next(self.topics.producer_ids), 0)
+        else:
+            known = (transaction.producer_id, transaction.producer_epoch)
+            if said[0] not in (-1, known[0], transaction.last_producer[0]):
+                return _not_given(ErrorCode.PRODUCER_FENCED)
+            if transaction.is_ongoing:
+                error = self._fence(shard, transactional_id, transaction, now)
+                return _not_given(error or ErrorCode.CONCURRENT_TRANSACTIONS)
+            if said[1] != -1 and said == transaction.last_producer:
+                producer = known
+            elif said[1] in (-1, known[1]):
+                producer = self._next(known)
+            else:
+                return _not_given(ErrorCode.PRODUCER_FENCED)
+        self._note(
+            shard, transactional_id, now, producer=producer, status=Status.EMPTY, timeout=request.transaction_timeout_ms
+        )
+        if transaction is not None and producer != known:
+            transaction.last_producer = known
+        return InitProducerIdResponse(producer_id=producer[0], producer_epoch=producer[1])
+
+    def _next(self, producer: tuple[int, int]) -> tuple[int, int]:
+        """The producer id and epoch after these."""
+        producer_id, epoch = producer
+        return (next(self.topics.producer_ids), 0) if epoch >= LAST_EPOCH else (producer_id, epoch + 1)
+
+    def _fence(self, shard: Shard, transactional_id: str, transaction: Transaction, now: float) -> ErrorCode:
+        """Abort a transaction whose producer is not to be heard any more."""
+        epoch = transaction.producer_epoch + (transaction.producer_epoch <= LAST_EPOCH)
+        producer = (transaction.producer_id, epoch)
+        error = self._finish(shard, transactional_id, transaction, producer, now, committed=False, marker_epoch=epoch)
+        transaction.last_producer = (-1, -1)
+        return error
+
+    def time_out(self, shard: Shard, transactional_id: str, now: float) -> None:
+        """A transaction has been open for longer than its producer said it would be."""
+        transaction = shard.transactions[transactional_id]
+        if self._fence(shard, transactional_id, transaction, now):
+            shard.arm(transaction.timer, now + RETRY_SECONDS)
+        self.topics.settle(now)
+
+    # What is part of a transaction
+
+    def admit(
+        self, shard: Shard, sender: Sender, partitions: Partitions, now: float, *, adds: bool
+    ) -> tuple[ErrorCode, Partitions]:
+        """Add partitions to a transaction, which may begin with them, or see whether they are part of it.
+
+        The error of all, or none and those that are missing. Errors: INVALID_REQUEST (42),
+        INVALID_PRODUCER_ID_MAPPING (49), PRODUCER_FENCED (90).
+        """
+        if not sender.transactional_id:
+            return ErrorCode.INVALID_REQUEST, {}
+        transaction = shard.transactions.get(sender.transactional_id)
+        if transaction is None or transaction.producer_id != sender.producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, {}
+        if transaction.producer_epoch != sender.producer_epoch:
+            return ErrorCode.PRODUCER_FENCED, {}
+        within = transaction.partitions if transaction.is_ongoing else {}
+        missing = {each: None for each in partitions if each not in within}
+        if not adds or not missing:
+            return ErrorCode.NONE, missing
+        self._note(
+            shard,
+            sender.transactional_id,
+            now,
+            producer=(sender.producer_id, sender.producer_epoch),
+            status=Status.ONGOING,
+            timeout=transaction.timeout_ms,
+            partitions={**within, **missing},
+        )
+        return ErrorCode.NONE, {}
+
+    def add_partitions(
+        self, shard: Shard | ErrorCode, asked: AddPartitionsToTxnTransaction, now: float
+    ) -> AddPartitionsToTxnResult:
+        """One transaction of AddPartitionsToTxn.
+
+        Where a partition does not exist, UNKNOWN_TOPIC_OR_PARTITION (3), the others are OPERATION_NOT_ATTEMPTED (55). A
+        partition that is only asked about and not part of the transaction is TRANSACTION_ABORTABLE (120).
+        """
+        partitions = {(topic.name, index): None for topic in asked.topics for index in topic.partitions}
+        errors: dict[tuple[str, int], ErrorCode] = {}
+        if isinstance(shard, ErrorCode):
+            errors = dict.fromkeys(partitions, shard)
+        elif unknown := [each for each in partitions if not self._exists(*each)]:
+            errors = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            errors |= dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            sender = Sender(asked.transactional_id, asked.producer_id, asked.producer_epoch)
+            error, missing = self.admit(shard, sender, partitions, now, adds=not asked.verify_only)
+            errors = dict.fromkeys(partitions, error)
+            errors |= dict.fromkeys(missing, ErrorCode.TRANSACTION_ABORTABLE)
+        return AddPartitionsToTxnResult(
+            asked.transactional_id,
+            [
+                AddPartitionsToTxnTopicResult(
+                    topic.name,
+                    [AddPartitionsToTxnPartitionResult(index, errors[topic.name, index]) for index in topic.partitions],
+                )
+                for topic in asked.topics
+            ],
+        )
+
+    def add_offsets(self, shard: Shard, request: AddOffsetsToTxnRequest, now: float) -> ErrorCode:
+        """AddOffsetsToTxn: the offsets of a group are part of the transaction from now on."""
+        sender = Sender(request.transactional_id, request.producer_id, request.producer_epoch)
+        place = {(OFFSETS_TOPIC, self._place_of(request.group_id)): None}
+        return self.admit(shard, sender, place, now, adds=True)[0]
+
+    def admit_offsets(self, request: TxnOffsetCommitRequest, partition: int, now: float, not_added: NotAdded) -> int:
+        """See `TransactionCoordinator.admit_offsets`; the errors are those of `check`."""
+        sender = Sender(request.transactional_id, request.producer_id, request.producer_epoch)
+        return self.check(sender, (OFFSETS_TOPIC, partition), now, not_added)
+
+    def check(self, sender: Sender, partition: tuple[str, int], now: float, not_added: NotAdded) -> ErrorCode:
+        """Whether the coordinator of a transaction lets a record into a partition (KIP-890).
+
+        Errors: COORDINATOR_NOT_AVAILABLE (15) while nobody is that coordinator, INVALID_PRODUCER_ID_MAPPING (49),
+        INVALID_PRODUCER_EPOCH (47); INVALID_TXN_STATE (48) or TRANSACTION_ABORTABLE (120) for a partition that is not
+        part of the transaction.
+        """
+        shard = self._shard_at(self._place_of(sender.transactional_id))
+        if shard is None:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        error, missing = self.admit(shard, sender, {partition: None}, now, adds=not_added is NotAdded.ADD)
+        if error is ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if missing:
+            return ErrorCode.TRANSACTION_ABORTABLE if not_added is NotAdded.ABORTABLE else ErrorCode.INVALID_TXN_STATE
+        return error
+
+    # Ends
+
+    def end(self, shard: Shard, request: EndTxnRequest, now: float, *, bumps_epoch: bool) -> EndTxnResponse:
+        """EndTxn; `bumps_epoch` (KIP-890, v5+): every end gives the next epoch, so that nothing late gets in.
+
+        Errors: INVALID_REQUEST (42), INVALID_PRODUCER_ID_MAPPING (49), PRODUCER_FENCED (90), INVALID_TXN_STATE (48)
+        where there is nothing to end, or it ended the other way; COORDINATOR_NOT_AVAILABLE (15) while offsets of the
+        transaction have no coordinator.
+        """
+        if not request.transactional_id:
+            return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
+        transaction = shard.transactions.get(request.transactional_id)
+        said = (request.producer_id, request.producer_epoch)
+        if transaction is None:
+            return EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        known = (transaction.producer_id, transaction.producer_epoch)
+        is_repeated = bumps_epoch and self._is_repeated(transaction, said)
+        if said[0] != known[0] and not is_repeated:
+            return EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if said != known and not is_repeated:
+            return EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED)
+        producer = self._next(known) if bumps_epoch else known
+        if not transaction.is_ongoing:
+            wanted = Status.COMPLETE_COMMIT if request.committed else Status.COMPLETE_ABORT
+            if transaction.status is wanted and (is_repeated or not bumps_epoch):
+                shard.outbox.touch(shard)
+                return EndTxnResponse(producer_id=known[0], producer_epoch=known[1])
+            if request.committed or not bumps_epoch or is_repeated:
+                return EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)
+        error = self._finish(
+            shard,
+            request.transactional_id,
+            transaction,
+            producer,
+            now,
+            committed=request.committed,
+            marker_epoch=known[1] + bumps_epoch,
+        )
+        if error:
+            return EndTxnResponse(error_code=error)
+        if bumps_epoch:
+            transaction.last_producer = known
+        return EndTxnResponse(producer_id=producer[0], producer_epoch=producer[1])
+
+    def _is_repeated(self, transaction: Transaction, said: tuple[int, int]) -> bool:
+        """Whether a producer has not heard that its transaction has ended, and has the id and epoch before."""
+        if transaction.is_ongoing or transaction.status is Status.EMPTY:
+            return False
+        known = (transaction.producer_id, transaction.producer_epoch - 1)
+        return said in (known, transaction.last_producer)
+
+    def _finish(
+        self,
+        shard: Shard,
+        transactional_id: str,
+        transaction: Transaction,
+        producer: tuple[int, int],
+        now: float,
+        *,
+        committed: bool,
+        marker_epoch: int,
+    ) -> ErrorCode:
+        """End the transaction everywhere, or nowhere with COORDINATOR_NOT_AVAILABLE (15)."""
+        shards = [self._shard_at(index) for topic, index in transaction.partitions if topic == OFFSETS_TOPIC]
+        if None in shards:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        producer_id = transaction.producer_id
+        partitions = [each for each in transaction.partitions if each[0] != OFFSETS_TOPIC]
+        status = Status.COMPLETE_COMMIT if committed else Status.COMPLETE_ABORT
+        for each in shards:
+            if each is not None:
+                pending.end(each, producer_id, committed=committed)
+        self._note(shard, transactional_id, now, producer=producer, status=status, timeout=transaction.timeout_ms)
+        self._mark(partitions, producer_id, marker_epoch, now, committed=committed)
+        return ErrorCode.NONE
+
+    def _mark(
+        self, partitions: Iterable[tuple[str, int]], producer_id: int, epoch: int, now: float, *, committed: bool
+    ) -> None:
+        for name, index in partitions:
+            topic = self.topics.named(name)
+            partition = topic.partition(index) if topic is not None else None
+            if partition is not None:
+                self.write_marker(partition.log, producer_id, epoch, COORDINATOR_EPOCH, now, committed=committed)
+
+    def write_marker(
+        self, log: PartitionLog, producer_id: int, epoch: int, coordinator_epoch: int, now: float, *, committed: bool
+    ) -> None:
+        """End a producer's transaction in one log. Whoever is done with all logs settles the topics."""
+        log.end_transaction(producer_id, epoch, coordinator_epoch, self._epoch_ms(now), now, committed=committed)
+
+    def _note(
+        self,
+        shard: Shard,
+        transactional_id: str,
+        now: float,
+        *,
+        producer: tuple[int, int],
+        status: Status,
+        timeout: int,
+        partitions: Partitions | None = None,
+    ) -> None:
+        write_transaction(
+            shard,
+            transactional_id,
+            now,
+            producer=producer,
+            timeout_ms=timeout,
+            status=status,
+            partitions=partitions or {},
+        )
+
+    def _place_of(self, name: str) -> int:
+        return partition_for(name, self._partitions)
+
+    def _exists(self, name: str, index: int) -> bool:
+        topic = self.topics.named(name)
+        return topic is not None and topic.partition(index) is not None
+
+
+def _not_given(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_epoch=-1)
