@@ -1,0 +1,158 @@
+"""The control server's routes, and how it shares its thread with the coordinator."""
+
+import json
+import urllib.request
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+import trio
+
+from apis.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    assignment_to_bytes,
+    subscription_to_bytes,
+)
+from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from shim.control.app import make_app
+from shim.control.server import serve_control
+from shim.groups.causes import Cause
+from shim.server.cluster import Cluster
+from shim.server.server import ServerConfig, serve
+from tests.server.wire import Wire, cluster, request
+
+
+def with_a_group(group: str = "billing") -> Cluster:
+    """A cluster with a stable group of one member, and an offset committed."""
+    wire = Wire(cluster(topics={"orders": 3}))
+    metadata = subscription_to_bytes(ConsumerProtocolSubscription(["orders"], owned_partitions=[]), 1)
+    protocols = [JoinGroupRequestProtocol("range", metadata)]
+    wire.receive(request(JoinGroupRequest(group, 30_000, 60_000, "", None, "consumer", protocols), 2))
+    wire.cluster.fire(100.5)
+    member_id = wire.answer(JoinGroupResponse, 2)[1].member_id
+    owned = assignment_to_bytes(ConsumerProtocolAssignment([TopicPartition("orders", [2, 0, 1])]), 1)
+    sync = SyncGroupRequest(group, 1, member_id, assignments=[SyncGroupRequestAssignment(member_id, owned)])
+    wire.receive(request(sync, 1))
+    partition = OffsetCommitRequestPartition(1, 7, 0, committed_metadata="why")
+    topics = [OffsetCommitRequestTopic("orders", partitions=[partition])]
+    wire.receive(request(OffsetCommitRequest(group, 1, member_id, topics=topics), 8))
+    return wire.cluster
+
+
+def client(of: Cluster) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(make_app(of)), base_url="http://control")
+
+
+async def test_groups_are_listed() -> None:
+    async with client(with_a_group()) as http:
+        listed = (await http.get("/v1/groups")).json()
+    assert listed == {
+        "groups": [
+            {
+                "group": "billing",
+                "type": "classic",
+                "state": "Stable",
+                "protocol_type": "consumer",
+                "generation": 1,
+                "members": 1,
+                "coordinator": 1,
+            }
+        ]
+    }
+
+
+@pytest.mark.parametrize("group", ["billing", "team/billing", "Zahlungen größer 0"])
+async def test_a_group_is_described_with_what_its_members_want_and_own(group: str) -> None:
+    async with client(with_a_group(group)) as http:
+        described = (await http.get(f"/v1/groups/{quote(group, safe='')}")).json()
+    (member,) = described["members"]
+    assert described["group"] == group
+    assert (described["state"], described["protocol"], described["leader"]) == ("Stable", "range", member["member_id"])
+    assert described["rebalance"]["cause"] == "NEW_MEMBER"
+    assert member["client_id"] == "test"
+    assert member["client_host"] == "/127.0.0.1"
+    assert member["subscription"]["topics"] == ["orders"]
+    assert member["assignment"] == {"orders": [0, 1, 2]}
+    (offset,) = described["offsets"]
+    assert (offset["topic"], offset["partition"], offset["offset"], offset["metadata"]) == ("orders", 1, 7, "why")
+
+
+async def test_a_group_that_is_not_there_is_not_found() -> None:
+    async with client(cluster()) as http:
+        answer = await http.get("/v1/groups/nobody")
+    assert answer.status_code == 404
+    assert answer.json()["error"] == "GROUP_ID_NOT_FOUND"
+
+
+async def test_metrics_have_kafkas_names() -> None:
+    async with client(with_a_group()) as http:
+        page = (await http.get("/metrics")).text
+    values = dict(line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
+    manager, coordinator = "kafka_coordinator_group_groupmetadatamanager_", "kafka_server_group_coordinator_metrics_"
+    assert float(values[f"{manager}numgroups"]) == 1
+    assert float(values[f"{manager}numgroupsstable"]) == 1
+    assert float(values[f"{manager}numgroupspreparingrebalance"]) == 0
+    assert float(values[f"{manager}numoffsets"]) == 1
+    assert float(values[f'{coordinator}group_count{{protocol="classic"}}']) == 1
+    assert float(values[f"{coordinator}offset_commit_count"]) == 1
+    assert float(values[f"{coordinator}group_completed_rebalance_count"]) == 1
+    assert float(values[f'{coordinator}num_partitions{{state="active"}}']) == 50
+    assert float(values['kafka_shim_rebalances_total{cause="NEW_MEMBER"}']) == 1
+    assert sum(name.startswith("kafka_shim_rebalances_total") for name in values) == len(Cause)
+    assert float(values['kafka_shim_requests_total{api="OffsetCommit",node="1",version="8"}']) == 1
+
+
+async def test_health_says_whether_every_partition_is_served() -> None:
+    served = cluster()
+    async with client(served) as http:
+        assert (await http.get("/health")).json() == {"status": "ok"}
+        served.nodes[1].groups.unload(3, 100.0)
+        served.nodes[1].groups.begin_loading(3)
+        answer = await http.get("/health")
+        assert answer.status_code == 503
+        assert answer.json()["partitions"] == {"loading": 1}
+
+
+async def test_listing_many_groups_gives_way_to_others() -> None:
+    served = with_a_group()
+    groups = served.nodes[1].groups.groups
+    groups.update({f"g{number}": groups["billing"] for number in range(5000)})
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with trio.open_nursery() as nursery, client(served) as http:
+        nursery.start_soon(count)
+        listed = (await http.get("/v1/groups")).json()
+        nursery.cancel_scope.cancel()
+    assert len(listed["groups"]) == 5001
+    assert turns > 20
+
+
+async def test_it_runs_beside_the_coordinator_and_stops_with_it() -> None:
+    def ask(url: str) -> Any:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return json.load(answer)
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            server = await nursery.start(serve, ServerConfig())
+            url = await nursery.start(serve_control, server, "127.0.0.1", 0)
+            assert await trio.to_thread.run_sync(ask, f"{url}/health") == {"status": "ok"}
+            # A client that lingers, in the middle of a request, does not hold up the end.
+            lingering = await trio.open_tcp_stream("127.0.0.1", int(url.rpartition(":")[2]))
+            await lingering.send_all(b"GET /health HTTP/1.1\r\nHost:")
+            began = trio.current_time()
+            server.stop()
+            await server.gone.wait()
+            assert trio.current_time() - began < 1.0
+            await lingering.aclose()

@@ -1,0 +1,171 @@
+"""The command line, in processes of its own."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from tests.server.wire import Client
+
+SHIM = [sys.executable, "-m", "shim"]
+
+
+@contextmanager
+def serving(*options: str, folder: Path) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
+    """A server process, and what its ready line says."""
+    process = subprocess.Popen(
+        [*SHIM, "serve", "--listen", "127.0.0.1:0", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+    )
+    assert process.stdout is not None
+    try:
+        ready = process.stdout.readline().split()
+        assert ready[:1] == ["ready"], process.stderr.read() if process.stderr else ""
+        yield dict(part.split("=", 1) for part in ready[1:]), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*SHIM, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+def test_serve_says_where_it_is_and_ends_in_good_order(end: signal.Signals, tmp_path: Path) -> None:
+    with serving("--store", "memory:", "--brokers", "2", folder=tmp_path) as (ready, process):
+        addresses = ready["kafka"].split(",")
+        assert len(addresses) == 2
+        assert "control" not in ready
+        for address in addresses:
+            with Client(address) as client:
+                assert client.ask(HeartbeatRequest("g", 1, "m"), 4, HeartbeatResponse).error_code in (16, 25)
+        process.send_signal(end)
+        out, _ = process.communicate(timeout=10)
+        assert out == ""
+        assert process.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
+    partition = OffsetCommitRequestPartition(partition_index=1, committed_offset=7, committed_metadata="")
+    commit = OffsetCommitRequest("billing", topics=[OffsetCommitRequestTopic("orders", partitions=[partition])])
+    fetch = OffsetFetchRequest("billing", [OffsetFetchRequestTopic("orders", [1])])
+    with serving("--topic", "orders:2", folder=tmp_path) as (ready, process):
+        with Client(ready["kafka"]) as client:
+            assert client.ask(commit, 2, OffsetCommitResponse).topics[0].partitions[0].error_code == 0
+        process.kill()
+    assert (tmp_path / "kafka-shim.db").exists()
+    with serving("--topic", "orders:2", folder=tmp_path) as (ready, _), Client(ready["kafka"]) as client:
+        found = client.ask(fetch, 1, OffsetFetchResponse)
+        assert found.topics[0].partitions[0].committed_offset == 7
+
+
+def test_clients_are_told_the_host_that_is_advertised(tmp_path: Path) -> None:
+    with serving("--store", "memory:", "--advertise", "localhost", folder=tmp_path) as (ready, _):
+        host, _, port = ready["kafka"].rpartition(":")
+        assert host == "localhost"
+        with Client(f"127.0.0.1:{port}") as client:
+            found = client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4, FindCoordinatorResponse)
+            assert found.coordinators[0].host == "localhost"
+
+
+def test_groups_and_the_trace_can_be_looked_at(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    options = ["--store", "memory:", "--topic", "orders:2", "--control", "127.0.0.1:0", "--trace", str(trace)]
+    with serving(*options, folder=tmp_path) as (ready, process):
+        partition = OffsetCommitRequestPartition(partition_index=1, committed_offset=7, committed_metadata="")
+        topics = [OffsetCommitRequestTopic("orders", partitions=[partition])]
+        with Client(ready["kafka"]) as client:
+            client.ask(OffsetCommitRequest("team/billing", topics=topics), 2, OffsetCommitResponse)
+            client.ask(HeartbeatRequest("team/billing", 1, "gone"), 4, HeartbeatResponse)
+        (listed,) = json.loads(run("groups", "list", "--control", ready["control"], "--json").stdout)
+        assert (listed["group"], listed["state"]) == ("team/billing", "Empty")
+        assert "team/billing" in run("groups", "list", "--control", ready["control"]).stdout
+        described = run("groups", "describe", "team/billing", "--control", ready["control"], "--json")
+        assert json.loads(described.stdout)["offsets"][0]["offset"] == 7
+        told = run("groups", "describe", "team/billing", "--control", ready["control"]).stdout
+        assert "team/billing: Empty" in told
+        missing = run("groups", "describe", "nobody", "--control", ready["control"])
+        assert (missing.returncode, missing.stderr) == (2, "kafka-shim: There is no such group.\n")
+        process.terminate()
+        process.wait(10)
+    shown = run("trace", "show", str(trace), "--group", "team/billing")
+    assert shown.returncode == 0
+    assert "Heartbeat of gone is answered UNKNOWN_MEMBER_ID (25)" in shown.stdout
+
+
+def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        (tmp_path / "file").write_text("x")
+        for wrong, why in [
+            (["--listen", address], "Address already in use"),
+            (["--listen", "nowhere"], "HOST:PORT"),
+            (["--store", "floppy:"], "names no store"),
+            (["--store", f"sqlite:{tmp_path}/no/such/folder/db"], "folder"),
+            (["--config", "group.max.size=many"], "must be an integer"),
+            (["--config", "no.such.setting=1"], "not a setting"),
+            (["--config", "nothing"], "NAME=VALUE"),
+            (["--topic", "orders"], "NAME:PARTITIONS"),
+            (["--topic", "a/b:3"], "a/b"),
+            (["--as-version", "0.7"], "0.7"),
+            (["--tls-cert", str(tmp_path / "file")], "--tls-key"),
+            (["--tls-cert", str(tmp_path / "file"), "--tls-key", str(tmp_path / "file")], "cannot be used"),
+            (["--no-such-option"], "--no-such-option"),
+        ]:
+            ended = run("serve", "--listen", "127.0.0.1:0", "--store", "memory:", *wrong)
+            assert (ended.returncode, ended.stdout) == (2, ""), wrong
+            assert why in ended.stderr, wrong
+            assert ended.stderr.startswith("kafka-shim: "), wrong
+            assert ended.stderr.count("\n") == 1, wrong
+
+
+def test_a_trace_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text('{"event": "trace"}\nwhat?\n')
+    ended = run("trace", "show", str(path))
+    assert (ended.returncode, ended.stderr) == (2, f"kafka-shim: Line 2 of {path} is no event.\n")
+
+
+def test_a_control_server_that_is_not_there_is_said_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    ended = run("groups", "list", "--control", f"http://127.0.0.1:{port}")
+    assert ended.returncode == 2
+    assert "cannot be asked" in ended.stderr
+
+
+def test_the_help_lists_every_command() -> None:
+    shown = run("--help")
+    assert shown.returncode == 0
+    for command in ("serve", "demo", "groups", "trace", "conformance"):
+        assert command in shown.stdout
+    assert run().returncode == 2
+
+
+def test_the_demo_shows_what_it_claims() -> None:
+    played = run("demo")
+    assert played.returncode == 0, played.stdout + played.stderr
+    for told in ("cause SESSION_EXPIRED", "none lost", "Committed offsets", "billing-3 joins"):
+        assert told in played.stdout
