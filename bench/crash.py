@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,7 @@ RESULTS = Path(__file__).with_name("results")
 MEMBERS = 20
 PARTITIONS = 40
 LEASE_S = 1.5
+QUIET_S = 0.3
 ROUND_S = 60.0
 """A group that is not stable by then never will be."""
 
@@ -119,6 +120,8 @@ class Run:
         self.members = [Member(self.judge, addresses, number) for number in range(members)]
         self.probers = [Prober(self.judge, process.address) for process in processes]
         self.times: dict[str, list[float]] = {}
+        self.owner: Callable[[], int | None] = lambda: None
+        """Which node has the lease of the group's partition, as the store says."""
 
     @asynccontextmanager
     async def under_load(self) -> AsyncIterator[None]:
@@ -167,27 +170,47 @@ class Run:
             await trio.sleep(random.uniform(0, 0.25))
 
     async def round(self, kind: str, victim: Process) -> None:
-        """One round. A paused server is woken when the group is stable without it or, in some rounds, before."""
+        """One round."""
         await self.wait_for_a_moment()
-        began = time.monotonic()
-        if kind == "kill":
-            victim.send(signal.SIGKILL)
-            victim.start()
-            took = await self.stable(began)
-            await victim.ready()
-        else:
-            victim.send(signal.SIGSTOP)
-            try:
-                if random.random() < 0.3:
-                    await trio.sleep(LEASE_S * random.uniform(0.2, 1.5))
-                else:
-                    await self.stable(began)
-            finally:
-                woken = time.monotonic()
-                victim.send(signal.SIGCONT)
-            took = await self.stable(began)
-            await self.answering(self.probers[self.processes.index(victim)], woken)
+        took = await (self.kill(victim) if kind == "kill" else self.pause(victim))
         self.times.setdefault(kind, []).append(took)
+
+    async def kill(self, victim: Process) -> float:
+        began = time.monotonic()
+        victim.send(signal.SIGKILL)
+        victim.start()
+        took = await self.stable(began)
+        await victim.ready()
+        return took
+
+    async def pause(self, victim: Process) -> float:
+        """The server is woken when the group is stable without it or, in some rounds, before.
+
+        In half of the rounds members are silent from before until another server has taken over: what is on its way to
+        a server when it stops is fenced when it wakes, and would hide what it says to those who only ask.
+        """
+        silent = random.random() < 0.5
+        self.judge.quiet = silent
+        await trio.sleep(QUIET_S if silent else 0)
+        began = time.monotonic()
+        victim.send(signal.SIGSTOP)
+        try:
+            if silent:
+                with trio.fail_after(ROUND_S):
+                    while self.owner() == victim.node_id:
+                        await trio.sleep(0.05)
+                self.judge.quiet = False
+                self.judge.tell()
+            if silent or random.random() < 0.5:
+                await self.stable(began)
+            else:
+                await trio.sleep(LEASE_S * random.uniform(0.2, 1.5))
+        finally:
+            woken = time.monotonic()
+            victim.send(signal.SIGCONT)
+        took = await self.stable(began)
+        await self.answering(self.probers[self.processes.index(victim)], woken)
+        return took
 
     def outcome(self, store: str, two_owners: list[str]) -> Outcome:
         judge = self.judge
@@ -227,17 +250,20 @@ async def postgresql(rounds: int, url: str, members: int = MEMBERS) -> Outcome:
             async with run.under_load():
                 connection.execute(_HISTORY)
                 since = time.time()
+                run.owner = lambda: owner_in(connection, partition)
                 for number in range(rounds):
-                    (owner,) = connection.execute(
-                        "SELECT node_id FROM kafka_shim_leases WHERE partition = %s", (partition,)
-                    ).fetchone() or (None,)
-                    victim = run.processes[(owner or 1) - 1]
+                    victim = run.processes[(run.owner() or 1) - 1]
                     await run.round(("kill", "pause")[number % 2], victim)
             history = connection.execute(
                 "SELECT extract(epoch FROM at)::float8, node_id FROM crash_history WHERE partition = %s ORDER BY epoch",
                 (partition,),
             ).fetchall()
         return run.outcome("postgresql", out_of_lease(run, history, since))
+
+
+def owner_in(connection: psycopg.Connection[Any], partition: int) -> int | None:
+    found = connection.execute("SELECT node_id FROM kafka_shim_leases WHERE partition = %s", (partition,)).fetchone()
+    return found[0] if found else None
 
 
 def out_of_lease(run: Run, history: list[Any], since: float) -> list[str]:

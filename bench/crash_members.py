@@ -35,6 +35,9 @@ SESSION_MS = 10_000
 REBALANCE_MS = 3_000
 PACE_S = 0.04
 HEARTBEAT_S = 0.4
+PROBE_S = 0.1
+QUESTIONS = 60
+"""How many questions to one node may be unanswered."""
 ANSWER_S = 1.0
 """Seconds after which a member looks for its coordinator anew."""
 
@@ -119,6 +122,8 @@ class Judge:
     answers: list[Answered] = field(default_factory=list)
     assigned: dict[tuple[int, int], str] = field(default_factory=dict)
     changed: trio.Event = field(default_factory=trio.Event)
+    quiet: bool = False
+    """Members are to say nothing for a while, and then to look for their coordinator."""
 
     def tell(self) -> None:
         """Something changed that somebody may wait for."""
@@ -188,10 +193,14 @@ class Member:
     async def run(self) -> None:
         """Be a member until cancelled."""
         while True:
+            while self._judge.quiet:
+                await self._judge.changed.wait()
             try:
                 self._coordinator = await find(random.sample(self._addresses, len(self._addresses)))
                 self._wire = await Wire.open(self._coordinator)
                 while True:
+                    if self._judge.quiet:
+                        raise Elsewhere
                     if self.generation < 0 or self.wants_rejoin:
                         await self._join()
                     await self._commit()
@@ -321,33 +330,41 @@ class Member:
 
 
 class Prober:
-    """Asks one node again and again for the group's offsets, whether it coordinates the group or not."""
+    """Asks one node again and again for the group's offsets, whether it coordinates the group or not.
+
+    Every question has a connection of its own and is asked although earlier ones are not answered: a paused node finds
+    them all when it wakes, those of after its lease has gone to another among them.
+    """
 
     def __init__(self, judge: Judge, address: Address) -> None:
         self.answered = 0.0
         """When the node last said anything at all, seconds of the monotonic clock."""
         self._judge = judge
         self._address = address
+        self._questions = trio.CapacityLimiter(QUESTIONS)
 
     async def run(self) -> None:
-        """Ask until cancelled. An answer is waited for as long as the connection lasts: a paused node owes it."""
-        while True:
-            try:
-                wire = await Wire.open(self._address)
-                try:
-                    while True:
-                        await self._ask(wire)
-                        await trio.sleep(PACE_S)
-                finally:
-                    await wire.close()
-            except TROUBLE:
-                await trio.sleep(0.1)
+        """Ask until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._questions.acquire_on_behalf_of(question := object())
+                nursery.start_soon(self._ask, question)
+                await trio.sleep(PROBE_S)
 
-    async def _ask(self, wire: Wire) -> None:
+    async def _ask(self, question: object) -> None:
         judge = self._judge
-        acknowledged, _ = judge.floor()
-        asked = time.time()
-        fetched = await wire.ask(5, fetch_all(range(judge.partitions)), 60)
+        try:
+            wire = await Wire.open(self._address)
+            try:
+                acknowledged, _ = judge.floor()
+                asked = time.time()
+                fetched = await wire.ask(5, fetch_all(range(judge.partitions)), 60)
+            finally:
+                await wire.close()
+        except TROUBLE:
+            return
+        finally:
+            self._questions.release_on_behalf_of(question)
         self.answered = time.monotonic()
         judge.tell()
         if fetched.error_code == ErrorCode.NONE:
