@@ -8,7 +8,6 @@ is no difference either; from such a point on the two stories may differ, and no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -127,9 +126,10 @@ def _is_leader_chosen_freely(script: Script, one: Any, other: Any, at: int) -> b
     """Whether two join answers differ in the leader alone where the one before may be gone."""
     if not (isinstance(one, dict) and isinstance(other, dict)) or "leader" not in one or "leader" not in other:
         return False
-    same: Callable[[Any], Any] = lambda said: {
-        name: value for name, value in said.items() if name not in ("leader", "members", "skip_assignment")
-    }
+
+    def same(said: dict[str, Any]) -> Any:
+        return {name: value for name, value in said.items() if name not in ("leader", "members", "skip_assignment")}
+
     return (
         same(one) == same(other)
         and one["leader"] != other["leader"]

@@ -71,8 +71,9 @@ class Answer:
 class Played:
     """What a target said to a script.
 
-    `answers` in the order they came. `states`: the group after each step. `ids`: by member id, the actor it was given to
-    and how many that actor had before. `unanswered`: the steps whose requests were still waiting at the end.
+    `answers` in the order they came. `states`: the group after each step. `ids`: by member id, the actor it
+    was given to and how many that actor had before. `unanswered`: the steps whose requests were still waiting at
+    the end.
     """
 
     answers: list[Answer] = field(default_factory=list)

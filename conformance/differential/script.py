@@ -36,10 +36,10 @@ class Step:
     """One step of one actor; fields that its request does not have are not looked at.
 
     `who`: whose member id is said: the actor's own, none, one unknown, one it had before, or another actor's by number.
-    `instance`: whose group instance id, the same way. `generation`: what is said beside the one last told: its own, none
-    (-1), or a number to add. `version`: counted from the oldest both targets have, in a ring. `variant` chooses among
-    what a request may hold (protocols, assignments, offsets). `brief`: the member's timeouts are so short that a `wait`
-    outlasts them. `again`: a joiner takes the id it is given with MEMBER_ID_REQUIRED and joins at once.
+    `instance`: whose group instance id, the same way. `generation`: what is said beside the one last told: its own,
+    none (-1), or a number to add. `version`: counted from the oldest both targets have, in a ring. `variant` chooses
+    among what a request may hold (protocols, assignments, offsets). `brief`: the member's timeouts are so short that a
+    `wait` outlasts them. `again`: a joiner takes the id it is given with MEMBER_ID_REQUIRED and joins at once.
     """
 
     do: str

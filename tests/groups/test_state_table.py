@@ -119,7 +119,7 @@ TABLE = {
     "join unknown instance id": [(25, NONE), (25, EMPTY), (25, P), (25, C), (25, S), UNAVAILABLE],
     "join other protocol type": [(PARKED, P), (PARKED, P), (23, P), (23, C), (23, S), UNAVAILABLE],
     "join no common protocol": [(PARKED, P), (PARKED, P), (23, P), (23, C), (23, S), UNAVAILABLE],
-    "join empty protocol type": [(23, NONE), (23, EMPTY), (23, P), (23, C), (23, S), UNAVAILABLE],
+    "join empty protocol type": [(23, EMPTY), (23, EMPTY), (23, P), (23, C), (23, S), UNAVAILABLE],
     "sync follower": [(25, NONE), (25, EMPTY), (27, P), (PARKED, C), (0, S), UNAVAILABLE],
     "sync leader": [(25, NONE), (25, EMPTY), (27, P), (0, S), (0, S), UNAVAILABLE],
     "sync wrong generation": [(25, NONE), (25, EMPTY), (22, P), (22, C), (22, S), UNAVAILABLE],
@@ -160,11 +160,11 @@ def test_the_answer_and_the_state_after_it(request_, state, answer, after):
     assert (group.group.state if "group" in group.service.groups else NONE) == after
 
 
-def test_a_refused_first_join_leaves_no_group_behind():
+def test_a_first_join_refused_for_its_protocols_leaves_an_empty_group_behind():
     group = Group(NONE)
     assert group.join(version=3, protocol_type="").error == 23
-    assert group.describe(version=5).group_state == "Dead"
-    assert group.written == []
+    assert group.state == "Empty"
+    assert group.describe(version=5).error_code == 0
 
 
 def test_an_accepted_first_join_leaves_an_empty_group_behind_a_restart():

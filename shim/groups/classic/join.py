@@ -46,8 +46,6 @@ def join(
     if group is None:
         if member_id:
             return join_refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
-        if not (request.protocol_type and protocols):
-            return join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
         group = shard.create(request.group_id, now)
     elif not _has_room(group, member_id, shard.config.group_max_size):
         return _turn_away(shard, group, member_id)
@@ -64,7 +62,7 @@ def join(
             kind = Request.JOIN_TAKE_OVER if instance_id in group.static else Request.JOIN_NEW_STATIC
     elif member_id in group.pending:
         if instance_id is not None:
-            return join_refused(ErrorCode.UNKNOWN_SERVER_ERROR, member_id)
+            return join_refused(ErrorCode.UNKNOWN_SERVER_ERROR, "")
         kind = Request.JOIN_PENDING
     else:
         error = group.check_member(member_id, instance_id)
@@ -166,7 +164,7 @@ _Carrier: TypeAlias = Callable[[Shard, ClassicGroup, Joining], JoinGroupResponse
 
 def _refuse(error: ErrorCode) -> _Carrier:
     def refuse(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse:
-        return join_refused(error, joining.request.member_id)
+        return join_refused(error, "" if error is ErrorCode.UNKNOWN_SERVER_ERROR else joining.request.member_id)
 
     return refuse
 
