@@ -24,8 +24,12 @@ if TYPE_CHECKING:
 def _spark_options(command: Any) -> Any:
     for option in (
         click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; may be repeated."),
-        click.option("--memory", default="2g", show_default=True, help="Memory of the driver, in local mode all there is."),
-        click.option("--master", default="local[*]", show_default=True, help="Where Spark runs: local[N], spark://HOST:PORT."),
+        click.option(
+            "--memory", default="2g", show_default=True, help="Memory of the driver, in local mode all there is."
+        ),
+        click.option(
+            "--master", default="local[*]", show_default=True, help="Where Spark runs: local[N], spark://HOST:PORT."
+        ),
     ):
         command = option(command)
     return command
@@ -79,10 +83,14 @@ def _tables_of(paths: tuple[str, ...], out: str, end_offsets: str | None, spark:
 
 @cli.command()
 @click.argument("paths", nargs=-1, required=True, metavar="IN...")
-@click.option("--out", required=True, help="Folder for tables and results; what is there of an earlier run is replaced.")
+@click.option(
+    "--out", required=True, help="Folder for tables and results; what is there of an earlier run is replaced."
+)
 @click.option("--end-offsets", type=click.Path(exists=True), help="CSV: topic, partition, at, end_offset; gives lag.")
 @_spark_options
-def run(paths: tuple[str, ...], out: str, end_offsets: str | None, master: str, memory: str, config: tuple[str, ...]) -> None:
+def run(
+    paths: tuple[str, ...], out: str, end_offsets: str | None, master: str, memory: str, config: tuple[str, ...]
+) -> None:
     """Make all tables and answers of traces and __consumer_offsets segments."""
     console = Console(stderr=True)
     _inputs(paths, end_offsets)
@@ -93,7 +101,11 @@ def run(paths: tuple[str, ...], out: str, end_offsets: str | None, master: str, 
         damaged = warehouse.read("quarantine").count()
     finally:
         spark.stop()
-    click.echo(json.dumps({"tables": f"{out}/tables", "results": f"{out}/results", "violations": found, "quarantined": damaged}))
+    click.echo(
+        json.dumps(
+            {"tables": f"{out}/tables", "results": f"{out}/results", "violations": found, "quarantined": damaged}
+        )
+    )
 
 
 @cli.command()
@@ -120,7 +132,9 @@ def report(
 
 @cli.command()
 @click.argument("paths", nargs=-1, required=True, metavar="IN...")
-@click.option("--out", required=True, help="Folder for the tables and the checkpoint; a stream goes on where it stopped.")
+@click.option(
+    "--out", required=True, help="Folder for the tables and the checkpoint; a stream goes on where it stopped."
+)
 @click.option("--every", help='Time between batches, like "10 seconds"; without it, takes what there is and ends.')
 @click.option("--max-bytes", type=click.IntRange(min=1), help="About how much of the trace one batch takes at most.")
 @_spark_options
@@ -196,9 +210,13 @@ def tables(
 @cli.command()
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder, new or empty.")
 @click.option("--groups", required=True, type=click.IntRange(min=1), help="How many groups.")
-@click.option("--events", type=click.IntRange(min=1), help="About how many events; without it, half an hour of each group.")
+@click.option(
+    "--events", type=click.IntRange(min=1), help="About how many events; without it, half an hour of each group."
+)
 @click.option("--seed", default=0, show_default=True, help="Same seed, same data.")
-@click.option("--nodes", default=1, show_default=True, type=click.IntRange(min=1), help="Nodes, each with a trace of its own.")
+@click.option(
+    "--nodes", default=1, show_default=True, type=click.IntRange(min=1), help="Nodes, each with a trace of its own."
+)
 @click.option("--segments/--no-segments", default=True, show_default=True, help="Also write __consumer_offsets.")
 def generate(out: Path, groups: int, events: int | None, seed: int, nodes: int, segments: bool) -> None:
     """Make traces and segments with known faults, listed in OUT/faults.json."""

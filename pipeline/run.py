@@ -98,7 +98,9 @@ def derived(
 
     def lag() -> DataFrame:
         known = offset_tables.end_offsets_of_trace(read("requests"))
-        return offset_tables.lag(read("offset_history"), known if end_offsets is None else known.unionByName(end_offsets))
+        return offset_tables.lag(
+            read("offset_history"), known if end_offsets is None else known.unionByName(end_offsets)
+        )
 
     yield "lag", lag
     yield (

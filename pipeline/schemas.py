@@ -38,7 +38,9 @@ class Table(NamedTuple):
     @property
     def schema(self) -> StructType:
         """The schema as Spark has it."""
-        return StructType.fromDDL(self.ddl)
+        schema = StructType.fromDDL(self.ddl)
+        assert isinstance(schema, StructType)
+        return schema
 
     @property
     def names(self) -> list[str]:
@@ -114,7 +116,11 @@ LOG_RECORDS: Final = Table(
     (
         _C("file", "string", "path of the segment"),
         _C("position", "bigint", "where its batch begins in the file, bytes"),
-        _C("offsets_partition", "int", "partition of __consumer_offsets, by the folder's name; null if it has no number"),
+        _C(
+            "offsets_partition",
+            "int",
+            "partition of __consumer_offsets, by the folder's name; null if it has no number",
+        ),
         _C("record_offset", "bigint", "offset of the record in the log; of damage, the one its batch claims"),
         _C("timestamp", "bigint", "timestamp of the record, milliseconds of Unix time"),
         _C("kind", "string", "record type by name; `control` for the end of a transaction; null for damage"),

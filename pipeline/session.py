@@ -62,4 +62,3 @@ def session(
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     return spark
-

@@ -136,7 +136,7 @@ def _following(data: mmap | bytes, view: memoryview, at: int) -> int:
     size = len(data)
     if at + OVERHEAD + _LEAST > size:
         return size
-    (length,) = Struct(">i").unpack_from(data, at + 8)
+    length: int = Struct(">i").unpack_from(data, at + 8)[0]
     if length >= _LEAST and (at + OVERHEAD + length == size or _sound(data, view, at + OVERHEAD + length)):
         return at + OVERHEAD + length
     for place in np.flatnonzero(np.frombuffer(view[at + 1 + _MAGIC_AT :], np.uint8) == MAGIC) + at + 1:
@@ -150,7 +150,7 @@ def _sound(data: mmap | bytes, view: memoryview, at: int) -> bool:
         return False
     _, length, _, magic, crc = _START.unpack_from(data, at)
     stop = at + OVERHEAD + length
-    return magic == MAGIC and length >= _LEAST and stop <= len(data) and crc32c(view[at + _CRC_AT : stop]) == crc
+    return bool(magic == MAGIC and length >= _LEAST and stop <= len(data) and crc32c(view[at + _CRC_AT : stop]) == crc)
 
 
 def _gathered(data: mmap | bytes, view: memoryview, found: list[int]) -> Iterator[Batches | Damage]:

@@ -20,9 +20,7 @@ import pyarrow.json
 _OFFSET: Final = pa.struct(
     [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("error", pa.int32())]
 )
-_ASSIGNED: Final = pa.struct(
-    [("member_id", pa.string()), ("topic", pa.string()), ("partitions", pa.list_(pa.int32()))]
-)
+_ASSIGNED: Final = pa.struct([("member_id", pa.string()), ("topic", pa.string()), ("partitions", pa.list_(pa.int32()))])
 _WAITED: Final = pa.struct([("member_id", pa.string()), ("ms", pa.float64())])
 
 SCHEMA: Final = pa.schema(
@@ -136,8 +134,10 @@ def decode(
                 yield _batch(found, [positions[index] for index in chosen], trace, file)
     rows = [_row(lines[index], bodies) for index in others if lines[index]]
     if rows:
-        present = set().union(*rows)
-        found = {name: pa.array([row.get(name) for row in rows], SCHEMA.field(name).type) for name in present}
+        try:
+            found = _columns(rows)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            found = _columns([_judged(row) for row in rows])
         yield _batch(found, [positions[index] for index in others if lines[index]], trace, file)
 
 
@@ -180,6 +180,20 @@ def _commits(lines: list[bytes]) -> dict[str, Any]:
     return found
 
 
+def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    present = set().union(*rows)
+    return {name: pa.array([row.get(name) for row in rows], SCHEMA.field(name).type) for name in present}
+
+
+def _judged(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, or what is wrong with it if it does not fit the columns: one such line must not fail its whole chunk."""
+    try:
+        _columns([row])
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        return {"unreadable": f"not of the schema: {error}"}
+    return row
+
+
 def _row(line: bytes, bodies: bool) -> dict[str, Any]:
     try:
         event = orjson.loads(line)
@@ -195,29 +209,9 @@ def _row(line: bytes, bodies: bool) -> dict[str, Any]:
             for side in ("request", "answer"):
                 if side in event:
                     row[side] = orjson.dumps(event[side]).decode()
-        _check(row)
-    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         return {"unreadable": f"not of the schema: {error!r}"}
     return row
-
-
-def _check(row: dict[str, Any]) -> None:
-    """Raises TypeError if a scalar is not of its column's type: one wrong line must not fail its whole chunk."""
-    for name, value in row.items():
-        expected = _SCALARS.get(name)
-        if expected is not None and value is not None and (type(value) not in expected):
-            raise TypeError(f"{name} is {value!r}")
-
-
-def _scalar_types(type_: pa.DataType) -> tuple[type, ...] | None:
-    if pa.types.is_string(type_):
-        return (str,)
-    if pa.types.is_integer(type_):
-        return (int,)
-    return (int, float) if pa.types.is_floating(type_) else None
-
-
-_SCALARS: Final = {name: types for name, field in _FIELDS if (types := _scalar_types(field.type)) is not None}
 
 
 def _nothing(event: dict[str, Any], row: dict[str, Any]) -> None:

@@ -187,7 +187,7 @@ def record_bounds(batches: Batches) -> tuple[Ints, Ints, Ints, list[int]]:
 
 def _walk_records(data: bytes, at: int, end: int, count: int) -> list[int] | None:
     """Where `count` records begin and end, flat; None if they do not fit."""
-    found = []
+    found: list[int] = []
     for _ in range(count):
         value = shift = 0
         while True:
@@ -404,7 +404,9 @@ def as_json(value: Value) -> Any:
 
 def _consumer_assignment(data: bytes) -> Any:
     decoded = assignment_from_bytes(data)
-    return data.hex() if decoded is None else {each.topic: list(each.partitions) for each in decoded.assigned_partitions}
+    return (
+        data.hex() if decoded is None else {each.topic: list(each.partitions) for each in decoded.assigned_partitions}
+    )
 
 
 def _plain(value: Any, assignment: Callable[[bytes], Any]) -> Any:

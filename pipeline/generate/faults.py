@@ -58,8 +58,8 @@ _SHARE_OF_FAULTY: Final = 0.25
 def plan(groups: int, seed: int) -> list[Fault]:
     """A fault for each group: the first ones get one of every kind, of the rest about a quarter get any."""
     rng = Random(f"{seed} faults")
-    kinds = [fault for fault in Fault if fault is not Fault.NONE]
-    planned = kinds[:groups]
+    kinds: list[Fault] = [fault for fault in Fault if fault is not Fault.NONE]
+    planned: list[Fault] = kinds[:groups]
     while len(planned) < groups:
         planned.append(rng.choice(kinds) if rng.random() < _SHARE_OF_FAULTY else Fault.NONE)
     return planned

@@ -215,7 +215,9 @@ class Group:
 
     # Steady state.
 
-    def steady(self, until: float, silent: Member | None = None, uncommitted: Member | None = None) -> Iterator[Emitted]:
+    def steady(
+        self, until: float, silent: Member | None = None, uncommitted: Member | None = None
+    ) -> Iterator[Emitted]:
         """Heartbeats and commits until then; `silent` sends nothing, `uncommitted` no commits."""
         while self.now < until:
             stop = min(self.now + STEADY_S, until)
@@ -305,7 +307,9 @@ class Group:
             leader=self.leader, protocol=self.protocol, members=ids,
         )  # fmt: skip
         yield self._state(ended, "CompletingRebalance", rule)
-        everybody = [{"member_id": m.member_id, "group_instance_id": m.instance_id, "metadata": 60} for m in self.members]
+        everybody = [
+            {"member_id": m.member_id, "group_instance_id": m.instance_id, "metadata": 60} for m in self.members
+        ]
         usurper = next((m for m in self.members if m.member_id != self.leader), None)
         for arrived, member in joins:
             leads = member.member_id == self.leader
@@ -328,7 +332,9 @@ class Group:
             "protocols": [{"name": self.protocol, "metadata": 60}], "reason": "",
         }  # fmt: skip
 
-    def _join_answer(self, member: Member, leader: str, members: list[dict[str, Any]], error: int = 0) -> dict[str, Any]:
+    def _join_answer(
+        self, member: Member, leader: str, members: list[dict[str, Any]], error: int = 0
+    ) -> dict[str, Any]:
         return {
             "throttle_time_ms": 0, "error_code": error, "generation_id": -1 if error else self.generation,
             "protocol_type": None if error else "consumer", "protocol_name": None if error else self.protocol,
@@ -347,7 +353,9 @@ class Group:
             taker = next(m for m in self.members if m is not giver)
             topic, partition = giver.owned[0]
             assignments[taker.member_id].setdefault(topic, []).append(partition)
-            self.note("violation", invariant="I1", topic=topic, partition=partition, generation=self.generation, at=synced)
+            self.note(
+                "violation", invariant="I1", topic=topic, partition=partition, generation=self.generation, at=synced
+            )
         yield self.event(
             synced, "assignment", group=self.group_id, generation=self.generation, cause=cause, trigger=self.trigger,
             leader=self.leader, leader_ms=round((synced - ended) * 1000, 3),
@@ -507,7 +515,9 @@ class Group:
             yield from self.leave(self._victim())
         else:
             number = self._serial
-            yield from self.join(self._new_member(number, f"{self.group_id}-instance-{number}" if self.static else None))
+            yield from self.join(
+                self._new_member(number, f"{self.group_id}-instance-{number}" if self.static else None)
+            )
 
     def _ordinary(self) -> Iterator[Emitted]:
         if self.static:

@@ -121,7 +121,10 @@ def strangers(events: DataFrame, requests: DataFrame, membership: DataFrame, com
         "concat(api, ' succeeded, ', how, ' at ', left_at)",
     )
     unknown = _violations(
-        never.unionByName(early.where("api != 'JoinGroup'")), "I6", "member_id", "concat(api, ' succeeded, never joined')"
+        never.unionByName(early.where("api != 'JoinGroup'")),
+        "I6",
+        "member_id",
+        "concat(api, ' succeeded, never joined')",
     )
     return fenced.unionByName(left).unionByName(unknown)
 
@@ -129,7 +132,14 @@ def strangers(events: DataFrame, requests: DataFrame, membership: DataFrame, com
 def one_leader(events: DataFrame, requests: DataFrame) -> DataFrame:
     """I7. The leader may be replaced under its instance id while the generation lasts."""
     told = requests.where("api = 'JoinGroup' and error = 0").select(
-        *_GROUP, "seq", "at", "generation", "member_id", F.col("leader").alias("told"), "members", F.lit("told").alias("kind")
+        *_GROUP,
+        "seq",
+        "at",
+        "generation",
+        "member_id",
+        F.col("leader").alias("told"),
+        "members",
+        F.lit("told").alias("kind"),
     )
     nothing = F.lit(None)
     decided = events.where("event = 'round' or (event = 'member' and change = 'replaced')").select(
@@ -143,9 +153,7 @@ def one_leader(events: DataFrame, requests: DataFrame) -> DataFrame:
         F.col("event").alias("kind"),
     )
     order = in_order(*_GROUP)
-    both = told.unionByName(decided).withColumn(
-        "round", F.sum((F.col("kind") == "round").cast("int")).over(order)
-    )
+    both = told.unionByName(decided).withColumn("round", F.sum((F.col("kind") == "round").cast("int")).over(order))
     within = Window.partitionBy(*_GROUP, "round").orderBy("seq")
     both = both.withColumns(
         {
@@ -156,7 +164,10 @@ def one_leader(events: DataFrame, requests: DataFrame) -> DataFrame:
     wrong_leader = both.where("told != leader and not array_contains(newcomers, told)")
     wrong_members = both.where("told = leader and member_id != told and size(members) > 0")
     return _violations(
-        wrong_leader, "I7", "member_id", "concat('is told that ', told, ' leads generation ', generation, ', not ', leader)"
+        wrong_leader,
+        "I7",
+        "member_id",
+        "concat('is told that ', told, ' leads generation ', generation, ', not ', leader)",
     ).unionByName(
         _violations(wrong_members, "I7", "member_id", "concat('gets the members of generation ', generation)")
     )
@@ -188,8 +199,10 @@ def silent_changes(events: DataFrame, requests: DataFrame) -> DataFrame:
     Groups that commit in transactions are left out: their commits show in the trace before they count.
     """
     key = (*_GROUP, "topic", "partition")
-    whole = events.where("event = 'group' and change in ('created', 'loaded')").groupBy(*_GROUP).agg(
-        F.min_by("change", "seq").alias("first_change")
+    whole = (
+        events.where("event = 'group' and change in ('created', 'loaded')")
+        .groupBy(*_GROUP)
+        .agg(F.min_by("change", "seq").alias("first_change"))
     )
     changes = events.where("event in ('commit', 'offsets_expired') and coalesce(error, 0) = 0").select(
         *_GROUP, "seq", "at", "event", F.explode("offsets").alias("each")

@@ -54,10 +54,18 @@ def blame(rounds: DataFrame, membership: DataFrame) -> DataFrame:
     """Who groups waited for: by `group`, `client_id` and `role` (member, which joined last; leader, which assigned),
     how many `rounds`, `ms` in sum and at most. A member's ms are those it came after the last but one."""
     members = rounds.where("blamed is not null").select(
-        "trace", "group", F.col("blamed").alias("member_id"), F.lit("member").alias("role"), F.col("behind_ms").alias("ms")
+        "trace",
+        "group",
+        F.col("blamed").alias("member_id"),
+        F.lit("member").alias("role"),
+        F.col("behind_ms").alias("ms"),
     )
     leaders = rounds.where("leader_ms is not null").select(
-        "trace", "group", F.col("leader").alias("member_id"), F.lit("leader").alias("role"), F.col("leader_ms").alias("ms")
+        "trace",
+        "group",
+        F.col("leader").alias("member_id"),
+        F.lit("leader").alias("role"),
+        F.col("leader_ms").alias("ms"),
     )
     names = membership.select("trace", "group", "member_id", "client_id")
     return (
@@ -152,7 +160,10 @@ def migration(rounds: DataFrame, membership: DataFrame, partition_pauses: DataFr
     found = every.join(bounces, "group", "left").join(static, "group", "left").join(pauses, "group", "left")
     found = found.fillna(0)
     advice = (
-        F.when((F.col("static_saves_rounds") > 0) & (F.col("static_saves_rounds") * 2 >= F.col("rounds")), "static membership")
+        F.when(
+            (F.col("static_saves_rounds") > 0) & (F.col("static_saves_rounds") * 2 >= F.col("rounds")),
+            "static membership",
+        )
         .when(F.col("kip848_saves_ms") > 0, "KIP-848")
         .otherwise("none")
     )

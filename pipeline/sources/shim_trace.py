@@ -15,6 +15,7 @@ first line (sequence number and time make it unlike any other), so that rotation
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -108,7 +109,7 @@ class _Reading:
 
     def split(self, path: Path, start: int, end: int, identity: str = "") -> list[Part]:
         bounds = [*range(start, end, self.split_bytes), end]
-        return [Part(str(path), a, b, identity) for a, b in zip(bounds, bounds[1:], strict=False)]
+        return [Part(str(path), a, b, identity) for a, b in itertools.pairwise(bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for path, start, end, identity in partition.value:

@@ -61,7 +61,11 @@ def history_of_segments(records: DataFrame) -> DataFrame:
         pending.join(ends, key)
         .where("marker > record_offset")
         .groupBy(*key, "record_offset")
-        .agg(F.min("marker").alias("marker"), F.min_by("control", "marker").alias("control"), F.min_by("ended", "marker").alias("ended"))
+        .agg(
+            F.min("marker").alias("marker"),
+            F.min_by("control", "marker").alias("control"),
+            F.min_by("ended", "marker").alias("ended"),
+        )
         .where("control = 'COMMIT'")
     )
     effective = (
@@ -70,9 +74,7 @@ def history_of_segments(records: DataFrame) -> DataFrame:
         # Several offsets of one transaction take effect at one marker: they keep their order.
         .withColumn("effect", F.col("marker"))
     )
-    found = plain.withColumn("effect", F.col("record_offset")).unionByName(
-        effective.select(*plain.columns, "effect")
-    )
+    found = plain.withColumn("effect", F.col("record_offset")).unionByName(effective.select(*plain.columns, "effect"))
     return _history(
         found.withColumns(
             {

@@ -159,9 +159,7 @@ def assignments(events: DataFrame) -> DataFrame:
     still_here = F.filter("owned_before", lambda each: F.array_contains("members", each["member_id"]))
     had = F.transform(still_here, lambda each: each["had"])
     zero = F.lit(0).cast("bigint")
-    within = F.aggregate(
-        had, zero, lambda total, each: total + F.least(each, F.col("least_each"))
-    )
+    within = F.aggregate(had, zero, lambda total, each: total + F.least(each, F.col("least_each")))
     above = F.aggregate(had, zero, lambda total, each: total + (each > F.col("least_each")).cast("bigint"))
     found = found.withColumn("least_each", least_each).withColumn(
         "best_kept", within + F.least(above, F.col("all") % F.col("size"))
@@ -170,9 +168,7 @@ def assignments(events: DataFrame) -> DataFrame:
         {
             "least": F.when(F.col("owners") < F.col("size"), F.lit(0)).otherwise(F.col("fewest")),
             "members": F.col("size"),
-            "stickiness": F.when(
-                F.col("best_kept") > 0, F.least(F.lit(1.0), F.col("kept") / F.col("best_kept"))
-            ),
+            "stickiness": F.when(F.col("best_kept") > 0, F.least(F.lit(1.0), F.col("kept") / F.col("best_kept"))),
         }
     )
     return conform(found, "assignments")

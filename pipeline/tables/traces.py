@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pipeline.schemas import INGESTED, TABLES
 from pipeline.tables.columns import conform, keyed, ms_between, timestamp, wall_of
 
 
@@ -16,10 +17,10 @@ def ingested(trace: DataFrame) -> DataFrame:
         .when(F.col("event") == "exchange", "requests")
         .when(F.col("event") != "parked", "events")
     )
-    timed = trace.withColumns(
-        {"table": table, "at": timestamp(F.col("wall")), "arrived_at": wall_of("arrived")}
-    ).where("table is not null")
-    return keyed(
+    timed = trace.withColumns({"table": table, "at": timestamp(F.col("wall")), "arrived_at": wall_of("arrived")}).where(
+        "table is not null"
+    )
+    rows = keyed(
         timed.withColumns(
             {
                 "ms": ms_between(F.col("arrived_at"), F.col("at")),
@@ -28,8 +29,10 @@ def ingested(trace: DataFrame) -> DataFrame:
                 "bytes": F.lit(None).cast("bigint"),
                 "reason": F.coalesce("unreadable", "reason"),
             }
-        ).drop("unreadable", "request", "answer", "wall")
+        )
     )
+    columns = {column.name: column.type for name in sorted(INGESTED) for column in TABLES[name].columns}
+    return rows.select("table", *(F.col(name).cast(kind).alias(name) for name, kind in columns.items()))
 
 
 def commits(events: DataFrame) -> DataFrame:

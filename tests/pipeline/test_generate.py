@@ -1,0 +1,64 @@
+"""Generated data keeps to the schema of the trace, and is the same for the same seed."""
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="PyArrow is not installed (requirements/spark.txt)")
+
+from pipeline.generate.faults import Fault, plan
+from pipeline.generate.write import generate
+from pipeline.jobs.invariants import CAUSES
+from shim.groups.causes import Cause
+from shim.groups.trace import problems
+
+
+def test_every_event_is_of_the_schema_in_order_and_without_gaps(data: Path) -> None:
+    last = {"seq": -1, "mono": 0.0}
+    kinds: Counter[str] = Counter()
+    for path in sorted((data / "trace").rglob("*.jsonl")):
+        with path.open() as file:
+            for text in file:
+                event = json.loads(text)
+                kinds[event["event"]] += 1
+                if event["event"] != "exchange" or kinds["exchange"] < 5_000:
+                    assert problems(event) == []
+                assert event["seq"] == last["seq"] + 1
+                assert event["mono"] >= last["mono"]
+                last = event
+    assert {*kinds} == {"group", "member", "state", "round", "assignment", "exchange", "commit"}
+
+
+def digest(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.blake2b(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_same_seed_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        generate(tmp_path / name, groups=2, seed=seed)
+    assert digest(tmp_path / "a") == digest(tmp_path / "b")
+    assert digest(tmp_path / "a") != digest(tmp_path / "c")
+    with pytest.raises(FileExistsError):
+        generate(tmp_path / "a", groups=1)
+
+
+def test_every_fault_is_there_and_listed(faults: list[dict[str, Any]]) -> None:
+    planned = plan(24, 11)
+    assert {*planned} >= {*Fault} - {Fault.NONE}
+    kinds = {fault["kind"] for fault in faults}
+    assert kinds >= {"storm", "slow_member", "slow_leader", "session_expired", "poll_timeout", "bounce", "near_miss"}
+    assert kinds >= {"commit_regression", "commit_gap", "damage", "rebalance", "violation"}
+    listed = {fault["invariant"] for fault in faults if fault["kind"] == "violation"}
+    assert listed == {"I1", "I2", "I6", "I7", "I8", "I9", "I11"}
+
+
+def test_the_causes_are_those_of_the_coordinator() -> None:
+    assert {*CAUSES} == {cause.value for cause in Cause}

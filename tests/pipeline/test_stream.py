@@ -1,0 +1,73 @@
+"""A stream that is killed in the middle and started again ends with the tables of a run over everything."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from pipeline.generate.write import generate
+from pipeline.run import build, sort_out
+from pipeline.schemas import TABLES
+from pipeline.stream import stream
+from pipeline.warehouse import Warehouse
+
+# Dies as a machine that loses its power: after the first batch's rows are written, in the middle of its tables, or
+# after the batch but before the checkpoint knows.
+DRIVER = """
+import os, sys
+from pipeline.session import session
+from pipeline.run import sort_out
+from pipeline.stream import stream
+from pipeline.warehouse import Warehouse
+
+class Dying(Warehouse):
+    def write(self, name, rows, *, only_touched=False):
+        super().write(name, rows, only_touched=only_touched)
+        if name == "ownership":
+            os._exit(42)
+
+config = {"spark.sql.shuffle.partitions": "1", "spark.driver.memory": "1g",
+          "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+spark = session("local[1]", config=config)
+stream(Dying(spark, sys.argv[2]), sort_out([sys.argv[1]]), max_bytes=int(sys.argv[3])).awaitTermination()
+"""
+
+
+@pytest.mark.timeout(400)
+def test_killed_and_started_again_it_ends_with_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:
+    data, growing = tmp_path / "data", tmp_path / "growing"
+    generate(data, groups=2, seed=7, segments=False)
+    whole = (data / "trace" / "node-0" / "trace-00000.jsonl").read_bytes()
+    growing.mkdir()
+    # The writer is in the middle of a line.
+    (growing / "trace.jsonl").write_bytes(whole[: len(whole) // 2])
+    out = str(tmp_path / "warehouse")
+    size = len(whole) * 2 // 3
+    died = subprocess.run([sys.executable, "-c", DRIVER, str(growing), out, str(size)], env={**os.environ})
+    assert died.returncode == 42
+    live = Warehouse(spark, out)
+    assert live.read("membership").count() > 0
+
+    # The trace was rotated and went on meanwhile.
+    middle = whole.rindex(b"\n", 0, len(whole) // 2) + 1
+    (growing / "trace.jsonl").write_bytes(whole[:middle])
+    (growing / "trace.jsonl").rename(growing / "trace.jsonl.1")
+    (growing / "trace.jsonl").write_bytes(whole[middle:])
+    batches: list[int] = []
+    stream(live, sort_out([str(growing)]), max_bytes=size, after_batch=batches.append).awaitTermination()
+    assert batches[0] == 0
+    assert len(batches) >= 2
+
+    at_once = Warehouse(spark, str(tmp_path / "at-once"))
+    shutil.copytree(data / "trace", tmp_path / "copy" / "trace")
+    build(at_once, sort_out([str(tmp_path / "copy")]))
+    for name in TABLES:
+        told_apart = [column for column in ("trace", "file", "position", "origin") if column in TABLES[name].names]
+        actual, expected = (each.read(name).drop(*told_apart) for each in (live, at_once))
+        assertDataFrameEqual(actual, expected)
+    assert live.read("requests").count() > 1000
