@@ -1,0 +1,189 @@
+"""The pytest plugin: a coordinator as a fixture, told by a marker, explained when the test fails.
+
+Decides how long a coordinator lives, which test it belongs to, and what a failed test's report says of it. It imports
+nothing of ours until a fixture is used, so that it costs nothing in runs that do not use it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shim.testing import CoordinatorServer
+
+MARKER: Final = "kafka_coordinator"
+_MARKER_HELP: Final = (
+    "kafka_coordinator(topics=..., config=..., brokers=..., release=..., faults=...): what the coordinator of this test"
+    " is like; the arguments are those of shim.testing.CoordinatorServer."
+)
+STORY_LINES: Final = 200
+
+_running: Final = pytest.StashKey[list["_Running"]]()
+
+
+class _Running(NamedTuple):
+    """A coordinator that a test uses; `since` is the number of the last event that was not the test's."""
+
+    server: CoordinatorServer
+    since: int
+
+
+class Coordinators:
+    """Makes coordinators for one test; they end with it."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+
+    def __call__(self, **arguments: Any) -> CoordinatorServer:
+        """Start another coordinator; the arguments are those of `CoordinatorServer`, on top of the marker's."""
+        from shim.testing import CoordinatorServer
+
+        server = CoordinatorServer(**_marked(self._item) | arguments)
+        server.start()
+        _of(self._item).append(_Running(server, 0))
+        return server
+
+    def stop(self) -> None:
+        """Stop them all."""
+        for running in _of(self._item):
+            running.server.stop()
+
+
+class SharedCoordinator(NamedTuple):
+    """The coordinator of all tests of a session, and what is this test's alone.
+
+    `prefix` begins the names of this test's groups and topics; the methods put it before the names they are given.
+    """
+
+    server: CoordinatorServer
+    prefix: str
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given as bootstrap servers."""
+        return self.server.bootstrap
+
+    def name(self, name: str) -> str:
+        """A name of this test's own."""
+        return self.prefix + name
+
+    def group(self, name: str) -> Any:
+        """Waits for what becomes of a group of this test."""
+        return self.server.group(self.name(name))
+
+    def puppet(self, group: str, topics: list[str], **script: Any) -> Any:
+        """A scripted member of a group of this test, on topics of this test."""
+        return self.server.puppet(self.name(group), [self.name(topic) for topic in topics], **script)
+
+    def make_topic(self, name: str, partitions: int = 1) -> str:
+        """Make a topic of this test; its whole name."""
+        self.server.make_topic(self.name(name), partitions)
+        return self.name(name)
+
+
+@pytest.fixture
+def kafka_coordinator_factory(request: pytest.FixtureRequest) -> Iterator[Coordinators]:
+    """Starts coordinators, each on ports of its own; they stop after the test."""
+    factory = Coordinators(request.node)
+    yield factory
+    factory.stop()
+
+
+@pytest.fixture
+def kafka_coordinator(kafka_coordinator_factory: Coordinators) -> CoordinatorServer:
+    """A coordinator of this test's own, as its `kafka_coordinator` marker says."""
+    return kafka_coordinator_factory()
+
+
+@pytest.fixture(scope="session")
+def _kafka_coordinator_shared() -> Iterator[CoordinatorServer]:
+    from shim.testing import CoordinatorServer
+
+    with CoordinatorServer() as server:
+        yield server
+
+
+@pytest.fixture
+def kafka_coordinator_session(
+    request: pytest.FixtureRequest, _kafka_coordinator_shared: CoordinatorServer
+) -> SharedCoordinator:
+    """The coordinator that all tests of the session share, with a prefix for this test's groups and topics."""
+    server = _kafka_coordinator_shared
+    _of(request.node).append(_Running(server, server.call(lambda: server.kit.watch.seen)))
+    for name, partitions in _marked(request.node).get("topics", {}).items():
+        server.make_topic(_prefix(request.node) + name, partitions)
+    return SharedCoordinator(server, _prefix(request.node))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", _MARKER_HELP)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test that has passed fails after all if a fault that it declared never happened."""
+    result = yield
+    for running in _of(item):
+        running.server.verify()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test's report gets the story of its groups, and the path of the trace."""
+    report = yield
+    if report.failed and call.when == "call":
+        for number, running in enumerate(_of(item), 1):
+            report.sections.append(("kafka coordinator", _explained(item, running, number)))
+    return report
+
+
+def _explained(item: pytest.Item, running: _Running, number: int) -> str:
+    server = running.server
+    try:
+        story = server.call(server.kit.watch.story, None, running.since)
+        path = _trace_path(item, number)
+        server.write_trace(path)
+    except RuntimeError as error:
+        return f"{error} {error.__cause__ or ''}"
+    left_out = len(story) - STORY_LINES
+    shown = [f"({left_out} lines before these)"] * (left_out > 0) + story[-STORY_LINES:]
+    return "\n".join([*(shown or ["Nothing has happened."]), f"The trace: {path}"])
+
+
+def _trace_path(item: pytest.Item, number: int) -> Path:
+    from pathlib import Path
+    from tempfile import mkdtemp
+
+    factory = getattr(item.config, "_tmp_path_factory", None)
+    folder = Path(mkdtemp()) if factory is None else factory.mktemp("kafka-coordinator", numbered=True)
+    return Path(folder) / f"{_slug(item.nodeid)[-80:]}-{number}.jsonl"
+
+
+def _of(item: pytest.Item) -> list[_Running]:
+    return item.stash.setdefault(_running, [])
+
+
+def _marked(item: pytest.Item) -> dict[str, Any]:
+    """The arguments of the markers, the closest one's first."""
+    arguments: dict[str, Any] = {}
+    for mark in item.iter_markers(MARKER):
+        arguments = dict(mark.kwargs) | arguments
+    return arguments
+
+
+def _prefix(item: pytest.Item) -> str:
+    return f"{_slug(item.name)[:60]}-{hash(item.nodeid) & 0xFFFFFF:06x}-"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")

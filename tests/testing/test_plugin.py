@@ -1,0 +1,160 @@
+"""The pytest plugin, by pytest runs of its own."""
+
+import subprocess
+import sys
+
+import orjson
+import pytest
+
+pytest_plugins = ["pytester"]
+
+OURS = ("shim", "trio", "apis", "persistence", "orjson", "starlette", "hypercorn", "kafka")
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> pytest.Pytester:
+    # By its module, and not by its entry point: an installation in place may be older than that.
+    pytester.makeini(
+        "[pytest]\naddopts = -p no:trio -p no:cacheprovider -p no:kafka-shim -p shim.testing.plugin --strict-markers"
+    )
+    return pytester
+
+
+def test_a_test_gets_a_coordinator_as_its_marker_says(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.kafka_coordinator(topics={"orders": 2}, brokers=2)
+
+        @pytest.mark.kafka_coordinator(topics={"orders": 4})
+        def test_it(kafka_coordinator):
+            assert kafka_coordinator.bootstrap.count(",") == 1
+            kafka_coordinator.puppet("billing", ["orders"])
+            found = kafka_coordinator.group("billing").stable(members=1)
+            assert found.members[0].owned == {"orders": [0, 1, 2, 3]}
+        """
+    )
+    run.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_a_factory_makes_several_and_they_end_with_the_test(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import socket
+        import pytest
+
+        seen = []
+
+        def test_two(kafka_coordinator_factory):
+            first, second = kafka_coordinator_factory(), kafka_coordinator_factory(topics={"orders": 1})
+            assert first.bootstrap != second.bootstrap
+            seen.extend([first.bootstrap, second.bootstrap])
+
+        def test_they_are_gone():
+            for host, port in (address.split(":") for address in seen):
+                with pytest.raises(OSError):
+                    socket.create_connection((host, int(port)))
+        """
+    )
+    run.runpytest_inprocess().assert_outcomes(passed=2)
+
+
+def test_one_coordinator_of_the_session_keeps_tests_apart(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+
+        servers = []
+
+        @pytest.mark.kafka_coordinator(topics={"orders": 2})
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_it(kafka_coordinator_session, number):
+            servers.append(kafka_coordinator_session.server)
+            kafka_coordinator_session.puppet("billing", ["orders"])
+            assert len(kafka_coordinator_session.group("billing").stable(members=1).members) == 1
+            assert len(set(map(id, servers))) == 1
+        """
+    )
+    run.runpytest_inprocess().assert_outcomes(passed=2)
+
+
+def test_a_failed_test_is_explained(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka_coordinator(topics={"orders": 2})
+        def test_it(kafka_coordinator):
+            kafka_coordinator.puppet("billing", ["orders"], client_id="the-one")
+            kafka_coordinator.group("billing").stable(members=1)
+            assert False
+        """
+    )
+    result = run.runpytest_inprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*- kafka coordinator -*", "*rebalance begins, cause NEW_MEMBER: the-one is new"])
+    path = next(line.partition(": ")[2] for line in result.outlines if line.startswith("The trace: "))
+    with open(path, "rb") as trace:
+        assert "assignment" in {orjson.loads(line)["event"] for line in trace}
+
+
+def test_a_fault_that_never_happens_fails_the_test_unless_it_is_optional(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+
+        FAULT = {"action": "error", "api": "OffsetCommit", "error": "NOT_COORDINATOR"}
+
+        @pytest.mark.kafka_coordinator(faults=[FAULT])
+        def test_unfired(kafka_coordinator):
+            pass
+
+        @pytest.mark.kafka_coordinator(faults=[FAULT | {"optional": True}])
+        def test_optional(kafka_coordinator):
+            pass
+
+        @pytest.mark.kafka_coordinator(faults=[FAULT], topics={"orders": 1})
+        def test_fired(kafka_coordinator):
+            puppet = kafka_coordinator.puppet("billing", ["orders"])
+            kafka_coordinator.group("billing").stable(members=1)
+            puppet.commit({("orders", 0): 1})
+            kafka_coordinator.group("billing").next("exchange", api="OffsetCommit", error=16)
+        """
+    )
+    result = run.runpytest_inprocess()
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*UnfiredFaults: Never happened: error for api=OffsetCommit*"])
+
+
+def test_tests_run_in_parallel(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka_coordinator(topics={"orders": 2})
+        @pytest.mark.parametrize("number", range(20))
+        def test_it(kafka_coordinator, number):
+            kafka_coordinator.puppet("billing", ["orders"])
+            assert kafka_coordinator.group("billing").stable(members=1).generation == 1
+        """
+    )
+    run.runpytest_subprocess("-n", "2").assert_outcomes(passed=20)
+
+
+def test_it_costs_nothing_where_it_is_not_used() -> None:
+    """What the plugin imports besides pytest, and how long that takes, by Python's own account."""
+    code = (
+        "import pytest, sys; before = set(sys.modules); import shim.testing.plugin; print(*set(sys.modules) - before)"
+    )
+    command = [sys.executable, "-X", "importtime", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert {name for name in done.stdout.split() if name.partition(".")[0] in OURS} == {
+        "shim",
+        "shim.testing",
+        "shim.testing.plugin",
+    }
+    times = {
+        line.split("|")[2].strip(): int(line.split("|")[1]) for line in done.stderr.splitlines()[1:] if "|" in line
+    }
+    assert times["shim.testing.plugin"] < 30_000
