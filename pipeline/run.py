@@ -31,8 +31,8 @@ class Inputs(NamedTuple):
 
 
 def sort_out(paths: Iterable[str], end_offsets: str | None = None) -> Inputs:
-    """Which paths hold traces and which hold segments; a folder of `pipeline generate` holds both. Raises ValueError for
-    one that holds neither, and FileNotFoundError."""
+    """Which paths hold traces and which hold segments; a folder of `pipeline generate` holds both. Raises ValueError
+    for one that holds neither, and FileNotFoundError."""
     found_traces: list[str] = []
     found_logs: list[str] = []
     for name in paths:

@@ -35,9 +35,9 @@ def gaps(history: DataFrame, least_s: int = LEAST_GAP_S, times_median: int = TIM
 
 
 def agreement(history: DataFrame) -> DataFrame:
-    """Committed offsets by trace against by segments, one row a partition of a group: how many commits only one of them
-    has, the last offset of both, and whether they `agree`: the last offsets are equal and segments have nothing that the
-    trace lacks. Compaction takes commits from segments, so what only the trace has is no disagreement."""
+    """Committed offsets by trace against by segments, one row a partition of a group: how many commits only one of
+    them has, the last offset of both, and whether they `agree`: the last offsets are equal and segments have nothing
+    that the trace lacks. Compaction takes commits from segments, so what only the trace has is no disagreement."""
     commits = history.where("what = 'commit'")
     counted = commits.groupBy(*_KEY, "offset").agg(
         F.count(F.when(F.col("source") == "trace", 1)).alias("in_trace"),

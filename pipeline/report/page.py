@@ -26,7 +26,8 @@ table{border-collapse:collapse;font-size:13px;display:block;overflow-x:auto}
 th,td{text-align:left;padding:.2rem .7rem .2rem 0;border-bottom:1px solid #8883;white-space:nowrap}
 td.number{text-align:right;font-variant-numeric:tabular-nums}
 .facts{display:flex;gap:1rem;flex-wrap:wrap}.facts div{padding:.6rem 1rem;border:1px solid #8884;border-radius:.4rem}
-.facts b{display:block;font-size:1.4rem}.bad b{color:#b5323c}svg{max-width:100%;height:auto;background:#fff;border-radius:.3rem}
+.facts b{display:block;font-size:1.4rem}.bad b{color:#b5323c}
+svg{max-width:100%;height:auto;background:#fff;border-radius:.3rem}
 p.note{color:#888;font-size:13px}
 """
 
