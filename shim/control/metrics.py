@@ -31,6 +31,8 @@ MANAGER: Final = "kafka_coordinator_group_groupmetadatamanager_"
 COORDINATOR: Final = "kafka_server_group_coordinator_metrics_"
 OURS: Final = "kafka_shim_"
 
+KEPT_SECONDS: Final = 0.5
+"""How old the page may be; nobody who asks more often gets anything else."""
 RECOUNT_SECONDS: Final = 5.0
 """Kafka counts its groups anew every minute."""
 
@@ -62,11 +64,16 @@ class Metrics:
         self._census = Census(cluster)
         self._registry = CollectorRegistry()
         self._registry.register(self)
+        self._page = b""
+        self._made = -inf
 
     async def page(self) -> bytes:
         """All metrics, in Prometheus' text format."""
-        await self._census.take()
-        return generate_latest(self._registry)
+        if time.monotonic() - self._made > KEPT_SECONDS:
+            await self._census.take()
+            self._page = generate_latest(self._registry)
+            self._made = time.monotonic()
+        return self._page
 
     def describe(self) -> Iterable[Metric]:
         """Nothing: without it the registry would collect when the collector is registered."""

@@ -6,6 +6,8 @@ Decides how it is started and stopped. Stopping does not wait for clients that l
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import trio
@@ -15,6 +17,7 @@ from hypercorn.typing import ASGIFramework
 
 from shim.control.app import make_app
 from shim.server.cluster import Cluster
+from shim.server.reactor import BetweenSteps, Reactor
 from shim.server.server import Server
 
 LINGER_SECONDS = 0.2
@@ -31,11 +34,25 @@ async def serve_control(
     config.include_server_header = False
     config.graceful_timeout = LINGER_SECONDS
     config.shutdown_timeout = LINGER_SECONDS
-    async with trio.open_nursery() as nursery:
-        urls = await nursery.start(
-            partial(serve, _asgi(server.cluster), config, shutdown_trigger=server.stopped, mode="asgi")
-        )
-        task_status.started(urls[0])
+    app = _asgi(server.cluster)
+    with _coordinator_first(server):
+        async with trio.open_nursery() as nursery:
+            urls = await nursery.start(partial(serve, app, config, shutdown_trigger=server.stopped, mode="asgi"))
+            task_status.started(urls[0])
+
+
+@contextmanager
+def _coordinator_first(server: Server) -> Iterator[None]:
+    """Meanwhile the coordinator's clients do not wait for more than one step of a task of ours."""
+    if not isinstance(server.network, Reactor):
+        yield
+        return
+    between = BetweenSteps(server.network)
+    trio.lowlevel.add_instrument(between)
+    try:
+        yield
+    finally:
+        trio.lowlevel.remove_instrument(between)
 
 
 def _asgi(cluster: Cluster) -> ASGIFramework:

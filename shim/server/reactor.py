@@ -131,6 +131,10 @@ class Reactor:
         self.cluster = cluster
         self.epoll = select.epoll()
         self.connections: dict[int, Connection] = {}
+        self.task: trio.lowlevel.Task | None = None
+        self._poll = self.epoll.poll
+        self._clock = cluster.clock
+        self._settle = cluster.settle
         self.stalled: set[Connection] = set()
         self._listeners: dict[int, tuple[socket.socket, Node]] = {}
         # Given up for a moment when descriptors run out, so that a connection can be accepted and refused.
@@ -167,44 +171,47 @@ class Reactor:
         self.epoll.register(sock.fileno(), select.EPOLLIN)
 
     async def _serve(self) -> None:
-        poll = self.epoll.poll
-        clock = self.cluster.clock
-        settle = self.cluster.settle
-        find = self.connections.get
+        self.task = trio.lowlevel.current_task()
         # Not the coordinator's clock, which a test may have stopped.
         elapsed = time.monotonic
         turn_ends = elapsed() + TURN
         while True:
-            events = poll(0, EVENTS)
-            if not events:
+            if not self.drain():
                 await trio.lowlevel.wait_readable(self.epoll.fileno())
                 turn_ends = elapsed() + TURN
-                continue
-            now = clock()
-            for fd, mask in events:
-                connection = find(fd)
-                if connection is None:
-                    self._accept(fd)
-                    continue
-                if mask & select.EPOLLOUT:
-                    connection.flush(now)
-                    if mask == select.EPOLLOUT:
-                        continue
-                try:
-                    data = connection.recv(RECEIVE_BYTES)
-                except BlockingIOError:
-                    continue
-                except OSError:
-                    connection.close()
-                    continue
-                if data:
-                    connection.receive(data, now)
-                else:
-                    connection.close()
-            settle(now)
-            if elapsed() > turn_ends:
+            elif elapsed() > turn_ends:
                 await trio.lowlevel.checkpoint()
                 turn_ends = elapsed() + TURN
+
+    def drain(self) -> bool:
+        """Serve the connections that are ready, each once; False if none is."""
+        events = self._poll(0, EVENTS)
+        if not events:
+            return False
+        now = self._clock()
+        find = self.connections.get
+        for fd, mask in events:
+            connection = find(fd)
+            if connection is None:
+                self._accept(fd)
+                continue
+            if mask & select.EPOLLOUT:
+                connection.flush(now)
+                if mask == select.EPOLLOUT:
+                    continue
+            try:
+                data = connection.recv(RECEIVE_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError:
+                connection.close()
+                continue
+            if data:
+                connection.receive(data, now)
+            else:
+                connection.close()
+        self._settle(now)
+        return True
 
     def _accept(self, listener: int) -> None:
         if listener not in self._listeners:
@@ -243,3 +250,23 @@ class Reactor:
             too_long = time.monotonic() - STALLED
             for connection in [each for each in self.stalled if each.stalled_since < too_long]:
                 connection.session.refuse(f"{len(connection.unsent)} bytes of an answer unread for {STALLED:.0f} s")
+
+
+class BetweenSteps(trio.abc.Instrument):
+    """Lets the reactor serve whoever is ready before the next step of another task, once it has not for `PATIENCE`.
+
+    Many tasks, such as those of the control server, would otherwise each have a step before it is the reactor's turn.
+    """
+
+    PATIENCE: Final = 0.0003
+
+    def __init__(self, reactor: Reactor) -> None:
+        self._reactor = reactor
+        self._last = 0.0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        now = time.monotonic()
+        if now - self._last > self.PATIENCE:
+            if task is not self._reactor.task and not self._reactor.epoll.closed:
+                self._reactor.drain()
+            self._last = time.monotonic()

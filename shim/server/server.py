@@ -54,6 +54,7 @@ class Server:
         self.cluster = cluster
         self.gone = trio.Event()
         """Set when every connection is closed and everything written is durable."""
+        self.network: Reactor | Streams | None = None
         self._stop = trio.Event()
 
     @property
@@ -102,6 +103,7 @@ async def serve(
                 network = Reactor(cluster, listeners)
             else:
                 network = Streams(cluster, listeners, config.tls)
+            server.network = network
             cluster.on_broker_down.append(network.stop_accepting)
             cluster.on_broker_up.append(lambda node: network.accept(listen(config.host, node.address.port, 1)[0], node))
             nursery.start_soon(network.run)
