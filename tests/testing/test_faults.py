@@ -1,0 +1,239 @@
+"""Faults and barriers: what each does to a request, when, and to whom."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from apis.wire.errors import ErrorCode
+from shim.testing import CoordinatorServer, NotReached, UnfiredFaults, Unmatchable
+
+
+@pytest.fixture
+def server() -> Iterator[CoordinatorServer]:
+    with CoordinatorServer(topics={"orders": 4}) as server:
+        yield server
+
+
+def exchanges(server: CoordinatorServer, api: str) -> list[dict[str, Any]]:
+    return [event for event in server.events() if event["event"] == "exchange" and event["api"] == api]
+
+
+def commits(server: CoordinatorServer) -> list[tuple[int, int]]:
+    return [
+        (event["error"], each["offset"])
+        for event in server.events()
+        if event["event"] == "commit"
+        for each in event["offsets"] or [{"offset": -1}]
+    ]
+
+
+def test_an_error_is_answered_without_the_rule(server: CoordinatorServer) -> None:
+    fault = server.fault("error", "OffsetCommit", error="NOT_COORDINATOR", group="billing", times=2)
+    puppet = server.puppet("billing", ["orders"])
+    server.group("billing").stable(members=1)
+    for offset in (1, 2, 3):
+        puppet.commit({("orders", 0): offset})
+    assert server.group("billing").committed("orders", 0) == 3
+    assert fault.fired == 2
+    assert commits(server) == [(0, 3)]
+    assert puppet.errors == [("OffsetCommit", ErrorCode.NOT_COORDINATOR)] * 2
+
+
+def test_an_error_after_the_rule_hides_what_was_done(server: CoordinatorServer) -> None:
+    server.fault("error", "OffsetCommit", error=7, applied=True)
+    puppet = server.puppet("billing", ["orders"])
+    server.group("billing").stable(members=1)
+    puppet.commit({("orders", 0): 5})
+    assert server.group("billing").committed("orders", 0) == 5
+    server.group("billing").no_rebalance_for(heartbeats=1)
+    assert puppet.errors == [("OffsetCommit", ErrorCode.REQUEST_TIMED_OUT)]
+
+
+def test_only_the_nth_time(server: CoordinatorServer) -> None:
+    fault = server.fault("error", "Heartbeat", error=27, nth=3)
+    server.puppet("billing", ["orders"], heartbeat_interval=0.01)
+    server.group("billing").stable(members=1)
+    server.group("billing").next("exchange", api="Heartbeat", error=27)
+    assert fault.fired == 1
+    assert [event["error"] for event in exchanges(server, "Heartbeat")[:3]] == [0, 0, 27]
+    # Its generation is unharmed: it joins again and is told so.
+    assert server.group("billing").stable(members=1).generation in (1, 2)
+
+
+def test_by_chance_from_a_seed(server: CoordinatorServer) -> None:
+    drawn = []
+    for group, seed in (("a", 3), ("b", 3), ("c", 4)):
+        fault = server.fault("error", "OffsetCommit", error=16, times=None, probability=0.5, seed=seed, group=group)
+        puppet = server.puppet(group, ["orders"])
+        server.group(group).stable(members=1)
+        before = len(puppet.errors)
+        for offset in range(12):
+            puppet.commit({("orders", 0): offset})
+        server.group(group).no_rebalance_for(heartbeats=1)
+        drawn.append(len(puppet.errors) - before)
+        assert fault.fired == drawn[-1]
+    assert drawn[0] == drawn[1]
+    assert 0 < drawn[0] < 12
+
+
+def test_a_dropped_request_is_never_seen(server: CoordinatorServer) -> None:
+    server.fault("drop", "OffsetCommit")
+    puppet = server.puppet("billing", ["orders"])
+    server.group("billing").stable(members=1)
+    puppet.commit({("orders", 0): 5})
+    with pytest.raises(NotReached):
+        server.group("billing").committed("orders", 0, timeout=0.05)
+    assert commits(server) == []
+
+
+def test_a_swallowed_answer_was_applied(server: CoordinatorServer) -> None:
+    fault = server.fault("swallow", "OffsetCommit")
+    puppet = server.puppet("billing", ["orders"])
+    server.group("billing").stable(members=1)
+    puppet.commit({("orders", 0): 5})
+    assert server.group("billing").committed("orders", 0) == 5
+    fault.wait_fired()
+
+
+@pytest.mark.parametrize(("when", "applied"), [("before", False), ("applied", True), ("answered", True)])
+def test_a_connection_is_closed(server: CoordinatorServer, when: str, applied: bool) -> None:
+    fault = server.fault("close", "OffsetCommit", when=when)
+    puppet = server.puppet("billing", ["orders"])
+    server.group("billing").stable(members=1)
+    puppet.commit({("orders", 0): 5})
+    fault.wait_fired()
+    server.group("billing").no_rebalance_for(heartbeats=1)
+    connections = {event["conn"] for event in exchanges(server, "Heartbeat") + exchanges(server, "JoinGroup")}
+    assert len(connections) == 2
+    assert commits(server) == ([(0, 5)] if applied else [])
+
+
+def test_a_duplicate_is_applied_twice_and_answered_once(server: CoordinatorServer) -> None:
+    server.fault("duplicate", "OffsetCommit")
+    puppet = server.puppet("billing", ["orders"])
+    server.group("billing").stable(members=1)
+    puppet.commit({("orders", 0): 5})
+    server.group("billing").no_rebalance_for(heartbeats=2)
+    assert commits(server) == [(0, 5), (0, 5)]
+    assert puppet.errors == []
+
+
+def test_a_half_open_connection_answers_nothing_more(server: CoordinatorServer) -> None:
+    server.fault("half-open", "Heartbeat", client_id="deaf")
+    server.puppet("billing", ["orders"], client_id="deaf", session_timeout=0.5)
+    server.puppet("billing", ["orders"], client_id="well")
+    assert server.group("billing").next("member", change="expired")["client_id"] == "deaf"
+    server.group("billing").stable(members=["well"])
+
+
+def test_a_delay_holds_the_request_back(server: CoordinatorServer) -> None:
+    server.fault("delay", "SyncGroup", seconds=0.05, role="leader")
+    server.puppet("billing", ["orders"])
+    server.group("billing").stable(members=1)
+    assert server.group("billing").next("assignment")["leader_ms"] >= 50
+
+
+def test_a_delayed_answer_was_applied_before(server: CoordinatorServer) -> None:
+    server.fault("delay", "SyncGroup", seconds=0.05, applied=True)
+    server.puppet("billing", ["orders"])
+    server.group("billing").stable(members=1)
+    assert server.group("billing").next("assignment")["leader_ms"] < 50
+
+
+def test_a_slow_answer_comes_whole_in_the_end(server: CoordinatorServer) -> None:
+    from kafka import KafkaConsumer
+
+    server.fault("slow", "Metadata", bytes_per_second=2000, times=1)
+    consumer = KafkaConsumer(bootstrap_servers=server.bootstrap)
+    assert consumer.topics() == {"orders"}
+    consumer.close()
+
+
+def test_a_barrier_holds_requests_until_they_are_let_go(server: CoordinatorServer) -> None:
+    with server.barrier("leader-sync-arrived", group="billing") as barrier:
+        server.puppet("billing", ["orders"], client_id="one")
+        barrier.reached()
+        assert server.group("billing").now.state == "CompletingRebalance"
+        assert barrier.held[0].startswith("one-")
+        barrier.release()
+        server.group("billing").stable(members=1)
+
+
+def test_a_barrier_holds_answers_of_a_round_that_is_over(server: CoordinatorServer) -> None:
+    with server.barrier("join-complete", group="billing") as barrier:
+        puppet = server.puppet("billing", ["orders"])
+        barrier.reached()
+        assert server.group("billing").now.generation == 1
+        assert puppet.generation == -1
+    server.group("billing").stable(members=1)
+
+
+def test_what_a_barrier_holds_is_let_go_one_by_one(server: CoordinatorServer) -> None:
+    with server.barrier("sync-arrived") as barrier:
+        for name in ("a", "b"):
+            server.puppet(name, ["orders"], client_id=name)
+        barrier.reached(2)
+        assert barrier.release(1) == 1
+        assert len(barrier.held) == 1
+
+
+def test_faults_ask_for_state_generation_instance_and_broker(server: CoordinatorServer) -> None:
+    hits = server.fault(
+        "error", "Heartbeat", error=27, state="Stable", generation=1, instance="static-1", broker=1, member="static-*"
+    )
+    misses = server.fault("error", "Heartbeat", error=25, broker=2, times=None, optional=True)
+    server.puppet("billing", ["orders"], instance_id="static-1", heartbeat_interval=0.01)
+    server.group("billing").stable(members=["static-1"])
+    hits.wait_fired()
+    assert hits.firings[0].group == "billing"
+    assert misses.fired == 0
+
+
+def test_a_fault_that_was_cleared_happens_no_more(server: CoordinatorServer) -> None:
+    fault = server.fault("error", "OffsetCommit", error=16, times=None)
+    puppet = server.puppet("billing", ["orders"])
+    server.group("billing").stable(members=1)
+    puppet.commit({("orders", 0): 1})
+    fault.wait_fired()
+    fault.clear()
+    puppet.commit({("orders", 0): 2})
+    assert server.group("billing").committed("orders", 0) == 2
+
+
+def test_while_nothing_is_in_force_no_session_asks(server: CoordinatorServer) -> None:
+    nodes = server.server.cluster.nodes.values()
+    assert all(node.interceptor is None for node in nodes)
+    fault = server.fault("drop", "Heartbeat", optional=True)
+    assert all(node.interceptor is not None for node in nodes)
+    fault.clear()
+    assert all(node.interceptor is None for node in nodes)
+
+
+def test_what_never_happened_is_said_at_the_end() -> None:
+    with (
+        pytest.raises(UnfiredFaults, match="drop for api=SyncGroup group=billing"),
+        CoordinatorServer(faults=[{"action": "drop", "api": "SyncGroup", "group": "billing"}]),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"action": "explode"}, "is not an action"),
+        ({"action": "drop", "api": "Join"}, "is not an API"),
+        ({"action": "error", "api": "JoinGroup"}, "needs a code"),
+        ({"action": "error", "error": "NO_SUCH"}, "is not an error of Kafka's protocol"),
+        ({"action": "close", "when": "later"}, "closed before, applied or answered"),
+        ({"action": "drop", "times": 0}, "times must be a number from 1"),
+        ({"action": "drop", "generation": "2"}, "generation must be a whole number"),
+        ({"action": "drop", "colour": "red"}, "cannot be said so"),
+        ({"action": "delay", "seconds": 1e9}, "a day at most"),
+    ],
+)
+def test_a_fault_that_cannot_be_is_refused_in_one_sentence(
+    server: CoordinatorServer, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(Unmatchable, match=message):
+        server.fault(**fields)
