@@ -1,6 +1,6 @@
 """What goes wrong in generated data, and how it is listed.
 
-Decides which groups get which faults. Every fault is listed in `faults.json`, a JSON array, as an object with `kind` and
+Decides which groups get which faults. Every fault is listed in `faults.json`, a JSON array of objects with `kind` and
 `group` and what else it takes to find it again.
 """
 
