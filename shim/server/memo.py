@@ -39,27 +39,41 @@ class Memo:
 class HeartbeatMemo(Memo):
     """A Heartbeat. Its answers are constants, since they say an error code and nothing else."""
 
-    __slots__ = ("_arguments", "_end", "_heartbeat", "_request", "_served", "_start", "_traced")
+    __slots__ = (
+        "_arguments",
+        "_durability",
+        "_end",
+        "_heartbeat",
+        "_outbox",
+        "_request",
+        "_send",
+        "_served",
+        "_start",
+        "_traced",
+    )
 
     def __init__(self, session: Session, served: Served, request: HeartbeatRequest, data: bytes) -> None:
+        node = session.node
         self._served = served
         self._request = request
         self._start = data[:8]
         self._end = data[12:]
-        self._heartbeat = session.node.groups.heartbeat
+        self._outbox = node.outbox
+        self._durability = node.durability
+        self._heartbeat = node.groups.heartbeat
+        self._send = session.transport.send
         self._traced: dict[int, bytes] = {}
         self._arguments = (request.group_id, request.generation_id, request.member_id, request.group_instance_id)
 
     def serve(self, session: Session, data: bytes, now: float) -> bool:
         if data[12:] != self._end or data[:8] != self._start:
             return False
-        node = session.node
-        outbox = node.outbox
         served = self._served
         served.calls += 1
+        outbox = self._outbox
         outbox.gate = 0
         code = self._heartbeat(*self._arguments, now)
-        if outbox.gate > node.durability.durable:
+        if outbox.gate > self._durability.durable:
             session.answer_later(served, self._request, data[8:12], HeartbeatResponse(error_code=code), now)
             return True
         answer = served.constants.get(code)
@@ -72,7 +86,8 @@ class HeartbeatMemo(Memo):
                 start = self._traced[code] = start_of_line(session, served, self._request, HeartbeatResponse(0, code))
             outbox.events.append(Repeated(start, data[8:12], now))
         before, after = answer
-        session.send(before + data[8:12] + after)
+        if not self._send(before + data[8:12] + after):
+            session.block()
         return True
 
 

@@ -379,8 +379,12 @@ class Session:
     def send(self, data: bytes) -> None:
         """Send a whole answer that was made before."""
         if not self.transport.send(data):
-            self._blocked = True
-            self._at_rest = False
+            self.block()
+
+    def block(self) -> None:
+        """The client has not read all of the last answer: nothing more is served until `drained`."""
+        self._blocked = True
+        self._at_rest = False
 
 
 def client_host(address: Any) -> str:
