@@ -191,8 +191,10 @@ class Puppet:
         self._asked.append((kind, version, answered))
         self._link.ask(data, now)
 
-    def receive(self, data: bytes, now: float) -> None:
+    def receive(self, link: Link, data: bytes, now: float) -> None:
         """See `Client.receive`."""
+        if link is not self._link:
+            return
         kind, version, answered = self._asked.popleft()
         if data == self._calm and kind is HeartbeatRequest:
             self._beat_later(now)
@@ -204,8 +206,10 @@ class Puppet:
             self._calm = data
         answered(answer, now)
 
-    def disconnected(self, now: float) -> None:
+    def disconnected(self, link: Link, now: float) -> None:
         """See `Client.disconnected`."""
+        if link is not self._link:
+            return
         self._link = None
         self._asked.clear()
         self._is_joining = False
@@ -368,6 +372,12 @@ class Puppet:
                 self._beat_later(now)
             else:
                 self._stage.at(now + self.script.think, self._join)
+        elif answer.error_code in _ELSEWHERE:
+            # Its place in the group is what it was; only the coordinator is another.
+            self.errors.append(("Heartbeat", ErrorCode(answer.error_code)))
+            self._hang_up(now)
+            beat = self._beat
+            self._stage.at(now + RETRY_SECONDS, lambda later: self._beat_on(later, beat))
         else:
             self._went_wrong("Heartbeat", answer.error_code, now)
 

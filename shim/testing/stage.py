@@ -65,10 +65,10 @@ class Stage:
 class Client(Protocol):
     """Whoever is at the other end of a `Link`."""
 
-    def receive(self, data: bytes, now: float) -> None:
+    def receive(self, link: Link, data: bytes, now: float) -> None:
         """An answer, whole."""
 
-    def disconnected(self, now: float) -> None:
+    def disconnected(self, link: Link, now: float) -> None:
         """The connection has ended, not by the client."""
 
 
@@ -131,13 +131,13 @@ class Link:
 
     def _answered(self, data: bytes, now: float) -> None:
         if self.is_open:
-            self._client.receive(data, now)
+            self._client.receive(self, data, now)
 
     def _end(self, now: float) -> None:
         if self.is_open:
             self.is_open = False
             self.session.lost()
-            self._stage.at(now, self._client.disconnected)
+            self._stage.at(now, lambda later: self._client.disconnected(self, later))
 
     def _arrival(self, now: float, before: float) -> float:
         """When what is sent now arrives, not before what was sent before; never if it is lost."""

@@ -1,0 +1,106 @@
+"""Simulated clusters: the same seed tells the same story, and however bad the network is, groups come to rest."""
+
+import time
+from typing import Any
+
+import pytest
+
+from shim.testing import Manner, Network, Simulation
+from shim.testing.assigning import cooperative_assignor, range_assignor, round_robin_assignor
+
+
+def story(seed: int) -> list[str]:
+    simulation = Simulation(
+        seed=seed, topics={"orders": 12}, network=Network(least=0.001, most=0.2, loss=0.01), watched=True
+    )
+    members = [simulation.puppet("billing", ["orders"], client_id=f"m{number}") for number in range(6)]
+    simulation.run(60)
+    members[2].crash()
+    simulation.run(120)
+    return simulation.watch.story("billing")
+
+
+def test_the_same_seed_tells_the_same_story() -> None:
+    told = story(5)
+    assert told == story(5)
+    assert told != story(6)
+    assert any("SESSION_EXPIRED" in line for line in told)
+
+
+def owners(simulation: Simulation) -> list[int]:
+    return sorted(p for member in simulation.group("billing").members for p in member.owned.get("orders", ()))
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("protocols", [["range"], ["roundrobin"], ["cooperative-sticky"]])
+def test_after_trouble_every_partition_has_one_owner(seed: int, protocols: list[str]) -> None:
+    simulation = Simulation(
+        seed=seed, brokers=3, topics={"orders": 17}, network=Network(least=0.001, most=0.5, loss=0.02), load_seconds=0.5
+    )
+    script: dict[str, Any] = {"protocols": protocols, "session_timeout": 10.0, "rebalance_timeout": 30.0}
+    members = [simulation.puppet("billing", ["orders"], **script) for _ in range(7)]
+    for number, trouble in enumerate((members[0].crash, members[1].leave, members[0].join)):
+        simulation.run(20)
+        trouble()
+        if number == 1:
+            simulation.cluster.kill_broker(simulation.cluster.owner_of("billing").id)
+    simulation.stage.network = Network()
+    simulation.run(200)
+    found = simulation.group("billing")
+    assert found.is_stable
+    assert len(found.members) == 6
+    assert owners(simulation) == list(range(17))
+    by_id = {puppet.member_id: puppet for puppet in members if puppet.member_id}
+    assert {member.member_id: member.owned for member in found.members} == {
+        member_id: puppet.owned for member_id, puppet in by_id.items() if puppet.generation == found.generation
+    }
+
+
+def test_ill_behaved_members_do_not_keep_the_others_from_working() -> None:
+    simulation = Simulation(seed=1, topics={"orders": 8})
+    good = [simulation.puppet("billing", ["orders"], rebalance_timeout=20.0) for _ in range(3)]
+    for manner in (
+        Manner(never_syncs=True),
+        Manner(never_rejoins=True),
+        Manner(heartbeat_late=100),
+        Manner(joins_twice=True),
+    ):
+        simulation.puppet("billing", ["orders"], manner=manner, session_timeout=30.0, rebalance_timeout=20.0)
+    simulation.run(600)
+    assert all(puppet.assignments for puppet in good)
+    assert max(puppet.generation for puppet in good) == simulation.group("billing").generation
+
+
+def test_a_thousand_members_for_an_hour() -> None:
+    began = time.process_time()
+    simulation = Simulation(seed=1, topics={"orders": 1000}, network=Network(least=0.001, most=0.05))
+    members = [simulation.puppet("billing", ["orders"], heartbeat_interval=15.0) for _ in range(1000)]
+    simulation.run(3600)
+    assert time.process_time() - began < 10
+    assert simulation.group("billing").is_stable
+    assert {len(member.owned["orders"]) for member in members} == {1}
+
+
+# Assignors
+
+
+def test_range_gives_the_first_members_one_more() -> None:
+    topics = {"b": ["t", "u"], "a": ["t"], "c": ["t"]}
+    assert range_assignor(topics, {"t": 5, "u": 1}, {}) == {
+        "a": {"t": [0, 1]},
+        "b": {"t": [2, 3], "u": [0]},
+        "c": {"t": [4]},
+    }
+
+
+def test_round_robin_passes_over_who_does_not_subscribe() -> None:
+    topics = {"a": ["t"], "b": ["t", "u"]}
+    assert round_robin_assignor(topics, {"t": 3, "u": 2}, {}) == {"a": {"t": [0, 2]}, "b": {"t": [1], "u": [0, 1]}}
+
+
+def test_cooperative_gives_nobody_what_another_still_owns() -> None:
+    owned = {"a": {"t": [0, 1, 2, 3]}}
+    topics = {"a": ["t"], "b": ["t"]}
+    first = cooperative_assignor(topics, {"t": 4}, owned)
+    assert first == {"a": {"t": [0, 1]}, "b": {}}
+    assert cooperative_assignor(topics, {"t": 4}, first) == {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
