@@ -15,6 +15,7 @@ from typing import Final
 from persistence.batch import COMMIT, Batch, Record, end_of_transaction
 from persistence.partition import partition_for
 from persistence.records import (
+    NO_TOPIC_ID,
     GroupMetadataValue,
     Key,
     LegacyOffsetCommitKey,
@@ -76,6 +77,8 @@ class Compacted:
         if record.key is None:
             raise RecordError("a record has no key")
         key = decode_key(record.key)
+        if key.record_type < 0:
+            raise RecordError(f"a record has type {key.record_type}, which no broker writes")
         group_of(key)
         if isinstance(key, LegacyOffsetCommitKey):
             key = OffsetCommitKey(key.group, key.topic, key.partition)
@@ -115,11 +118,13 @@ class Import:
     problems: list[Problem] = field(default_factory=list)
 
 
-def import_offsets(source: Path, store: Store, partitions: int) -> Import:
+def import_offsets(source: Path, store: Store, partitions: int, *, keep_topic_ids: bool = True) -> Import:
     """Put what `source` has into the store, where it replaces records of the same key.
 
-    `source` is a segment (`.log`), the folder of a partition, or a folder that has folders `__consumer_offsets-N`.
-    Raises FileNotFoundError if it is none of these, StoreError.
+    An offset that was committed with a topic id is not shown for a topic of the same name and another id: without
+    `keep_topic_ids` it counts for whichever topic has the name. `source` is a segment (`.log`), the folder of a
+    partition, or a folder that has folders `__consumer_offsets-N`. Raises FileNotFoundError if it is none of these,
+    StoreError.
     """
     found = Import()
     groups: set[str] = set()
@@ -136,7 +141,8 @@ def import_offsets(source: Path, store: Store, partitions: int) -> Import:
             groups.add(group)
             found.offsets += isinstance(key, OffsetCommitKey)
             found.unknown += isinstance(key, UnknownKey)
-            entries.append((partition_for(group, partitions), key, value))
+            kept = value if keep_topic_ids else _without_topic_id(value)
+            entries.append((partition_for(group, partitions), key, kept))
         for at in range(0, len(entries), _STORE_BATCH):
             store.write(entries[at : at + _STORE_BATCH])
     found.groups = len(groups)
@@ -159,13 +165,22 @@ def _sources(
 
 
 def export_offsets(
-    store: Store, partitions: int, target: Path, now_ms: int, *, codec: str = "none", topic_id: str | None = None
+    store: Store,
+    partitions: int,
+    target: Path,
+    now_ms: int,
+    *,
+    codec: str = "none",
+    topic_id: str | None = None,
+    keep_topic_ids: bool = True,
 ) -> int:
     """Write a folder `__consumer_offsets-N` into `target` for each partition; returns how many records there are.
 
-    Partitions without records get an empty segment, as in a broker that has the topic. `now_ms`, in milliseconds of
-    Unix time, is the timestamp of records that have none of their own. `topic_id` is for `partition.metadata`, in
-    Kafka's base64 form. Raises FileExistsError if a folder is there already, StoreError.
+    Partitions without records get an empty segment, as in a broker that has the topic. What a store keeps of open
+    transactions stays there: a broker would wait for ever for the end of a transaction it does not coordinate.
+    `now_ms`, in milliseconds of Unix time, is the timestamp of records that have none of their own. `topic_id` is for
+    `partition.metadata`, in Kafka's base64 form; `keep_topic_ids` is about offsets, as in `import_offsets`. Raises
+    FileExistsError if a folder is there already, StoreError.
     """
     total = 0
     for partition in range(partitions):
@@ -174,6 +189,10 @@ def export_offsets(
         batch: list[Record] = []
         size = 0
         for key, value in store.load(partition):
+            if key.record_type < 0:
+                continue
+            if not keep_topic_ids:
+                value = _without_topic_id(value)
             record = Record(offset, _timestamp(value, now_ms), encode_key(key), encode_value(key, value))
             offset += 1
             batch.append(record)
@@ -186,6 +205,10 @@ def export_offsets(
         writer.close()
         total += offset
     return total
+
+
+def _without_topic_id(value: Value) -> Value:
+    return value._replace(topic_id=NO_TOPIC_ID) if isinstance(value, OffsetCommitValue) else value
 
 
 def _timestamp(value: Value, now_ms: int) -> int:

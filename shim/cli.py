@@ -15,7 +15,10 @@ from typing import Any, Final
 
 import click
 
-ELSEWHERE: Final = {"conformance": ("conformance.cli", "cli", "Try a coordinator, case by case.")}
+ELSEWHERE: Final = {
+    "conformance": ("conformance.cli", "cli", "Try a coordinator, case by case."),
+    "offsets": ("shim.commands.offsets", "offsets", "Groups and offsets to and from the logs of a Kafka broker."),
+}
 """Commands of other folders by name: module, attribute, and what they do."""
 
 CONTROL: Final = "http://127.0.0.1:8092"

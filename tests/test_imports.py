@@ -17,6 +17,7 @@ HOUSE = {
     "shim.server": {"apis", "persistence", "shim.groups", "shim.broker"},
     "shim.control": {"apis", "persistence", "shim.groups", "shim.broker", "shim.server"},
     "shim.testing": {"apis", "persistence", "shim.groups", "shim.broker", "shim.server", "shim.control"},
+    "shim.commands": {"apis", "persistence"},
     "conformance": {"apis"},
     "pipeline": {"apis", "persistence"},
 }

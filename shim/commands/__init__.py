@@ -1,0 +1,1 @@
+"""Commands of the command line that need no server, a module each."""

@@ -1,0 +1,86 @@
+"""`kafka-shim offsets`, as an operator runs it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from persistence.records import OffsetCommitKey, OffsetCommitValue, PendingOffsetKey, PendingOffsetValue
+from persistence.store import open_store
+
+PARTITION_OF_GRP = 1  # of 4
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "shim", "offsets", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def fill(path: Path, topic_id: bytes = bytes(16)) -> str:
+    """A store with one offset, and one that is pending."""
+    url = f"sqlite:{path}"
+    store = open_store(url, 4)
+    store.write(
+        [
+            (PARTITION_OF_GRP, OffsetCommitKey("grp", "foo", 0), OffsetCommitValue(7, 1, "m", 1234, -1, topic_id)),
+            (PARTITION_OF_GRP, PendingOffsetKey("grp", "foo", 1, 5), PendingOffsetValue(0, 1, OffsetCommitValue(8))),
+        ]
+    )
+    store.close()
+    return url
+
+
+def contents(url: str) -> list[tuple[object, object]]:
+    store = open_store(url, 4)
+    found = [entry for partition in range(4) for entry in store.load(partition)]
+    store.close()
+    return found
+
+
+def test_what_is_exported_is_imported_elsewhere(tmp_path: Path) -> None:
+    url = fill(tmp_path / "one", b"\1" * 16)
+    done = run("export", tmp_path / "logs", "--store", url, "--partitions", "4", "--codec", "lz4")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"1 records in 4 partitions written to {tmp_path / 'logs'}.\n"
+    other = f"sqlite:{tmp_path / 'two'}"
+    done = run("import", tmp_path / "logs", "--store", other, "--partitions", "4")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "1 offsets of 1 groups imported, from 1 records.\n"
+    assert contents(other) == [(OffsetCommitKey("grp", "foo", 0), OffsetCommitValue(7, 1, "m", 1234))]
+
+
+def test_topic_ids_are_kept_on_demand(tmp_path: Path) -> None:
+    url = fill(tmp_path / "one", b"\1" * 16)
+    flags = ("--partitions", "4", "--keep-topic-ids")
+    assert run("export", tmp_path / "logs", "--store", url, *flags).returncode == 0
+    other = f"sqlite:{tmp_path / 'two'}"
+    assert run("import", tmp_path / "logs", "--store", other, *flags).returncode == 0
+    assert contents(other)[0][1] == OffsetCommitValue(7, 1, "m", 1234, -1, b"\1" * 16)
+
+
+def test_what_cannot_be_done_is_one_sentence(tmp_path: Path) -> None:
+    url = fill(tmp_path / "one")
+    (tmp_path / "__consumer_offsets-0").mkdir()
+    for arguments, sentence in (
+        (("export", tmp_path, "--store", url, "--partitions", "4"), f"{tmp_path / '__consumer_offsets-0'} is there"),
+        (("export", tmp_path / "x", "--store", url), "was made for offsets.topic.num.partitions=4, not 50."),
+        (("export", tmp_path / "x", "--store", "memory:"), "A store in memory is gone with the process"),
+        (("export", tmp_path / "x", "--store", "nonsense"), "'nonsense' names no store"),
+        (("export", tmp_path / "x", "--store", url, "--topic-id", "short"), "'short' is no topic id"),
+        (("import", tmp_path / "gone", "--store", url, "--partitions", "4"), "is no log segment"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 2
+        assert done.stderr.startswith("kafka-shim: ")
+        assert sentence in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_what_is_damaged_is_told_and_the_rest_imported(tmp_path: Path) -> None:
+    url = fill(tmp_path / "one")
+    assert run("export", tmp_path / "logs", "--store", url, "--partitions", "4").returncode == 0
+    segment = tmp_path / "logs" / f"__consumer_offsets-{PARTITION_OF_GRP}" / f"{0:020d}.log"
+    segment.write_bytes(segment.read_bytes() + b"\0" * 30)
+    done = run("import", segment, "--store", f"sqlite:{tmp_path / 'two'}", "--partitions", "4")
+    assert done.returncode == 1
+    assert "1 offsets of 1 groups imported" in done.stdout
+    assert "nothing but zeroes from here on" in done.stderr
