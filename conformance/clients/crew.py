@@ -46,6 +46,7 @@ class Client:
     lock: str | None = None
     assignors: tuple[str, ...] = ("range", "roundrobin", "sticky")
     static: bool = True
+    abilities: tuple[str, ...] = ("revoke-pause",)
     deletes_groups: bool = True
     alters_offsets: bool = False
     deletes_offsets: bool = False
@@ -76,10 +77,16 @@ CLIENTS = {
             "kafka-python-3.0",
             "kafka_python.py",
             assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
+            abilities=("revoke-pause", "max-poll", "mixed-assignors"),
             alters_offsets=True,
             deletes_offsets=True,
         ),
-        Client("kafka-python-2.3", "kafka_python.py", lock="kafka-python-2.3"),
+        Client(
+            "kafka-python-2.3",
+            "kafka_python.py",
+            lock="kafka-python-2.3",
+            abilities=("revoke-pause", "max-poll"),
+        ),
         # Its sticky assignor raises TypeError as soon as a member that owns something joins again.
         Client(
             "kafka-python-2.0",
@@ -94,6 +101,7 @@ CLIENTS = {
             "confluent-kafka-2.16",
             "confluent.py",
             assignors=("range", "roundrobin", "cooperative-sticky"),
+            abilities=("revoke-pause", "max-poll"),
             alters_offsets=True,
         ),
     )

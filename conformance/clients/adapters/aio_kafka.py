@@ -32,6 +32,7 @@ class Listener(ConsumerRebalanceListener):
 
     async def on_partitions_revoked(self, revoked):
         emit(event="revoked", partitions=partitions(revoked))
+        await asyncio.sleep(self.worker.config.get("revoke_s", 0))
 
     async def on_partitions_assigned(self, assigned):
         emit(event="assigned", partitions=partitions(assigned))

@@ -1,6 +1,7 @@
 """confluent-kafka (librdkafka) behind the line protocol."""
 
 import struct
+import time
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -19,6 +20,8 @@ class Confluent(Worker):
     def subscribe(self):
         config = self.config
         options = {"group.instance.id": config["instance"]} if config.get("instance") else {}
+        if config.get("max_poll_ms"):
+            options["max.poll.interval.ms"] = config["max_poll_ms"]
         if config.get("assignors"):
             options["partition.assignment.strategy"] = ",".join(config["assignors"])
         consumer = Consumer(
@@ -46,6 +49,7 @@ class Confluent(Worker):
 
     def on_revoke(self, consumer, revoked):
         emit(event="revoked", partitions=partitions(revoked))
+        time.sleep(self.config.get("revoke_s", 0))
 
     def on_lost(self, consumer, lost):
         emit(event="lost", partitions=partitions(lost))

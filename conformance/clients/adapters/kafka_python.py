@@ -1,6 +1,7 @@
 """kafka-python 3.0, 2.3 and 2.0 behind the line protocol."""
 
 import sys
+import time
 
 from lines import Worker, emit, error_name, main, partitions, text
 
@@ -62,6 +63,7 @@ class Listener(ConsumerRebalanceListener):
 
     def on_partitions_revoked(self, revoked):
         emit(event="revoked", partitions=partitions(revoked))
+        time.sleep(self.worker.config.get("revoke_s", 0))
 
     def on_partitions_lost(self, lost):
         emit(event="lost", partitions=partitions(lost))
@@ -82,6 +84,8 @@ class KafkaPython(Worker):
     def subscribe(self):
         config = self.config
         options = {"group_instance_id": config["instance"]} if config.get("instance") else {}
+        if config.get("max_poll_ms"):
+            options["max_poll_interval_ms"] = config["max_poll_ms"]
         if config.get("assignors"):
             names = config["assignors"]
             beside = " beside eager" if len(names) > 1 else ""

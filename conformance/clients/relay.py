@@ -1,0 +1,334 @@
+"""A relay between one client and a coordinator: every frame is seen, and some go wrong by plan.
+
+Decides what becomes of a request or its answer, by `Plan`s in the order they were made; what no plan is for passes
+unchanged. The client sees two brokers, of which one coordinates; both are the relay. It knows no client and no
+scenario, and nothing of the coordinator behind it but its address.
+
+Answers leave a connection in the order of its requests, as Kafka's do: one that is held holds those behind it.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from apis.registry import APIS
+from apis.wire import DecodeError
+from apis.wire.headers import decode_request_header, encode_response_header, is_flexible
+
+_SIZE: Final = struct.Struct(">i")
+_GROUP_KEYS: Final = frozenset({8, 9, 11, 12, 13, 14})
+_METADATA: Final = 3
+_FIND_COORDINATOR: Final = 10
+_API_VERSIONS: Final = 18
+_NOT_COORDINATOR: Final = 16
+
+Action = Literal["error", "hold", "swallow", "close"]
+
+
+@dataclass
+class Exchange:
+    """A request a client sent and, once it has left, its answer. Seconds are monotonic; `answered` is None until then.
+
+    `request` and `response` are None where the relay does not read them. `by_plan` says that a plan changed something.
+    """
+
+    connection: int
+    client_id: str
+    broker: int
+    api: str
+    version: int
+    request: Any
+    at: float
+    response: Any = None
+    answered: float | None = None
+    by_plan: bool = False
+
+    @property
+    def error(self) -> int | None:
+        """The error the client was answered, of the request or of its first partition; None before it is answered."""
+        if self.answered is None or self.response is None:
+            return None
+        code: int = getattr(self.response, "error_code", 0)
+        for topic in getattr(self.response, "topics", []):
+            for partition in getattr(topic, "partitions", []):
+                code = code or getattr(partition, "error_code", 0)
+        return code
+
+
+@dataclass
+class Plan:
+    """What is to go wrong with requests of one API: `action`, for the next `times` of them that `when` holds for.
+
+    error: answered with `code` and never handed on. hold: handed on, the answer kept until `release`, or replaced
+    there. swallow: handed on, never answered. close: handed on, the connection closed in place of the answer.
+    """
+
+    api: str
+    action: Action
+    code: int = 0
+    times: float = 1
+    when: Callable[[Exchange], bool] = lambda exchange: True
+    fired: list[Exchange] = field(default_factory=list)
+    held: list[_Slot] = field(default_factory=list)
+
+    def wants(self, exchange: Exchange) -> bool:
+        """Whether it is meant for this request and not used up."""
+        return self.api == exchange.api and len(self.fired) < self.times and self.when(exchange)
+
+
+class _Slot:
+    """The place of an answer in its connection's order."""
+
+    def __init__(self, exchange: Exchange, key: int, correlation_id: int, line: _Line) -> None:
+        self.exchange = exchange
+        self.key = key
+        self.correlation_id = correlation_id
+        self.line = line
+        self.plan: Plan | None = None
+        self.data: bytes | None = None
+        self.held = False
+
+
+class _Line:
+    """One connection of the client, with its own connection to the coordinator."""
+
+    def __init__(self, relay: Relay, number: int, broker: int, client: socket.socket) -> None:
+        self.relay = relay
+        self.number = number
+        self.broker = broker
+        self.client = client
+        self.server = socket.create_connection(relay.upstream)
+        self.slots: deque[_Slot] = deque()
+        self.upward: deque[_Slot] = deque()
+        for end in (client, self.server):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=self._read, args=(client, self._requested), daemon=True).start()
+        threading.Thread(target=self._read, args=(self.server, self._answered), daemon=True).start()
+
+    def _read(self, source: socket.socket, handle: Callable[[bytes], None]) -> None:
+        with suppress(OSError), source.makefile("rb") as stream:
+            while len(size := stream.read(4)) == 4:
+                handle(stream.read(_SIZE.unpack(size)[0]))
+        self.close()
+
+    def close(self) -> None:
+        """End both connections."""
+        for end in (self.client, self.server):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def _requested(self, data: bytes) -> None:
+        key, version, correlation_id, client_id, offset = decode_request_header(data)
+        api = APIS.get(key)
+        request = None
+        if api is not None and version in api.request.versions and key not in (0, 1):
+            with suppress(DecodeError):
+                request, _ = api.request.decoder(version)(data, offset)
+        exchange = Exchange(
+            self.number,
+            client_id or "",
+            self.broker,
+            api.name if api else str(key),
+            version,
+            request,
+            time.monotonic(),
+        )
+        slot = _Slot(exchange, key, correlation_id, self)
+        with self.relay.changed:
+            self.relay.exchanges.append(exchange)
+            self.slots.append(slot)
+            code = self._refusal(slot)
+            if code:
+                self.relay.answer_error(slot, code)
+            else:
+                self.upward.append(slot)
+            self.relay.changed.notify_all()
+        if not code:
+            with suppress(OSError):
+                self.server.sendall(_SIZE.pack(len(data)) + data)
+
+    def _refusal(self, slot: _Slot) -> int:
+        """The error to answer at once, or 0; notes the plan that is for this request."""
+        if slot.key in _GROUP_KEYS and self.broker != self.relay.coordinator:
+            return _NOT_COORDINATOR
+        for plan in self.relay.plans:
+            if plan.wants(slot.exchange):
+                plan.fired.append(slot.exchange)
+                slot.exchange.by_plan = True
+                if plan.action == "error":
+                    return plan.code
+                slot.plan = plan
+                if plan.action == "hold":
+                    slot.held = True
+                    plan.held.append(slot)
+                break
+        return 0
+
+    def _answered(self, data: bytes) -> None:
+        with self.relay.changed:
+            slot = self.upward.popleft()
+            (correlation_id,) = _SIZE.unpack_from(data)
+            while slot.correlation_id != correlation_id:
+                # Produce without acknowledgement is the one request that is never answered.
+                self.slots.remove(slot)
+                slot = self.upward.popleft()
+            slot.data = self.relay.rewritten(slot, data)
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what is ready, in order. The relay's lock is held."""
+        while self.slots and (head := self.slots[0]).data is not None and not head.held:
+            self.slots.popleft()
+            action = head.plan.action if head.plan else None
+            if action == "swallow":
+                continue
+            head.exchange.answered = time.monotonic()
+            if action == "close":
+                self.close()
+            else:
+                with suppress(OSError):
+                    self.client.sendall(_SIZE.pack(len(head.data)) + head.data)
+            self.relay.changed.notify_all()
+
+
+class Relay:
+    """The relay of one scenario. Use it in a `with` block; `bootstrap` is what clients are given.
+
+    `changed` guards everything here and is notified whenever a request comes or an answer leaves.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.upstream = (host, port)
+        self.changed = threading.Condition(threading.RLock())
+        self.exchanges: list[Exchange] = []
+        self.plans: list[Plan] = []
+        self.coordinator = 1
+        self._lines: list[_Line] = []
+        self._listeners = {broker: socket.create_server(("127.0.0.1", 0)) for broker in (1, 2)}
+        self.ports = {broker: int(listener.getsockname()[1]) for broker, listener in self._listeners.items()}
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.ports[1]}"
+
+    def __enter__(self) -> Relay:
+        for broker, listener in self._listeners.items():
+            threading.Thread(target=self._accept, args=(broker, listener), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for listener in self._listeners.values():
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        for line in list(self._lines):
+            line.close()
+
+    def _accept(self, broker: int, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+                self._lines.append(_Line(self, len(self._lines) + 1, broker, client))
+            except OSError:
+                return
+
+    # What a scenario does
+
+    def plan(self, api: str, action: Action, code: int = 0, **options: Any) -> Plan:
+        """Let something go wrong from now on; see `Plan`."""
+        with self.changed:
+            self.plans.append(Plan(api, action, code, **options))
+            return self.plans[-1]
+
+    def release(self, plan: Plan, code: int | None = None) -> None:
+        """Let go what a plan holds, with another error in place of the answer if `code` is given; hold no more."""
+        with self.changed:
+            plan.times = 0
+            for slot in plan.held:
+                slot.held = False
+                if code is not None:
+                    self.answer_error(slot, code)
+                slot.line.flush()
+            plan.held.clear()
+
+    def drop_connections(self, client_id: str) -> None:
+        """Close every connection on which this client id was seen."""
+        with self.changed:
+            numbers = {each.connection for each in self.exchanges if each.client_id == client_id}
+        for line in self._lines:
+            if line.number in numbers:
+                line.close()
+
+    def move_coordinator(self) -> None:
+        """Let the other broker coordinate; the old one answers NOT_COORDINATOR from now on."""
+        with self.changed:
+            self.coordinator = 3 - self.coordinator
+
+    def seen(self, api: str, client_id: str | None = None, since: float = 0.0) -> list[Exchange]:
+        """The requests of an API so far, oldest first."""
+        with self.changed:
+            return [
+                each
+                for each in self.exchanges
+                if each.api == api and (client_id is None or each.client_id == client_id) and each.at >= since
+            ]
+
+    def wait(self, condition: Callable[[], Any], seconds: float) -> Any:
+        """What `condition` returns once it is true, tried whenever a frame passes; None when the time is up."""
+        with self.changed:
+            return self.changed.wait_for(condition, seconds) or None
+
+    # What is said to clients. The lock is held.
+
+    def answer_error(self, slot: _Slot, code: int) -> None:
+        """Make the answer of a slot one that says `code`."""
+        api, exchange = APIS[slot.key], slot.exchange
+        response = api.shape(api.error(exchange.request, code), exchange.version)
+        exchange.response = response
+        header = encode_response_header(slot.key, exchange.version, slot.correlation_id)
+        slot.data = header + api.response.encoder(exchange.version)(response)
+        slot.line.flush()
+
+    def rewritten(self, slot: _Slot, data: bytes) -> bytes:
+        """An answer as the client gets it: with the relay's addresses in it."""
+        if slot.data is not None:
+            return slot.data
+        exchange = slot.exchange
+        if exchange.request is None or slot.key == _API_VERSIONS:
+            return data
+        api, version = APIS[slot.key], exchange.version
+        offset = 5 if is_flexible(slot.key, version) else 4
+        try:
+            decoded, _ = api.response.decoder(version)(data, offset)
+        except DecodeError:
+            return data
+        response: Any = decoded
+        exchange.response = response
+        if slot.key == _METADATA:
+            self._tell_brokers(response)
+        elif slot.key == _FIND_COORDINATOR:
+            for found in [response, *response.coordinators]:
+                if found.port > 0:
+                    found.node_id, found.host = self.coordinator, "127.0.0.1"
+                    found.port = self.ports[self.coordinator]
+        else:
+            return data
+        return data[:offset] + api.response.encoder(version)(response)
+
+    def _tell_brokers(self, response: Any) -> None:
+        kind = type(response.brokers[0])
+        response.brokers = [kind(broker, "127.0.0.1", port) for broker, port in self.ports.items()]
+        response.controller_id = 1
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.leader_id = 1
+                partition.replica_nodes = partition.isr_nodes = [1]

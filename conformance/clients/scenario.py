@@ -1,0 +1,170 @@
+"""What a client case has in its hands: members of one group behind a relay, and ways to say what must hold.
+
+Decides how the group is made and which waits there are; every wait ends with the event that fulfils it. It does not
+know which client its members are.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from apis.create_topics import CreatableTopic, CreateTopicsRequest
+from conformance.case import Failed
+from conformance.clients.crew import CLIENTS, Client, Crew, Member, Partition
+from conformance.clients.relay import Exchange, Relay
+from conformance.targets import Instance
+from conformance.wire import Connection, Tape
+
+SESSION_MS: Final = 3_000
+HEARTBEAT_MS: Final = 300
+PATIENCE: Final = 20.0
+CREATE_TOPICS_VERSION: Final = 5
+
+
+class Scenario:
+    """One run of a client case. Use it in a `with` block. Times are seconds, but for settings of clients."""
+
+    def __init__(self, instance: Instance, client: Client) -> None:
+        unique = uuid.uuid4().hex[:10]
+        self.client = client
+        self.group = f"client-{unique}"
+        self.topic = f"client-topic-{unique}"
+        self.relay = Relay(instance.host, instance.port)
+        self.crew = Crew(self.relay.bootstrap, self.group)
+        self._instance = instance
+        self.partitions: list[Partition] = []
+
+    def __enter__(self) -> Scenario:
+        self.relay.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.crew.end()
+        self.relay.__exit__()
+
+    # -- the group
+
+    def make_topic(self, partitions: int = 4) -> None:
+        """Make the topic that all members subscribe to."""
+        connection = Connection(
+            self._instance.host,
+            self._instance.port,
+            patience=PATIENCE,
+            deadline=time.monotonic() + PATIENCE,
+            tape=Tape(),
+            label="topics",
+        )
+        wanted = CreateTopicsRequest([CreatableTopic(self.topic, partitions, 1, [], [])], 10_000)
+        answer = connection.call(wanted, CREATE_TOPICS_VERSION)
+        connection.close()
+        self.check(answer.topics[0].error_code == 0, "the topic could not be made")
+        self.partitions = [(self.topic, number) for number in range(partitions)]
+
+    def start(self, **config: Any) -> Member:
+        """A member of the group. `config` as an adapter takes it."""
+        if not self.partitions:
+            self.make_topic()
+        usual = {"session_ms": SESSION_MS, "heartbeat_ms": HEARTBEAT_MS, "topics": [self.topic]}
+        return self.crew.start(self.client, **(usual | config))
+
+    def stable(self, count: int = 1, **config: Any) -> list[Member]:
+        """Members that share all partitions."""
+        members = [self.start(**config) for _ in range(count)]
+        self.share(members)
+        return members
+
+    def share(self, members: Iterable[Member], patience: float = PATIENCE) -> None:
+        """Wait until these members own all partitions, each exactly once, in one generation."""
+        members = list(members)
+
+        def shared() -> bool:
+            owned = sorted(each for member in members for each in member.owns)
+            return owned == self.partitions and len({member.generation for member in members}) == 1
+
+        self.told(shared, "the members share all partitions", patience)
+
+    def produce(self, count: int = 40) -> None:
+        """Records, spread over all partitions, by a member outside of the group."""
+        records: list[list[object]] = [[n % len(self.partitions), None, f"{n}", []] for n in range(count)]
+        producer = self.crew.start(CLIENTS["kafka-python-3.0"])
+        producer.do("produce", topic=self.topic, records=records)
+        producer.close()
+
+    # -- waiting
+
+    def told(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+        """Wait for what the members tell; `Failed` when it does not come."""
+        with self.crew.changed:
+            found = self.crew.changed.wait_for(condition, patience)
+        if not found:
+            owned = {member.name: sorted(number for _, number in member.owns) for member in self.crew.members}
+            raise Failed(f"not within {patience:.0f} s: {what}; owned: {owned}\n{self.story()}")
+        return found
+
+    def frames(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+        """Wait for frames; `Failed` when they do not come."""
+        found = self.relay.wait(condition, patience)
+        if not found:
+            raise Failed(f"not within {patience:.0f} s: {what}\n{self.story()}")
+        return found
+
+    def request(self, api: str, member: Member, since: float, patience: float = PATIENCE, **fields: Any) -> Exchange:
+        """Wait for a request of a member after a time, with these fields."""
+
+        def found() -> Exchange | None:
+            for each in self.relay.seen(api, member.name, since):
+                if all(getattr(each.request, name, None) == value for name, value in fields.items()):
+                    return each
+            return None
+
+        request: Exchange = self.frames(found, f"{member.name} sends {api} {fields or ''}", patience)
+        return request
+
+    def answered(self, api: str, member: Member, since: float, error: int = 0) -> Exchange:
+        """Wait for an answer with this error, to a request of a member after a time."""
+
+        def found() -> Exchange | None:
+            return next((each for each in self.relay.seen(api, member.name, since) if each.error == error), None)
+
+        exchange: Exchange = self.frames(found, f"{member.name} is answered {error} to {api}")
+        return exchange
+
+    # -- what must hold
+
+    def check(self, holds: bool, otherwise: str) -> None:
+        """`Failed` with the text unless it holds."""
+        if not holds:
+            raise Failed(f"{otherwise}\n{self.story()}")
+
+    def ids(self, member: Member, since: float = 0.0) -> set[str]:
+        """The member ids it has said in JoinGroup."""
+        return {
+            each.request.member_id
+            for each in self.relay.seen("JoinGroup", member.name, since)
+            if each.request is not None and each.request.member_id
+        }
+
+    def rounds(self, since: float = 0.0) -> int:
+        """How many generations were begun, as the answers to JoinGroup say."""
+        return len(
+            {each.response.generation_id for each in self.relay.seen("JoinGroup", since=since) if each.error == 0}
+        )
+
+    def story(self) -> str:
+        """The group's frames, for evidence."""
+        start = self.relay.exchanges[0].at if self.relay.exchanges else 0.0
+        return "\n".join(
+            f"{each.at - start:8.3f} {each.client_id} {each.api} v{each.version} -> "
+            + ("..." if each.answered is None else f"{each.answered - start:.3f} error {each.error}")
+            + (" (by plan)" if each.by_plan else "")
+            for each in self.relay.exchanges
+            if each.api in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "FindCoordinator")
+        )[-6000:]
+
+
+def now() -> float:
+    """Seconds, as exchanges have them."""
+    return time.monotonic()
