@@ -96,13 +96,14 @@ def test_before_all_know_that_the_join_phase_is_over_nobody_is_left_in_the_old_r
 ) -> None:
     first = alone(crew, client)
     server = coordinators.server
-    with server.barrier("leader-sync-arrived") as leader_syncs:
-        # Not the first answer, which is the id: that has error 79.
-        with server.barrier("join-complete", role="follower") as barrier:
-            second = start(crew, client)
-            barrier.reached()
-            leader_syncs.reached()
-            coordinators.fail()
+    with (
+        server.barrier("leader-sync-arrived") as leader_syncs,
+        server.barrier("join-complete", role="follower") as follower_joins,
+    ):
+        second = start(crew, client)
+        follower_joins.reached()
+        leader_syncs.reached()
+        coordinators.fail()
     check_recovered(crew, [first, second])
     assert {first.name, second.name} <= set(coordinators.asked("JoinGroup"))
 
