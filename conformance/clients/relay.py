@@ -30,7 +30,7 @@ _FIND_COORDINATOR: Final = 10
 _API_VERSIONS: Final = 18
 _NOT_COORDINATOR: Final = 16
 
-Action = Literal["error", "hold", "swallow", "close"]
+Action = Literal["error", "withhold", "hold", "swallow", "close"]
 
 
 @dataclass
@@ -67,8 +67,9 @@ class Exchange:
 class Plan:
     """What is to go wrong with requests of one API: `action`, for the next `times` of them that `when` holds for.
 
-    error: answered with `code` and never handed on. hold: handed on, the answer kept until `release`, or replaced
-    there. swallow: handed on, never answered. close: handed on, the connection closed in place of the answer.
+    error: answered with `code` and never handed on. withhold: handed on when it is released; what the client sends
+    after it is handed on before. hold: handed on, the answer kept until `release`, or replaced there. swallow: handed
+    on, never answered. close: handed on, the connection closed in place of the answer.
     """
 
     api: str
@@ -95,6 +96,7 @@ class _Slot:
         self.plan: Plan | None = None
         self.data: bytes | None = None
         self.held = False
+        self.withheld: bytes | None = None
 
 
 class _Line:
@@ -149,12 +151,17 @@ class _Line:
             code = self._refusal(slot)
             if code:
                 self.relay.answer_error(slot, code)
+            elif slot.plan is not None and slot.plan.action == "withhold":
+                slot.withheld = data
             else:
-                self.upward.append(slot)
+                self.hand_on(slot, data)
             self.relay.changed.notify_all()
-        if not code:
-            with suppress(OSError):
-                self.server.sendall(_SIZE.pack(len(data)) + data)
+
+    def hand_on(self, slot: _Slot, data: bytes) -> None:
+        """Send a request to the coordinator. The relay's lock is held."""
+        self.upward.append(slot)
+        with suppress(OSError):
+            self.server.sendall(_SIZE.pack(len(data)) + data)
 
     def _refusal(self, slot: _Slot) -> int:
         """The error to answer at once, or 0; notes the plan that is for this request."""
@@ -167,8 +174,8 @@ class _Line:
                 if plan.action == "error":
                     return plan.code
                 slot.plan = plan
-                if plan.action == "hold":
-                    slot.held = True
+                if plan.action in ("hold", "withhold"):
+                    slot.held = plan.action == "hold"
                     plan.held.append(slot)
                 break
         return 0
@@ -257,6 +264,8 @@ class Relay:
                 slot.held = False
                 if code is not None:
                     self.answer_error(slot, code)
+                elif slot.withheld is not None:
+                    slot.line.hand_on(slot, slot.withheld)
                 slot.line.flush()
             plan.held.clear()
 

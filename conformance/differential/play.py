@@ -35,10 +35,10 @@ from conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable
 
 TOPIC: Final = "conformance-3"
 LONG_MS: Final = 60_000
-BRIEF_MS_PER_CALM: Final = 35_000
+BRIEF_MS_PER_CALM: Final = 50_000
 """Brief timeouts, in milliseconds by second of calm: all steps of a script together are shorter than that."""
 
-WAIT: Final = 1.6
+WAIT: Final = 1.35
 """A wait in brief timeouts: longer than one, shorter than two of them one after the other."""
 
 PATIENCE: Final = 10.0
@@ -128,8 +128,7 @@ class Player:
         try:
             for self._at, step in enumerate(script):
                 self._do(step)
-                self._settle()
-                self._played.states.append(self._state())
+                self._played.states.append(self._settled())
             self._played.unanswered = [due.sent for due in self._due]
             return self._played
         finally:
@@ -186,8 +185,15 @@ class Player:
 
     # -- what comes back
 
+    def _settled(self) -> Any:
+        """The group as it is described when nothing has come for a while, before and after."""
+        while True:
+            self._settle()
+            state = self._state()
+            if not self._collect():
+                return state
+
     def _settle(self) -> None:
-        """Return when nothing has come for a while and the group was described after that."""
         calm_until = time.monotonic() + self._calm
         while time.monotonic() < calm_until:
             if self._collect():

@@ -24,10 +24,9 @@ from conformance.targets import Target
 from conformance.trial import Peer
 
 CALM: Final = 0.03
-CALMER: Final = 0.12
-_CONFIRMATIONS: Final = 2
+CALMER: Final = (0.1, 0.2)
 _EXAMPLES_AT_A_TIME: Final = 20
-_SHRINKING_TRIES: Final = 40
+_SHRINKING_TRIES: Final = 25
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,8 @@ class Pair:
     def confirmed(self, script: Script) -> Difference | None:
         """The difference of a script if it shows every time, calmly looked at."""
         found = None
-        for _ in range(_CONFIRMATIONS):
-            found, _ = self.compare(script, CALMER)
+        for calm in CALMER:
+            found, _ = self.compare(script, calm)
             if found is None:
                 return None
         return found
