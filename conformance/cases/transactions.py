@@ -1,217 +1,535 @@
-"""Offsets committed in a transaction: pending until its end, then there or gone (semantics 3.2)."""
+"""Transactions as groups see them: offsets that count when a transaction is committed, and who may say so."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from apis.add_offsets_to_txn import AddOffsetsToTxnRequest
-from apis.end_txn import EndTxnRequest
+from apis.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from apis.delete_groups import DeleteGroupsRequest
+from apis.end_txn import EndTxnRequest, EndTxnResponse
 from apis.find_coordinator import FindCoordinatorRequest
-from apis.init_producer_id import InitProducerIdRequest
+from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
 from apis.wire.errors import ErrorCode as E
-from conformance.case import case
-from conformance.cases.offsets import NO_OFFSET, commit, fetch
+from apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from conformance.case import Level, case
+from conformance.cases.offsets import commit, fetch
 from conformance.trial import Trial
 
-NOT_READY = {E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR, E.COORDINATOR_LOAD_IN_PROGRESS, E.CONCURRENT_TRANSACTIONS}
-NEEDS = ("InitProducerId", "AddOffsetsToTxn", "EndTxn")
-txn_case = partial(case, api="TxnOffsetCommit", versions=(3, 5), uses=NEEDS)
+COMING = {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
+NOT_YET = COMING | {E.CONCURRENT_TRANSACTIONS}
+SOURCE = "observed on Kafka 4.2.2"
+
+commit_case = partial(
+    case, api="TxnOffsetCommit", uses=("InitProducerId", "AddOffsetsToTxn", "EndTxn", "OffsetFetch", "FindCoordinator")
+)
+end_case = partial(case, api="EndTxn", uses=("InitProducerId", "AddPartitionsToTxn", "FindCoordinator"))
+init_case = partial(
+    case, api="InitProducerId", versions=(3, 5), uses=("AddPartitionsToTxn", "EndTxn", "FindCoordinator")
+)
+add_case = partial(case, api="AddPartitionsToTxn", uses=("InitProducerId", "FindCoordinator"))
 
 
 class Producer:
-    """A transactional producer that a case moves by hand."""
+    """A transactional id of the cell's own, with the producer id and epoch it has now."""
 
-    def __init__(self, t: Trial, name: str = "producer") -> None:
+    def __init__(self, t: Trial, name: str = "txn", *, timeout: int = 60_000) -> None:
         self.t = t
         self.transactional_id = f"{t.group}-{name}"
-        t.call(FindCoordinatorRequest(key_type=1, coordinator_keys=[self.transactional_id]))
-        made = t.until(
-            lambda: t.call(InitProducerIdRequest(self.transactional_id, 60_000)),
-            lambda answer: answer.error_code not in NOT_READY,
-            "no producer id was given",
-        )
-        t.expect(made, error_code=0)
-        self.id, self.epoch = made.producer_id, made.producer_epoch
+        self.id = self.epoch = -1
+        find(t, self.transactional_id, 1)
+        find(t, t.group, 0)
+        t.expect(self.init(timeout=timeout), error_code=0)
 
-    def send_offsets(
-        self,
-        topic: str,
-        offsets: dict[int, int],
-        *,
-        generation: int = -1,
-        member_id: str = "",
-        group: str | None = None,
-    ) -> dict[int, int]:
-        """AddOffsetsToTxn where the version needs it, then TxnOffsetCommit; the error of each partition."""
-        t, group = self.t, group or self.t.group
-        if t.version < 5:
-            added = AddOffsetsToTxnRequest(self.transactional_id, self.id, self.epoch, group)
-            said = t.until(
-                lambda: t.call(added, min(t.peer.newest("AddOffsetsToTxn"), 3)),
-                lambda answer: answer.error_code not in NOT_READY,
-                "the group was never added to the transaction",
+    def init(self, *, said: tuple[int, int] = (-1, -1), timeout: int = 60_000) -> InitProducerIdResponse:
+        """InitProducerId, again while the coordinator is not there or is ending a transaction."""
+        request = InitProducerIdRequest(self.transactional_id, timeout, *said)
+        version = self.t.version_of(request) if said == (-1, -1) else max(self.t.version_of(request), 3)
+        answer: InitProducerIdResponse = self.t.until(
+            lambda: self.t.call(request, version), lambda got: got.error_code not in NOT_YET, "the producer gets no id"
+        )
+        if answer.error_code == 0:
+            self.id, self.epoch = answer.producer_id, answer.producer_epoch
+        return answer
+
+    def add(self, topic: str, *partitions: int, **changes: Any) -> list[int]:
+        """AddPartitionsToTxn; the error of each partition, in order of topics and partitions."""
+        topics = [AddPartitionsToTxnTopic(topic, list(partitions)), *changes.pop("more", [])]
+        said = {"id": self.transactional_id, "producer_id": self.id, "producer_epoch": self.epoch, **changes}
+        version = self.t.version_of("AddPartitionsToTxn")
+        if version < 4:
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=said["id"],
+                v3_and_below_producer_id=said["producer_id"],
+                v3_and_below_producer_epoch=said["producer_epoch"],
+                v3_and_below_topics=topics,
             )
-            if said.error_code:
-                return dict.fromkeys(offsets, said.error_code)
-        parts = [TxnOffsetCommitRequestPartition(n, offset, committed_metadata="") for n, offset in offsets.items()]
+        else:
+            one = AddPartitionsToTxnTransaction(
+                said["id"], said["producer_id"], said["producer_epoch"], said.get("verify_only", False), topics
+            )
+            request = AddPartitionsToTxnRequest(transactions=[one])
+
+        def ask() -> list[tuple[str, int, int]]:
+            answer = self.t.call(request)
+            results = answer.results_by_transaction
+            found = results[0].topic_results if version >= 4 else answer.results_by_topic_v3_and_below
+            return sorted(
+                (each.name, result.partition_index, result.partition_error_code)
+                for each in found
+                for result in each.results_by_partition
+            )
+
+        got = self.t.until(ask, lambda got: not {code for *_, code in got} & NOT_YET, "nothing can be added")
+        return [code for *_, code in got]
+
+    def add_offsets(self, group: str | None = None) -> int:
+        request = AddOffsetsToTxnRequest(
+            self.transactional_id, self.id, self.epoch, self.t.group if group is None else group
+        )
+        code: int = self.t.until(
+            lambda: self.t.call(request).error_code, lambda code: code not in NOT_YET, "nothing can be added"
+        )
+        return code
+
+    def commit(
+        self, topic: str, offsets: Mapping[int, int], *, announced: bool = True, metadata: str = "", **changes: Any
+    ) -> dict[int, int]:
+        """TxnOffsetCommit, after AddOffsetsToTxn where the version needs it; the error of each partition."""
+        version = self.t.version_of("TxnOffsetCommit")
+        if announced and version < 5:
+            self.t.equal(self.add_offsets(changes.get("group_id")), 0, "AddOffsetsToTxn's error")
         request = TxnOffsetCommitRequest(
             self.transactional_id,
-            group,
+            self.t.group,
             self.id,
             self.epoch,
-            generation,
-            member_id,
-            topics=[TxnOffsetCommitRequestTopic(topic, parts)],
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    topic, [TxnOffsetCommitRequestPartition(p, offset, -1, metadata) for p, offset in offsets.items()]
+                )
+            ],
         )
+        for name, value in changes.items():
+            setattr(request, name, value)
 
-        def codes() -> dict[int, int]:
-            answer = t.call(request)
-            return {each.partition_index: each.error_code for each in answer.topics[0].partitions}
+        def ask() -> dict[int, int]:
+            answer = self.t.call(request)
+            return {each.partition_index: each.error_code for topic in answer.topics for each in topic.partitions}
 
-        return t.until(codes, lambda found: not NOT_READY & set(found.values()), "the commit was never taken")
+        return self.t.until(ask, lambda got: not set(got.values()) & NOT_YET, "no offset can be committed")
 
-    def end(self, *, committed: bool) -> None:
-        """Commit or abort."""
-        version = self.t.peer.newest("EndTxn")
-        version = version if self.t.version >= 5 else min(version, 4)
-        answer = self.t.until(
-            lambda: self.t.call(EndTxnRequest(self.transactional_id, self.id, self.epoch, committed), version),
-            lambda said: said.error_code not in NOT_READY,
-            "the transaction never ended",
+    def end(self, *, committed: bool, said: tuple[int, int] | None = None) -> EndTxnResponse:
+        """EndTxn; the producer goes on with the epoch it is told."""
+        producer_id, epoch = said or (self.id, self.epoch)
+        request = EndTxnRequest(self.transactional_id, producer_id, epoch, committed)
+        answer: EndTxnResponse = self.t.until(
+            lambda: self.t.call(request), lambda got: got.error_code not in NOT_YET, "the transaction cannot be ended"
         )
-        self.t.expect(answer, error_code=0)
-        if version >= 5:
+        if answer.error_code == 0 and answer.producer_id != -1:
             self.id, self.epoch = answer.producer_id, answer.producer_epoch
+        return answer
 
 
-def offset_of(t: Trial, topic: str, partition: int = 0) -> int:
-    return fetch(t, {topic: [partition]})[topic, partition][0]
+def find(t: Trial, key: str, kind: int) -> None:
+    """Wait until a group (0) or transactional id (1) has a coordinator."""
+    batched = t.peer.newest("FindCoordinator") >= 4
+    keys = {"coordinator_keys": [key]} if batched else {"key": key}
+
+    def ask() -> int:
+        answer = t.call(FindCoordinatorRequest(key_type=kind, **keys))
+        code: int = answer.coordinators[0].error_code if batched else answer.error_code
+        return code
+
+    t.until(ask, lambda code: code == 0, "there is no coordinator")
 
 
-@txn_case("txn/commit/1", "Offsets of a transaction are seen once it is committed", source="semantics 3.2; peers 2.18")
+def offsets(t: Trial, topic: str, *partitions: int, stable: bool = True) -> list[int]:
+    """Committed offsets of the cell's group; an error code, negative and less 100, where there is one."""
+    found = fetch(t, {topic: list(partitions)}, stable=stable)
+    return [found[topic, p][0] if found[topic, p][3] == 0 else -100 - found[topic, p][3] for p in partitions]
+
+
+UNSTABLE = -100 - E.UNSTABLE_OFFSET_COMMIT
+
+
+def await_offsets(t: Trial, topic: str, partitions: list[int], expected: list[int]) -> None:
+    """A transaction's end reaches its groups a little after its answer: wait, then these must be the offsets."""
+    got = t.until(
+        lambda: offsets(t, topic, *partitions), lambda got: UNSTABLE not in got, "offsets never became stable"
+    )
+    t.equal(got, expected, "committed offsets")
+
+
+@commit_case(
+    "txn-commit/pending/1",
+    "An offset of an open transaction is not shown, and unstable (88) to who insists on stable ones",
+    source="KIP-447; semantics 3.3",
+)
+def pending(t: Trial) -> None:
+    topic = t.topic()
+    commit(t, topic, {0: 3})
+    producer = Producer(t)
+    t.equal(producer.commit(topic, {0: 10, 1: 11}), {0: 0, 1: 0}, "errors")
+    t.equal(offsets(t, topic, 0, 1, 2, stable=False), [3, -1, -1], "offsets without insisting")
+    t.equal(offsets(t, topic, 0, 1, 2), [UNSTABLE, UNSTABLE, -1], "stable offsets")
+    t.equal(sorted(fetch(t, None, stable=True)), [(topic, 0)], "all offsets: those committed before")
+
+
+@commit_case("txn-commit/commit/1", "A committed transaction's offsets are the group's", source="KIP-98; semantics 3.2")
 def committed(t: Trial) -> None:
     topic = t.topic()
     producer = Producer(t)
-    t.equal(producer.send_offsets(topic, {0: 5, 1: 6}), {0: 0, 1: 0}, "errors")
-    t.equal(offset_of(t, topic), -1, "the offset before the end")
-    producer.end(committed=True)
-    t.until(lambda: offset_of(t, topic), lambda offset: offset == 5, "the offset never showed")
-    t.equal(offset_of(t, topic, 1), 6, "the other offset")
+    producer.commit(topic, {0: 10, 2: 12})
+    t.expect(producer.end(committed=True), error_code=0)
+    await_offsets(t, topic, [0, 1, 2], [10, -1, 12])
 
 
-@txn_case("txn/abort/1", "Offsets of a transaction that is aborted never show", source="semantics 3.2")
+@commit_case("txn-commit/abort/1", "An aborted transaction's offsets are nobody's", source="KIP-98; semantics 3.2")
 def aborted(t: Trial) -> None:
     topic = t.topic()
-    commit(t, topic, {0: 1})
+    commit(t, topic, {0: 3})
     producer = Producer(t)
-    t.equal(producer.send_offsets(topic, {0: 5}), {0: 0}, "errors")
-    producer.end(committed=False)
-    t.until(
-        lambda: fetch(t, {topic: [0]}, stable=True) if settled(t, topic) else {},
-        lambda found: found == {(topic, 0): (1, -1, "", 0)},
-        "the transaction stayed pending",
-    )
+    producer.commit(topic, {0: 10, 1: 11})
+    t.expect(producer.end(committed=False), error_code=0)
+    await_offsets(t, topic, [0, 1], [3, -1])
 
 
-def settled(t: Trial, topic: str) -> bool:
-    """Whether no transaction is open on partition 0."""
-    return fetch(t, {topic: [0]}, stable=True)[topic, 0][3] == 0
-
-
-@txn_case(
-    "txn/stable/1",
-    "Who asks for stable offsets is told to wait (88) for those of an open transaction, and no offset",
-    source="KIP-447; semantics 3.3",
+@commit_case(
+    "txn-commit/order/1",
+    "An offset committed plainly after the transaction's one stays when the transaction is committed",
+    source="semantics 3.2; observed on Kafka 4.2.2",
+    level=Level.SHOULD,
 )
-def unstable(t: Trial) -> None:
-    topic = t.topic()
-    commit(t, topic, {0: 1})
-    Producer(t).send_offsets(topic, {0: 5})
-    found = fetch(t, {topic: [0, 1]}, stable=True)
-    t.equal(found[topic, 0], (-1, -1, "", E.UNSTABLE_OFFSET_COMMIT), "the partition of the transaction")
-    t.equal(found[topic, 1], NO_OFFSET, "another partition")
-    t.equal(offset_of(t, topic), 1, "the offset of one who does not ask for stable ones")
-
-
-@txn_case("txn/latest/1", "A later plain commit is not undone by the end of the transaction", source="semantics 3.2")
-def latest_wins(t: Trial) -> None:
+def latest_write_wins(t: Trial) -> None:
     topic = t.topic()
     producer = Producer(t)
-    producer.send_offsets(topic, {0: 5})
-    t.equal(commit(t, topic, {0: 9}), {0: 0}, "errors of the plain commit")
-    producer.end(committed=True)
-    t.until(lambda: settled(t, topic), bool, "the transaction stayed pending")
-    t.equal(offset_of(t, topic), 9, "the offset")
+    producer.commit(topic, {0: 10, 1: 11})
+    commit(t, topic, {0: 3})
+    t.equal(offsets(t, topic, 0, 1), [UNSTABLE, UNSTABLE], "stable offsets")
+    t.expect(producer.end(committed=True), error_code=0)
+    await_offsets(t, topic, [0, 1], [3, 11])
 
 
-@txn_case(
-    "txn/member/1", "A member's generation is checked: a wrong one is refused (22)", source="KIP-447; semantics 3.2"
+@commit_case(
+    "txn-commit/order/2",
+    "Of two transactions the offset written last stays, whichever is committed last",
+    source="semantics 3.2",
+    level=Level.SHOULD,
 )
-def wrong_generation(t: Trial) -> None:
+def two_transactions(t: Trial) -> None:
     topic = t.topic()
-    (member,) = t.stable(1)
-    codes = Producer(t).send_offsets(topic, {0: 5}, generation=member.generation + 1, member_id=member.id)
+    first, second = Producer(t, "first"), Producer(t, "second")
+    first.commit(topic, {0: 10})
+    second.commit(topic, {0: 20})
+    t.expect(second.end(committed=True), error_code=0)
+    t.equal(offsets(t, topic, 0), [UNSTABLE], "stable offset while the first transaction is open")
+    t.expect(first.end(committed=True), error_code=0)
+    await_offsets(t, topic, [0], [20])
+
+
+@commit_case("txn-commit/group/1", "An empty group id is refused (24)", source="semantics 3.2")
+def empty_group(t: Trial) -> None:
+    t.equal(Producer(t).commit(t.topic(), {0: 1}, announced=False, group_id=""), {0: E.INVALID_GROUP_ID}, "errors")
+
+
+@commit_case(
+    "txn-commit/group/2",
+    "With a generation, a group that does not exist is ILLEGAL_GENERATION (22)",
+    source="semantics 3.2; KIP-447",
+    versions=(3, 5),
+)
+def unknown_group(t: Trial) -> None:
+    codes = Producer(t).commit(t.topic(), {0: 1}, generation_id=3, member_id="nobody")
     t.equal(codes, {0: E.ILLEGAL_GENERATION}, "errors")
 
 
-@txn_case("txn/member/2", "A member that is not in the group is unknown (25)", source="KIP-447; semantics 3.2")
-def unknown_member(t: Trial) -> None:
+@commit_case(
+    "txn-commit/member/1",
+    "A member's generation and id are checked (22, 25); who names neither is let in",
+    source="KIP-447; semantics 3.2",
+    versions=(3, 5),
+    uses=("InitProducerId", "AddOffsetsToTxn", "EndTxn", "JoinGroup", "SyncGroup", "FindCoordinator"),
+)
+def members(t: Trial) -> None:
     topic = t.topic()
-    (member,) = t.stable(1)
-    codes = Producer(t).send_offsets(topic, {0: 5}, generation=member.generation, member_id="nobody")
-    t.equal(codes, {0: E.UNKNOWN_MEMBER_ID}, "errors")
-
-
-@txn_case("txn/member/3", "A member commits its offsets in a transaction", source="KIP-447; semantics 3.2")
-def by_member(t: Trial) -> None:
-    topic = t.topic()
-    (member,) = t.stable(1)
     producer = Producer(t)
-    codes = producer.send_offsets(topic, {0: 5}, generation=member.generation, member_id=member.id)
-    t.equal(codes, {0: 0}, "errors")
-    producer.end(committed=True)
-    t.until(lambda: offset_of(t, topic), lambda offset: offset == 5, "the offset never showed")
+    (member,) = t.stable(1)
+    said: dict[str, Any] = {"generation_id": member.generation, "member_id": member.id}
+    t.equal(producer.commit(topic, {0: 1}, **said), {0: 0}, "errors of the member")
+    wrong = {**said, "generation_id": member.generation + 1}
+    t.equal(producer.commit(topic, {0: 1}, **wrong), {0: E.ILLEGAL_GENERATION}, "errors of another generation")
+    wrong = {**said, "member_id": "nobody"}
+    t.equal(producer.commit(topic, {0: 1}, **wrong), {0: E.UNKNOWN_MEMBER_ID}, "errors of another member")
+    t.equal(producer.commit(topic, {0: 1}), {0: 0}, "errors of somebody unnamed")
 
 
-@txn_case(
-    "txn/member/4",
-    "Without member id and generation a transaction commits into a group with members too",
+@commit_case(
+    "txn-commit/member/2",
+    "A static member's instance id in other hands is FENCED_INSTANCE_ID (82)",
+    source="KIP-447; semantics 3.2",
+    versions=(3, 5),
+    uses=("InitProducerId", "AddOffsetsToTxn", "EndTxn", "JoinGroup", "SyncGroup", "FindCoordinator"),
+)
+def static_members(t: Trial) -> None:
+    (member,) = t.stable(1, instance_id="i")
+    codes = Producer(t).commit(
+        t.topic(), {0: 1}, generation_id=member.generation, member_id="nobody", group_instance_id="i"
+    )
+    t.equal(codes, {0: E.FENCED_INSTANCE_ID}, "errors")
+
+
+@commit_case(
+    "txn-commit/partitions/1",
+    "Unknown partitions (3) and metadata that is too long (12) are refused alone",
     source="semantics 3.2",
 )
-def without_member(t: Trial) -> None:
+def bad_partitions(t: Trial) -> None:
     topic = t.topic()
-    t.stable(1)
-    t.equal(Producer(t).send_offsets(topic, {0: 5}), {0: 0}, "errors")
+    producer = Producer(t)
+    t.equal(producer.commit(topic, {0: 1, 99: 1}), {0: 0, 99: E.UNKNOWN_TOPIC_OR_PARTITION}, "errors")
+    long = "x" * (t.limits.offset_metadata_max_bytes + 1)
+    t.equal(producer.commit(topic, {1: 1}, metadata=long), {1: E.OFFSET_METADATA_TOO_LARGE}, "errors")
+    t.expect(producer.end(committed=True), error_code=0)
+    await_offsets(t, topic, [0, 1], [1, -1])
 
 
-@txn_case("txn/group/1", "A generation in a group that does not exist is refused (22)", source="semantics 3.2")
-def unknown_group(t: Trial) -> None:
-    codes = Producer(t).send_offsets(t.topic(), {0: 5}, generation=3, member_id="somebody")
-    t.equal(codes, {0: E.ILLEGAL_GENERATION}, "errors")
+@commit_case(
+    "txn-commit/unannounced/1",
+    "Offsets not announced by AddOffsetsToTxn are refused, 48 before version 4 and 120 in it, and taken from 5 on",
+    source=f"KIP-890; {SOURCE}",
+)
+def unannounced(t: Trial) -> None:
+    version = t.version_of("TxnOffsetCommit")
+    expected = 0 if version >= 5 else E.TRANSACTION_ABORTABLE if version == 4 else E.INVALID_TXN_STATE
+    t.equal(Producer(t).commit(t.topic(), {0: 1}, announced=False), {0: expected}, "errors")
 
 
-@txn_case("txn/topic/1", "A topic that does not exist is told (3)", source="semantics 3.2")
-def unknown_topic(t: Trial) -> None:
-    t.equal(Producer(t).send_offsets("no-such", {0: 5}), {0: E.UNKNOWN_TOPIC_OR_PARTITION}, "errors")
-
-
-@txn_case("txn/completing/1", "In CompletingRebalance a transaction may commit", source="semantics 3.2")
-def in_completing(t: Trial) -> None:
-    topic = t.topic()
-    (member,) = t.joined(1)
-    codes = Producer(t).send_offsets(topic, {0: 5}, generation=member.generation, member_id=member.id)
-    t.equal(codes, {0: 0}, "errors")
-
-
-@txn_case("txn/producer/1", "A producer that was fenced may not commit", source="KIP-360; semantics 3.2")
+@commit_case(
+    "txn-commit/fenced/1",
+    "Another epoch is INVALID_PRODUCER_EPOCH (47), another producer id INVALID_PRODUCER_ID_MAPPING (49)",
+    source=f"KIP-890; {SOURCE}",
+)
 def fenced(t: Trial) -> None:
     topic = t.topic()
-    old = Producer(t)
-    Producer(t)
-    codes = old.send_offsets(topic, {0: 5})
-    t.check(codes[0] in (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED, E.INVALID_TXN_STATE), f"errors {codes}")
+    producer = Producer(t)
+    producer.init()
+    codes = producer.commit(topic, {0: 1}, announced=False, producer_epoch=producer.epoch - 1)
+    t.equal(codes, {0: E.INVALID_PRODUCER_EPOCH}, "errors of the epoch before")
+    codes = producer.commit(topic, {0: 1}, announced=False, producer_id=producer.id + 1_000_000)
+    t.equal(codes, {0: E.INVALID_PRODUCER_ID_MAPPING}, "errors of another producer id")
+
+
+@commit_case(
+    "txn-commit/delete/1",
+    "A pending offset that is deleted does not come back when the transaction is committed",
+    source=f"semantics 3.5; {SOURCE}",
+    level=Level.SHOULD,
+    uses=("InitProducerId", "AddOffsetsToTxn", "EndTxn", "OffsetFetch", "OffsetDelete", "FindCoordinator"),
+)
+def deleted_offset(t: Trial) -> None:
+    topic = t.topic()
+    producer = Producer(t)
+    producer.commit(topic, {0: 10, 1: 11})
+    doomed = OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(0)])
+    t.expect(t.call(OffsetDeleteRequest(t.group, [doomed])), error_code=0)
+    t.equal(offsets(t, topic, 0, 1), [-1, UNSTABLE], "stable offsets")
+    t.expect(producer.end(committed=True), error_code=0)
+    await_offsets(t, topic, [0, 1], [-1, 11])
+
+
+@commit_case(
+    "txn-commit/delete/2",
+    "A group with pending offsets can be deleted, and they with it",
+    source=f"semantics 2.11; {SOURCE}",
+    level=Level.SHOULD,
+    uses=("InitProducerId", "AddOffsetsToTxn", "EndTxn", "OffsetFetch", "DeleteGroups", "FindCoordinator"),
+)
+def deleted_group(t: Trial) -> None:
+    topic = t.topic()
+    producer = Producer(t)
+    producer.commit(topic, {0: 10})
+    t.equal(t.call(DeleteGroupsRequest([t.group])).results[0].error_code, 0, "the deletion's error")
+    t.expect(producer.end(committed=True), error_code=0)
+    await_offsets(t, topic, [0], [-1])
+
+
+@init_case("txn-init/epoch/1", "Every InitProducerId of a transactional id gives the next epoch", source="KIP-98")
+def next_epoch(t: Trial) -> None:
+    producer = Producer(t)
+    before = (producer.id, producer.epoch)
+    producer.init()
+    t.equal((producer.id, producer.epoch), (before[0], before[1] + 1), "producer id and epoch")
+
+
+@init_case(
+    "txn-init/epoch/2",
+    "A producer that names its epoch gets the next one, the same again if it did not hear, and is fenced if it is old",
+    source=f"KIP-360; {SOURCE}",
+)
+def named_epoch(t: Trial) -> None:
+    producer = Producer(t)
+    old = (producer.id, producer.epoch)
+    producer.init(said=old)
+    t.equal(producer.epoch, old[1] + 1, "epoch")
+    producer.init(said=old)
+    t.equal(producer.epoch, old[1] + 1, "epoch of the same question again")
+    producer.init(said=(producer.id, producer.epoch))
+    version = t.version_of("InitProducerId")
+    code = E.PRODUCER_FENCED if version >= 4 else E.INVALID_PRODUCER_EPOCH
+    t.expect(producer.init(said=old), error_code=code)
+
+
+@init_case("txn-init/refused/1", "An empty transactional id is 42, an impossible timeout 50", source=SOURCE)
+def refused(t: Trial) -> None:
+    t.expect(t.call(InitProducerIdRequest("", 1000)), error_code=E.INVALID_REQUEST)
+    producer = Producer(t)
+    t.expect(producer.init(timeout=10**8), error_code=E.INVALID_TRANSACTION_TIMEOUT)
+    t.expect(producer.init(timeout=0), error_code=E.INVALID_TRANSACTION_TIMEOUT)
+
+
+@init_case(
+    "txn-init/fence/1",
+    "A new producer ends the open transaction of the one before it, which is fenced",
+    source=f"KIP-98; {SOURCE}",
+    uses=("AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "OffsetFetch", "FindCoordinator"),
+)
+def fencing(t: Trial) -> None:
+    topic = t.topic()
+    producer = Producer(t)
+    producer.commit(topic, {0: 10})
+    old = (producer.id, producer.epoch)
+    t.expect(producer.init(), error_code=0)
+    await_offsets(t, topic, [0], [-1])
+    t.expect(producer.end(committed=True, said=old), error_code=E.PRODUCER_FENCED)
+
+
+@add_case(
+    "txn-add/refused/1", "An unknown transactional id is 49, another epoch 90 (47 before version 2)", source=SOURCE
+)
+def not_added(t: Trial) -> None:
+    topic = t.topic()
+    producer = Producer(t)
+    t.equal(producer.add(topic, 0, id=f"{t.group}-nobody"), [E.INVALID_PRODUCER_ID_MAPPING], "errors")
+    fenced = E.PRODUCER_FENCED if t.version_of("AddPartitionsToTxn") >= 2 else E.INVALID_PRODUCER_EPOCH
+    t.equal(producer.add(topic, 0, producer_epoch=producer.epoch + 1), [fenced], "errors")
+
+
+@add_case(
+    "txn-add/unknown/1",
+    "With a partition that does not exist (3), nothing is added: the others are OPERATION_NOT_ATTEMPTED (55)",
+    source=SOURCE,
+)
+def nothing_added(t: Trial) -> None:
+    codes = Producer(t).add(t.topic(), 0, 99)
+    t.equal(codes, [E.OPERATION_NOT_ATTEMPTED, E.UNKNOWN_TOPIC_OR_PARTITION], "errors")
+
+
+@add_case(
+    "txn-add/verify/1",
+    "Who only asks is told which partitions are not part of the transaction (120)",
+    source=f"KIP-890; {SOURCE}",
+    versions=(4, 5),
+    level=Level.SHOULD,
+)
+def verified(t: Trial) -> None:
+    topic = t.topic()
+    producer = Producer(t)
+    t.equal(producer.add(topic, 0), [0], "errors of adding")
+    t.equal(producer.add(topic, 0, 1, verify_only=True), [0, E.TRANSACTION_ABORTABLE], "errors of asking")
+
+
+@end_case("txn-end/empty/1", "Where nothing has begun there is nothing to commit (48)", source=f"KIP-98; {SOURCE}")
+def nothing_to_end(t: Trial) -> None:
+    t.expect(Producer(t).end(committed=True), error_code=E.INVALID_TXN_STATE)
+
+
+@end_case(
+    "txn-end/twice/1",
+    "The same end twice is no error, the other one is (48)",
+    source=f"KIP-98, KIP-890; {SOURCE}",
+)
+def ended_twice(t: Trial) -> None:
+    producer = Producer(t)
+    producer.add(t.topic(), 0)
+    said = (producer.id, producer.epoch)
+    t.expect(producer.end(committed=True, said=said), error_code=0)
+    t.expect(producer.end(committed=True, said=said), error_code=0)
+    t.expect(producer.end(committed=False, said=said), error_code=E.INVALID_TXN_STATE)
+
+
+@end_case(
+    "txn-end/epoch/1",
+    "From version 5 on every end gives the next epoch, also an abort of nothing",
+    source=f"KIP-890; {SOURCE}",
+    versions=(5, 5),
+)
+def bumped(t: Trial) -> None:
+    producer = Producer(t)
+    first = producer.epoch
+    producer.add(t.topic(), 0)
+    t.expect(producer.end(committed=True), error_code=0, producer_epoch=first + 1)
+    t.expect(producer.end(committed=False), error_code=0, producer_epoch=first + 2)
+
+
+@end_case(
+    "txn-end/refused/1", "An unknown transactional id is 49, another epoch 90 (47 before version 2)", source=SOURCE
+)
+def not_ended(t: Trial) -> None:
+    producer = Producer(t)
+    t.expect(producer.end(committed=True, said=(producer.id + 1, 0)), error_code=E.INVALID_PRODUCER_ID_MAPPING)
+    fenced = E.PRODUCER_FENCED if t.version_of("EndTxn") >= 2 else E.INVALID_PRODUCER_EPOCH
+    t.expect(producer.end(committed=True, said=(producer.id, producer.epoch + 5)), error_code=fenced)
+
+
+@case(
+    "txn-timeout/1",
+    "A transaction that is open for longer than its producer said is aborted, and the producer fenced",
+    source=f"KIP-98; {SOURCE}",
+    uses=("InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "OffsetFetch", "FindCoordinator"),
+)
+def timed_out(t: Trial) -> None:
+    topic = t.topic()
+    producer = Producer(t, timeout=500)
+    producer.commit(topic, {0: 10})
+    t.equal(offsets(t, topic, 0), [UNSTABLE], "stable offset")
+    # Kafka looks for such transactions every ten seconds.
+    t.until(lambda: offsets(t, topic, 0), lambda got: got == [-1], "the transaction was never aborted", 15)
+    t.equal(producer.commit(topic, {0: 11}, announced=False), {0: E.INVALID_PRODUCER_EPOCH}, "errors")
+
+
+@case(
+    "txn-markers/1",
+    "A marker from outside ends what a producer has pending in one partition of the offsets topic",
+    source=f"KIP-98; {SOURCE}",
+    api="WriteTxnMarkers",
+    versions=(1, 2),
+    level=Level.SHOULD,
+    uses=("InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit", "OffsetFetch", "Metadata", "FindCoordinator"),
+)
+def markers(t: Trial) -> None:
+    topic = t.topic()
+    producer = Producer(t)
+    producer.commit(topic, {0: 10})
+    everywhere = WritableTxnMarkerTopic("__consumer_offsets", list(range(50)))
+    marker = WritableTxnMarker(producer.id, producer.epoch, True, [everywhere, WritableTxnMarkerTopic(topic, [99])], 0)
+    answer = t.call(WriteTxnMarkersRequest([marker]))
+    t.equal([each.producer_id for each in answer.markers], [producer.id], "producer ids")
+    found = {
+        each.name: {one.partition_index: one.error_code for one in each.partitions} for each in answer.markers[0].topics
+    }
+    t.equal(found[topic], {99: E.UNKNOWN_TOPIC_OR_PARTITION}, "errors of a partition that does not exist")
+    t.check(set(found["__consumer_offsets"].values()) <= {0, E.UNKNOWN_TOPIC_OR_PARTITION}, "a marker was refused")
+    await_offsets(t, topic, [0], [10])
