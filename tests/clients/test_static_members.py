@@ -8,12 +8,16 @@ from .harness import SHORT_SESSION_MS, Client, Crew, all_of
 
 pytestmark = pytest.mark.needs("static")
 
+# Longer than a join takes. When a poll of kafka-python ends in the middle of a join it sends a second JoinGroup, and a
+# leader's is a rebalance.
+STEADY = {"poll_s": 1.5}
+
 
 def test_a_restart_within_the_session_is_not_a_rebalance(client: Client, crew: Crew, make_topic) -> None:
     topic = make_topic(4)
     partitions = all_of({topic: 4})
-    stays = crew.start(client, topics=[topic], instance="stays")
-    restarted = crew.start(client, topics=[topic], instance="restarted")
+    stays = crew.start(client, topics=[topic], instance="stays", **STEADY)
+    restarted = crew.start(client, topics=[topic], instance="restarted", **STEADY)
     crew.shared([stays, restarted], partitions, [2, 2])
     owned, generation, member_id, rebalances = (
         restarted.owns,
@@ -23,7 +27,7 @@ def test_a_restart_within_the_session_is_not_a_rebalance(client: Client, crew: C
     )
 
     restarted.kill()
-    again = crew.start(client, topics=[topic], instance="restarted")
+    again = crew.start(client, topics=[topic], instance="restarted", **STEADY)
     crew.shared([stays, again], partitions, [2, 2])
     assert (again.owns, again.generation) == (owned, generation)
     assert again.member_id != member_id
@@ -36,7 +40,8 @@ def test_a_restart_after_the_session_is_two_rebalances(client: Client, crew: Cre
     topic = make_topic(4)
     partitions = all_of({topic: 4})
     members = [
-        crew.start(client, topics=[topic], instance=name, session_ms=SHORT_SESSION_MS) for name in ("stays", "late")
+        crew.start(client, topics=[topic], instance=name, **STEADY, session_ms=SHORT_SESSION_MS)
+        for name in ("stays", "late")
     ]
     crew.shared(members, partitions, [2, 2])
     stays, late = members
@@ -44,18 +49,18 @@ def test_a_restart_after_the_session_is_two_rebalances(client: Client, crew: Cre
     late.kill()
     crew.shared([stays], partitions, [4])
     assert stays.generation > generation
-    again = crew.start(client, topics=[topic], instance="late", session_ms=SHORT_SESSION_MS)
+    again = crew.start(client, topics=[topic], instance="late", **STEADY, session_ms=SHORT_SESSION_MS)
     crew.shared([stays, again], partitions, [2, 2])
 
 
 def test_of_two_members_with_one_instance_id_the_older_is_fenced(client: Client, crew: Crew, make_topic) -> None:
     topic = make_topic(4)
     partitions = all_of({topic: 4})
-    older = crew.start(client, topics=[topic], instance="twin")
+    older = crew.start(client, topics=[topic], instance="twin", **STEADY)
     crew.shared([older], partitions, [4])
     older.do("hold")
     older.stop()
-    newer = crew.start(client, topics=[topic], instance="twin")
+    newer = crew.start(client, topics=[topic], instance="twin", **STEADY)
     crew.shared([newer], partitions, [4])
     assert newer.generation == older.generation
     newer.do("commit", offsets=[[topic, 0, 3]])
