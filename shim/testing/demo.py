@@ -155,7 +155,7 @@ class Demo:
         self._scene(f"{victim.name} is killed (SIGKILL), in the middle of its work.")
         owned = self._owned(victim.name)
         self._await(
-            lambda: any(victim.position().get(each, 0) > self._committed().get(each, 0) for each in owned),
+            lambda: self._uncommitted(victim, owned) >= 10,
             "billing-2 has consumed what it has not committed",
         )
         victim.kill()
@@ -167,6 +167,11 @@ class Demo:
             consumed, kept = position.get(partition, 0), committed.get(partition, 0)
             self._say(f"    {TOPIC}-{partition}: committed {kept}, consumed up to {consumed}")
         return {partition: committed.get(partition, 0) for partition in owned}
+
+    def _uncommitted(self, consumer: Client, partitions: list[int]) -> int:
+        """How many records it has consumed that are not committed."""
+        position, committed = consumer.position(), self._committed()
+        return sum(max(position.get(each, 0) - committed.get(each, 0), 0) for each in partitions)
 
     def _check_resumed(self, crash: Mapping[int, int], victim: Client, *others: Client) -> None:
         self._say(f"The partitions of {victim.name} are consumed again, from the committed offsets on:")
