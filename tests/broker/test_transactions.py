@@ -1,0 +1,300 @@
+"""Transactional ids, what is part of a transaction, and how it ends in logs and groups."""
+
+import pytest
+
+from apis.delete_groups import DeleteGroupsRequest
+from apis.init_producer_id import InitProducerIdRequest
+from apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from persistence.batch import read_batch
+from persistence.records import OffsetCommitKey, PendingOffsetKey, TransactionKey
+
+from .context import fetch_request, partitions_of
+from .transacting import UNSTABLE, Transacting
+
+
+@pytest.fixture
+def broker() -> Transacting:
+    return Transacting()
+
+
+class TestOffsets:
+    def test_they_are_pending_until_the_transaction_is_committed(self, broker):
+        producer = broker.init()
+        broker.commit({0: 1})
+        assert broker.commit_in(producer, {0: 10, 1: 11}) == [0, 0]
+        assert broker.offsets(stable=False) == {0: 1}
+        assert broker.offsets() == {0: UNSTABLE, 1: UNSTABLE}
+        assert broker.end(producer) == (producer[0], producer[1] + 1)
+        assert broker.offsets() == {0: 10, 1: 11}
+
+    def test_they_are_dropped_when_it_is_aborted(self, broker):
+        producer = broker.init()
+        broker.commit({0: 1})
+        broker.commit_in(producer, {0: 10, 1: 11})
+        broker.end(producer, commit=False)
+        assert broker.offsets() == {0: 1}
+
+    def test_what_was_committed_plainly_since_stays(self, broker):
+        producer = broker.init()
+        broker.commit_in(producer, {0: 10, 1: 11})
+        broker.commit({0: 1})
+        broker.restart()
+        assert broker.offsets() == {0: UNSTABLE, 1: UNSTABLE}
+        broker.end(producer)
+        assert broker.offsets() == {0: 1, 1: 11}
+
+    def test_committed_again_in_the_transaction_it_counts_once_more(self, broker):
+        producer = broker.init()
+        broker.commit_in(producer, {0: 10})
+        broker.commit({0: 1})
+        broker.commit_in(producer, {0: 20})
+        broker.end(producer)
+        assert broker.offsets() == {0: 20}
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    @pytest.mark.parametrize("first", ["a", "b"])
+    def test_of_two_transactions_the_offset_written_last_stays(self, broker, first, restarted):
+        producers = {name: broker.init(name) for name in "ab"}
+        for offset, name in ((10, "a"), (20, "b")):
+            assert broker.commit_in(producers[name], {0: offset}, name=name) == [0]
+        if restarted:
+            broker.restart()
+        second = "b" if first == "a" else "a"
+        broker.end(producers[first], name=first)
+        assert broker.offsets() == {0: UNSTABLE}
+        broker.end(producers[second], name=second)
+        assert broker.offsets() == {0: 20}
+
+    def test_those_of_a_deleted_group_are_gone(self, broker):
+        producer = broker.init()
+        broker.commit_in(producer, {0: 10})
+        assert broker.ask("DeleteGroups", DeleteGroupsRequest(["grp"]), 2).results[0].error_code == 0
+        broker.end(producer)
+        assert broker.offsets() == {}
+        assert "grp" not in broker.service.groups
+
+    def test_those_of_a_deleted_topic_are_gone(self, broker):
+        producer = broker.init()
+        broker.commit_in(producer, {0: 10})
+        broker.service.topic_deleted("t")
+        broker.settle()
+        broker.end(producer)
+        assert broker.offsets() == {}
+
+    def test_a_group_with_pending_offsets_does_not_expire(self):
+        broker = Transacting(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1000)
+        producer = broker.init(timeout=900_000)
+        broker.commit({0: 1, 1: 1})
+        broker.commit_in(producer, {0: 10})
+        broker.advance(100)
+        assert broker.offsets(stable=False) == {0: 1}
+        broker.end(producer, commit=False)
+        broker.advance(1)
+        assert "grp" not in broker.service.groups
+
+    def test_a_commit_is_the_tombstone_of_what_was_pending(self, broker):
+        producer = broker.init()
+        broker.commit_in(producer, {0: 10})
+        partition = broker.service.partition_of("grp")
+        keys = dict(broker.store.load(partition))
+        assert PendingOffsetKey("grp", "t", 0, producer[0]) in keys
+        assert OffsetCommitKey("grp", "t", 0) not in keys
+        broker.end(producer)
+        keys = dict(broker.store.load(partition))
+        assert PendingOffsetKey("grp", "t", 0, producer[0]) not in keys
+        assert keys[OffsetCommitKey("grp", "t", 0)].offset == 10
+
+    def test_the_coordinator_of_the_group_may_be_loading_when_the_transaction_ends(self, broker):
+        producer = broker.init()
+        broker.commit_in(producer, {0: 10})
+        partition = broker.service.partition_of("grp")
+        assert partition != broker.service.partition_of("id")
+        broker.service.unload(partition, broker.now)
+        broker.service.begin_loading(partition)
+        assert broker.end(producer) == 15
+        broker.service.load(partition, list(broker.store.load(partition)), broker.now)
+        assert broker.end(producer) == (producer[0], producer[1] + 1)
+        assert broker.offsets() == {0: 10}
+
+
+class TestTransactionalIds:
+    def test_epochs_go_on_after_a_restart(self, broker):
+        producer_id, epoch = broker.init()
+        broker.restart()
+        assert broker.init() == (producer_id, epoch + 1)
+
+    def test_the_last_epoch_is_followed_by_a_new_producer_id(self, broker):
+        producer_id, _ = broker.init()
+        shard = broker.service.shard_of("id")
+        last = dict(broker.store.load(shard.partition))[TransactionKey("id")]
+        last.producer_epoch = 2**15 - 2
+        shard.replay(TransactionKey("id"), last)
+        new_id, epoch = broker.init()
+        assert new_id != producer_id
+        assert epoch == 0
+
+    def test_an_open_transaction_is_aborted_first(self, broker):
+        old = broker.init()
+        broker.commit_in(old, {0: 10})
+        broker.produce(old, 0)
+        answer = broker.ask("InitProducerId", InitProducerIdRequest("id", 1000), 5)
+        assert answer.error_code == 51
+        assert broker.offsets() == {}
+        assert broker.ends() == (2, 2)
+        assert broker.init() == (old[0], old[1] + 2)
+        assert broker.end(old) == 90
+
+    def test_another_node_is_to_be_asked(self, broker):
+        broker.service.unload(broker.service.partition_of("id"), broker.now)
+        assert broker.ask("InitProducerId", InitProducerIdRequest("id", 1000), 5).error_code == 16
+        assert broker.add((1, 0), 0) == [16]
+        assert broker.add_offsets((1, 0)) == 16
+        assert broker.end((1, 0)) == 16
+        assert broker.commit_in((1, 0), {0: 1}) == [15]
+
+    def test_what_runs_out_of_time_is_aborted(self, broker):
+        producer = broker.init(timeout=5000)
+        broker.commit_in(producer, {0: 10})
+        broker.produce(producer, 0)
+        broker.advance(4.9)
+        assert broker.offsets() == {0: UNSTABLE}
+        broker.advance(0.2)
+        assert broker.offsets() == {}
+        assert broker.ends() == (2, 2)
+        assert broker.end(producer) == 48
+        assert broker.commit_in(producer, {0: 10}) == [47]
+
+    def test_the_time_of_a_transaction_runs_anew_after_a_restart(self, broker):
+        producer = broker.init(timeout=5000)
+        broker.commit_in(producer, {0: 10})
+        broker.advance(4)
+        broker.restart()
+        broker.advance(4)
+        assert broker.offsets() == {0: UNSTABLE}
+        broker.advance(1.1)
+        assert broker.offsets() == {}
+
+    def test_more_partitions_give_no_more_time(self, broker):
+        producer = broker.init(timeout=5000)
+        broker.add(producer, 0)
+        broker.advance(4)
+        broker.add(producer, 1)
+        broker.advance(1.1)
+        assert broker.end(producer) == 48
+
+    def test_a_transaction_that_cannot_be_aborted_yet_is_aborted_later(self, broker):
+        producer = broker.init(timeout=5000)
+        broker.commit_in(producer, {0: 10})
+        partition = broker.service.partition_of("grp")
+        broker.service.unload(partition, broker.now)
+        broker.advance(6)
+        broker.service.load(partition, list(broker.store.load(partition)), broker.now)
+        assert broker.offsets() == {0: UNSTABLE}
+        broker.advance(1)
+        assert broker.offsets() == {}
+
+
+class TestLogs:
+    def test_committed_records_are_read_up_to_the_last_stable_offset(self, broker):
+        producer = broker.init()
+        broker.produce((-1, -1), -1, transactional=False, name=None)
+        assert broker.produce(producer, 0) == 0
+        broker.produce((-1, -1), -1, transactional=False, name=None)
+        assert broker.ends() == (1, 3)
+        stable, everything = broker.read(), broker.read(committed=False)
+        assert (stable.last_stable_offset, stable.high_watermark) == (1, 3)
+        assert everything.records.startswith(stable.records)
+        assert len(stable.records) < len(everything.records)
+        broker.end(producer)
+        assert broker.ends() == (4, 4)
+        assert broker.read().records == broker.read(committed=False).records
+
+    def test_aborted_transactions_are_named_where_they_are_read(self, broker):
+        producer = broker.init()
+        for commit in (False, True, False):
+            broker.produce(producer, 0)
+            producer = broker.end(producer, commit=commit)
+        aborted = [(each.producer_id, each.first_offset) for each in broker.read().aborted_transactions]
+        assert aborted == [(producer[0], 0), (producer[0], 4)]
+        assert [each.first_offset for each in broker.read(2).aborted_transactions] == [4]
+        assert broker.read(committed=False).aborted_transactions is None
+
+    def test_the_marker_is_a_control_batch(self, broker):
+        producer = broker.init()
+        broker.add(producer, 0)
+        broker.end(producer, commit=False)
+        batch, _ = read_batch(broker.read().records)
+        assert (batch.control, batch.transactional, batch.producer_id) == (True, True, producer[0])
+        assert batch.producer_epoch == producer[1] + 1
+        (record,) = batch.records()
+        assert record.key == b"\0\0\0\0"
+
+    def test_a_held_fetch_is_woken_by_the_end_of_the_transaction(self, broker):
+        producer = broker.init()
+        broker.produce(producer, 0)
+        token = broker.cluster.fetch(fetch_request(("t", 0, 0), isolation_level=1), token="held")
+        assert token == "held"
+        broker.produce(producer, 1)
+        assert broker.cluster.replies() == []
+        broker.end(producer)
+        ((_, response),) = broker.cluster.replies()
+        assert partitions_of(response)["t", 0].last_stable_offset == 3
+
+    def test_a_batch_needs_to_be_part_of_the_transaction(self, broker):
+        producer = broker.init()
+        assert broker.produce(producer, 0, version=9) == 48
+        assert broker.produce(producer, 0, version=11) == 120
+        assert broker.produce(producer, 0, version=12) == 0
+        assert broker.produce(producer, 0, partition=1, name=None) == 53
+        assert broker.produce(producer, 0, partition=1, name="another") == 49
+        assert broker.produce((producer[0], producer[1] + 1), 0, partition=1) == 47
+        assert broker.produce(producer, 1, transactional=False) == 48
+
+    def test_with_the_next_epoch_sequence_numbers_begin_again(self, broker):
+        producer = broker.init()
+        broker.produce(producer, 0)
+        producer = broker.end(producer)
+        assert broker.produce(producer, 5) == 45
+        assert broker.produce(producer, 0) == 0
+
+    def test_without_a_new_epoch_sequence_numbers_go_on(self, broker):
+        producer = broker.init()
+        broker.add(producer, 0)
+        broker.produce(producer, 0)
+        assert broker.end(producer, version=4) == producer
+        assert broker.produce(producer, 1) == 0
+
+
+class TestMarkers:
+    def mark(self, broker, producer, topic, partition, *, commit=True, coordinator_epoch=0):
+        marker = WritableTxnMarker(*producer, commit, [WritableTxnMarkerTopic(topic, [partition])], coordinator_epoch)
+        answer = broker.ask("WriteTxnMarkers", WriteTxnMarkersRequest([marker]), 1)
+        return answer.markers[0].topics[0].partitions[0].error_code
+
+    def test_they_end_transactions_in_logs(self, broker):
+        producer = broker.init()
+        broker.produce(producer, 0)
+        assert self.mark(broker, producer, "t", 0) == 0
+        assert broker.ends() == (2, 2)
+
+    @pytest.mark.parametrize(("commit", "left"), [(True, {0: 10}), (False, {})])
+    def test_they_end_transactions_in_groups(self, broker, commit, left):
+        producer = broker.init()
+        broker.commit_in(producer, {0: 10})
+        place = broker.service.partition_of("grp")
+        assert self.mark(broker, producer, "__consumer_offsets", place, commit=commit) == 0
+        assert broker.offsets() == left
+
+    def test_what_is_not_here_is_refused(self, broker):
+        assert self.mark(broker, (1, 0), "t", 9) == 3
+        assert self.mark(broker, (1, 0), "nothing", 0) == 3
+        broker.service.unload(2, broker.now)
+        assert self.mark(broker, (1, 0), "__consumer_offsets", 2) == 6
+
+    def test_old_epochs_are_refused(self, broker):
+        broker.init()
+        producer = broker.init()
+        broker.produce(producer, 0)
+        assert self.mark(broker, (producer[0], producer[1] - 1), "t", 0) == 47
+        assert self.mark(broker, producer, "t", 0, coordinator_epoch=5) == 0
+        assert self.mark(broker, producer, "t", 0, coordinator_epoch=4) == 52

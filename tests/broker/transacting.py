@@ -1,0 +1,178 @@
+"""A broker with its groups, transactions and store; time is a number, requests go to the handlers."""
+
+from itertools import count
+from typing import Any
+
+from apis import registry
+from apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from apis.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from apis.call import PARKED, Call, Client
+from apis.end_txn import EndTxnRequest
+from apis.fetch import PartitionData
+from apis.init_producer_id import InitProducerIdRequest
+from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from apis.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from apis.wire import Message
+from persistence.batch import Record, write_batch
+from persistence.memory import MemoryStore
+from shim.broker.transactions import Transactions
+from shim.groups.config import GroupConfig
+from shim.groups.outbox import Outbox
+from shim.groups.service import GroupService
+from shim.groups.timers import Timers
+
+from .context import EPOCH_MS, Cluster, fetch_request, partitions_of
+
+CLIENT = Client("client", "/127.0.0.1")
+KEYS = {api.name: key for key, api in registry.APIS.items()}
+UNSTABLE = "unstable"
+
+
+class Transacting:
+    """One broker with all partitions of `__consumer_offsets`, 4 of them, on a store that outlives `restart`."""
+
+    def __init__(self, **settings: int) -> None:
+        self.config = GroupConfig(offsets_topic_num_partitions=4, **settings)
+        self.store = MemoryStore()
+        self.cluster = Cluster(offsets_topic_num_partitions="4")
+        self.cluster.topics.declare("t", 3)
+        self.cluster.topics.ensure_offsets_topic()
+        self.tokens = count(1)
+        self.restart()
+
+    @property
+    def now(self) -> float:
+        return self.cluster.now
+
+    def restart(self) -> None:
+        """A new process on the same store; its logs, unlike a real one's, are still there."""
+        ids = count(1)
+        self.outbox = Outbox()
+        self.service = GroupService(
+            1, self.config, self.outbox, Timers(), lambda: str(next(ids)),
+            lambda key, kind: (0, 1, "host", 9092), EPOCH_MS / 1000,
+        )  # fmt: skip
+        transactions = Transactions(
+            self.cluster.topics, lambda p: self.service.shards.get(p), 4, lambda now: EPOCH_MS + round(now * 1000)
+        )
+        self.service.coordinator = transactions
+        self.cluster.broker.coordinate_transactions(transactions, self.service)
+        for partition in range(4):
+            self.service.load(partition, list(self.store.load(partition)), self.now)
+        self.settle()
+
+    def settle(self) -> None:
+        self.store.write(self.outbox.records)
+        self.outbox.records.clear()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and what is due happen at its time."""
+        end = self.now + seconds
+        while (deadline := self.service.next_deadline()) <= end:
+            self.cluster.now = max(self.now, deadline)
+            self.service.fire(self.now)
+            self.settle()
+        self.cluster.now = end
+
+    def ask(self, name: str, request: Message, version: int) -> Any:
+        """What the handler of an API answers in a version."""
+        api = registry.APIS[KEYS[name]]
+        call = Call(version, CLIENT, next(self.tokens), self.now, 1, self.service, self.cluster.broker)
+        answer = api.handle(request, call)
+        self.settle()
+        return answer if answer is PARKED else api.shape(answer, version)
+
+    # Producers
+
+    def init(self, name: str = "id", *, timeout: int = 60_000) -> tuple[int, int]:
+        """The producer id and epoch of a transactional id; asks again when a transaction had to be ended first."""
+        request = InitProducerIdRequest(name, timeout)
+        answer = self.ask("InitProducerId", request, 5)
+        if answer.error_code == 51:
+            answer = self.ask("InitProducerId", request, 5)
+        assert answer.error_code == 0
+        return answer.producer_id, answer.producer_epoch
+
+    def add(self, producer: tuple[int, int], *partitions: int, topic: str = "t", name: str = "id") -> list[int]:
+        transaction = AddPartitionsToTxnTransaction(
+            name, *producer, False, [AddPartitionsToTxnTopic(topic, list(partitions))]
+        )
+        answer = self.ask("AddPartitionsToTxn", AddPartitionsToTxnRequest([transaction]), 5)
+        (results,) = answer.results_by_transaction[0].topic_results
+        return [each.partition_error_code for each in results.results_by_partition]
+
+    def add_offsets(self, producer: tuple[int, int], group: str = "grp", *, name: str = "id") -> int:
+        error: int = self.ask("AddOffsetsToTxn", AddOffsetsToTxnRequest(name, *producer, group), 4).error_code
+        return error
+
+    def produce(
+        self, producer: tuple[int, int], sequence: int, *, partition: int = 0, name: str | None = "id",
+        version: int = 12, transactional: bool = True,
+    ) -> int:  # fmt: skip
+        """Write one record; the error."""
+        data = write_batch(
+            [Record(0, EPOCH_MS, None, b"value")], producer_id=producer[0], producer_epoch=producer[1],
+            base_sequence=sequence, transactional=transactional,
+        )  # fmt: skip
+        topic = TopicProduceData("t", partition_data=[PartitionProduceData(partition, data)])
+        answer = self.ask("Produce", ProduceRequest(name, -1, 1000, [topic]), version)
+        error: int = answer.responses[0].partition_responses[0].error_code
+        return error
+
+    def end(
+        self, producer: tuple[int, int], *, commit: bool = True, name: str = "id", version: int = 5
+    ) -> tuple[int, int] | int:
+        """The producer id and epoch to go on with, or the error."""
+        answer = self.ask("EndTxn", EndTxnRequest(name, *producer, commit), version)
+        return answer.error_code or ((answer.producer_id, answer.producer_epoch) if version >= 5 else producer)
+
+    # Offsets
+
+    def commit_in(
+        self, producer: tuple[int, int], offsets: dict[int, int], *, group: str = "grp", name: str = "id",
+        version: int = 5, **said: Any,
+    ) -> list[int]:  # fmt: skip
+        """TxnOffsetCommit; the errors."""
+        partitions = [TxnOffsetCommitRequestPartition(p, offset, -1, "") for p, offset in offsets.items()]
+        request = TxnOffsetCommitRequest(
+            name, group, *producer, topics=[TxnOffsetCommitRequestTopic("t", partitions)], **said
+        )
+        answer = self.ask("TxnOffsetCommit", request, version)
+        return [each.error_code for topic in answer.topics for each in topic.partitions]
+
+    def commit(self, offsets: dict[int, int], *, group: str = "grp") -> None:
+        partitions = [OffsetCommitRequestPartition(p, offset) for p, offset in offsets.items()]
+        request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic("t", partitions=partitions)])
+        answer = self.ask("OffsetCommit", request, 9)
+        assert {each.error_code for each in answer.topics[0].partitions} == {0}
+
+    def offsets(self, *, group: str = "grp", stable: bool = True) -> dict[int, int | str]:
+        """The offsets there are, or `UNSTABLE`."""
+        asked = OffsetFetchRequestGroup(group, None, -1, [OffsetFetchRequestTopics("t", partition_indexes=[0, 1, 2])])
+        answer = self.ask("OffsetFetch", OffsetFetchRequest(groups=[asked], require_stable=stable), 9)
+        return {
+            each.partition_index: UNSTABLE if each.error_code == 88 else each.committed_offset
+            for each in answer.groups[0].topics[0].partitions
+            if each.committed_offset != -1 or each.error_code
+        }
+
+    # Logs
+
+    def read(self, offset: int = 0, *, committed: bool = True, partition: int = 0) -> PartitionData:
+        request = fetch_request(("t", partition, offset), max_wait_ms=0, isolation_level=int(committed))
+        return partitions_of(self.cluster.fetch(request))["t", partition]
+
+    def ends(self, partition: int = 0) -> tuple[int, int]:
+        """The last stable offset and the log's end."""
+        log = self.cluster.topics.named("t").partitions[partition].log  # type: ignore[union-attr]
+        return log.last_stable_offset, log.end_offset
