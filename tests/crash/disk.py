@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 SECTOR = 512
 
 _pointer = ctypes.c_void_p
-_OPEN = ctypes.CFUNCTYPE(ctypes.c_int, _pointer, ctypes.c_char_p, _pointer, ctypes.c_int, ctypes.POINTER(ctypes.c_int))
+# The name is a pointer and not a string: SQLite keeps it, and looks at what stands around it.
+_OPEN = ctypes.CFUNCTYPE(ctypes.c_int, _pointer, _pointer, _pointer, ctypes.c_int, ctypes.POINTER(ctypes.c_int))
 _DELETE = ctypes.CFUNCTYPE(ctypes.c_int, _pointer, ctypes.c_char_p, ctypes.c_int)
 _WRITE = ctypes.CFUNCTYPE(ctypes.c_int, _pointer, _pointer, ctypes.c_int, ctypes.c_int64)
 _TRUNCATE = ctypes.CFUNCTYPE(ctypes.c_int, _pointer, ctypes.c_int64)
@@ -105,11 +106,11 @@ def recording(*, hardware: bool = True) -> Iterator[list[Happening]]:
     kept: list[Any] = []
     tables: dict[int, _Methods] = {}
 
-    def opened(vfs: int, name: bytes | None, file: int, flags: int, out: Any) -> int:
+    def opened(vfs: int, name: int | None, file: int, flags: int, out: Any) -> int:
         code: int = _OPEN(base.contents.open)(vfs, name, file, flags, out)
         table = ctypes.cast(file, ctypes.POINTER(_pointer))
         if code == 0 and name is not None and table[0]:
-            names[file] = Path(name.decode()).name
+            names[file] = Path(ctypes.string_at(name).decode()).name
             table[0] = ctypes.addressof(methods_like(table[0]))
         return code
 
