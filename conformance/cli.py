@@ -19,6 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from conformance.case import Case, Verdict, all_cases, select
+from conformance.clients import command as clients_command
+from conformance.differential import command as differential_command
 from conformance.expect import Expectations
 from conformance.report import evidence as evidence_report
 from conformance.report.files import write_badge, write_json, write_junit
@@ -58,6 +60,9 @@ _COLOURS = {
 @click.option("--repeat", default=1, show_default=True, help="Run every cell so many times.")
 @click.option("--seed", type=int, help="Shuffle the cells with this seed.")
 @click.option("--jobs", default=16, show_default=True, help="Cells that run at a time.")
+@click.option("--client", help="Client cases with all clients, or with those named, instead of server cases.")
+@click.option("--against", metavar="TARGET", help="Compare the target with this one, by random scripts.")
+@click.option("--scripts", default=200, show_default=True, help="How many scripts to compare two targets with.")
 def cli(
     target: str,
     patterns: tuple[str, ...],
@@ -73,12 +78,19 @@ def cli(
     repeat: int,
     seed: int | None,
     jobs: int,
+    client: str | None,
+    against: str | None,
+    scripts: int,
 ) -> None:
     """Check a group coordinator, case by case, over the wire."""
     if threading.current_thread() is threading.main_thread():
         # Leave through the clean-up, so that no target is left behind.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(2))
     console = Console()
+    if client is not None:
+        sys.exit(clients_command.run(console, target, client, patterns, listing, jobs, json_path, evidence_folder))
+    if against is not None:
+        sys.exit(differential_command.run(console, target, against, scripts, seed, jobs, json_path))
     cases = select(all_cases(), patterns, level)
     if not cases:
         raise click.UsageError("no case matches")

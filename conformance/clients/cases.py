@@ -153,21 +153,13 @@ def coordinator_moves(s: Scenario) -> None:
 def slow_leader(s: Scenario) -> None:
     members = s.stable(2, session_ms=TIGHT_SESSION_MS)
     withheld = s.relay.plan("SyncGroup", "withhold", when=lambda each: bool(each.request.assignments))
-    s.relay.plan("Heartbeat", "error", REBALANCE_IN_PROGRESS)
+    members.append(s.start(session_ms=TIGHT_SESSION_MS))
     s.frames(lambda: withheld.fired, "the leader syncs")
-    (follower,) = [member for member in members if member.name != withheld.fired[0].client_id]
-    before = follower.member_id
-    expelled = s.relay.wait(
-        lambda: [
-            each
-            for each in s.relay.exchanges
-            if each.client_id == follower.name and each.error == UNKNOWN_MEMBER_ID and not each.by_plan
-        ],
-        1.5 * TIGHT_SESSION_MS / 1000,
-    )
+    followers = {member.name for member in members} - {withheld.fired[0].client_id}
+    s.relay.wait(lambda: s.expelled(followers), 1.5 * TIGHT_SESSION_MS / 1000)
     s.relay.release(withheld)
     s.share(members)
-    s.check(not expelled and follower.member_id == before, "the follower was expelled")
+    s.check(not s.expelled(followers), "a follower was expelled")
 
 
 @client_case(

@@ -22,6 +22,7 @@ SESSION_MS: Final = 3_000
 HEARTBEAT_MS: Final = 300
 PATIENCE: Final = 20.0
 CREATE_TOPICS_VERSION: Final = 5
+UNKNOWN_MEMBER_ID: Final = 25
 
 
 class Scenario:
@@ -146,6 +147,14 @@ class Scenario:
             for each in self.relay.seen("JoinGroup", member.name, since)
             if each.request is not None and each.request.member_id
         }
+
+    def expelled(self, names: set[str]) -> list[Exchange]:
+        """Answers that told one of these members that the coordinator, not a plan, knows it no more."""
+        return [
+            each
+            for each in self.relay.exchanges
+            if each.client_id in names and each.error == UNKNOWN_MEMBER_ID and not each.by_plan
+        ]
 
     def rounds(self, since: float = 0.0) -> int:
         """How many generations were begun, as the answers to JoinGroup say."""
