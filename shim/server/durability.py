@@ -220,9 +220,12 @@ class Durability:
 
 
 def groups_named(request: Message | None) -> list[str]:
-    """The groups that a request is about, whichever API and version it is of."""
+    """The groups that a request is about, whichever API and version it is of.
+
+    A transactional id, which lives where a group of its name does, counts as one.
+    """
     several = getattr(request, "groups", None) or getattr(request, "groups_names", None)
     if several:
         return [each if isinstance(each, str) else each.group_id for each in several]
-    group_id = getattr(request, "group_id", None)
-    return [] if group_id is None else [group_id]
+    names = (getattr(request, "group_id", None), getattr(request, "transactional_id", None))
+    return [name for name in names if name is not None]
