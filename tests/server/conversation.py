@@ -78,7 +78,7 @@ class Client:
 # Requests of one group "g" and topic "t"
 
 
-def join(group: str = "g", member_id: str = "") -> JoinGroupRequest:
+def join(group: str = "g", member_id: str = "", **fields: Any) -> JoinGroupRequest:
     return JoinGroupRequest(
         group_id=group,
         session_timeout_ms=30_000,
@@ -86,20 +86,22 @@ def join(group: str = "g", member_id: str = "") -> JoinGroupRequest:
         member_id=member_id,
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol("range", b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff")],
+        **fields,
     )
 
 
-def sync(generation: int, member_id: str, *assigned: str, group: str = "g") -> SyncGroupRequest:
+def sync(generation: int, member_id: str, *assigned: str, group: str = "g", **fields: Any) -> SyncGroupRequest:
     return SyncGroupRequest(
         group_id=group,
         generation_id=generation,
         member_id=member_id,
         assignments=[SyncGroupRequestAssignment(each, each.encode()) for each in assigned],
+        **fields,
     )
 
 
-def heartbeat(generation: int, member_id: str, group: str = "g") -> HeartbeatRequest:
-    return HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
+def heartbeat(generation: int, member_id: str, group: str = "g", **fields: Any) -> HeartbeatRequest:
+    return HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id, **fields)
 
 
 def commit(offset: int, group: str = "g", topic: str = "t", **fields: Any) -> OffsetCommitRequest:

@@ -203,6 +203,23 @@ async def test_what_a_killed_broker_acknowledged_its_successor_has() -> None:
         assert successor.ask(3, heartbeat(1, member)).error_code == ErrorCode.NONE
 
 
+async def test_the_new_id_of_a_static_member_outlives_the_coordinator_that_gave_it() -> None:
+    """R22: KAFKA-10284."""
+    async with cluster_of() as cluster:
+        owner = client(cluster, OWNER)
+        first = owner.ask(5, join(group_instance_id="i"))
+        owner.ask(3, sync(1, first.member_id, first.member_id, group_instance_id="i"))
+        again = client(cluster, OWNER).ask(5, join(group_instance_id="i"))
+        assert again.member_id != first.member_id
+        cluster.kill_broker(OWNER)
+        await cluster.loader.idle.wait()
+        successor = client(cluster, OTHER)
+        beat = heartbeat(again.generation_id, again.member_id, group_instance_id="i")
+        assert successor.ask(3, beat).error_code == ErrorCode.NONE
+        beat = heartbeat(again.generation_id, first.member_id, group_instance_id="i")
+        assert successor.ask(3, beat).error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
 async def test_a_restarted_broker_gets_back_what_it_had_at_first() -> None:
     async with cluster_of() as cluster:
         before = dict(cluster.owners)
