@@ -16,17 +16,16 @@ from typing import Any, Final
 import orjson
 import trio
 
-from persistence.partition import partition_for
 from persistence.store import Store
+from shim.control.bench import Bench
 from shim.groups.trace import SCHEMA_VERSION
-from shim.server.awaiting import TIMEOUT, GroupAwait, NotReached
-from shim.server.barriers import Barrier, Barriers
+from shim.server.awaiting import TIMEOUT, NotReached
+from shim.server.barriers import Barrier
 from shim.server.clock import RealTimeBroker, TestClock
 from shim.server.cluster import ClusterConfig
-from shim.server.faults import Fault, Faults
-from shim.server.interception import Interception, later_in, split_match
+from shim.server.faults import Fault
+from shim.server.interception import split_match
 from shim.server.server import Server, ServerConfig, serve
-from shim.server.watching import Watch
 from shim.testing.puppets import Puppet, Script
 from shim.testing.stage import Stage
 from shim.testing.store import BreakableStore
@@ -45,41 +44,23 @@ class UnfiredFaults(AssertionError):
     """Faults were declared and have never happened, so the test has not shown what it says."""
 
 
-class Kit:
+class Kit(Bench):
     """A running coordinator. Everything here is for its own thread alone.
 
     `faults` and `barriers` are those in force, `watch` keeps what happened, `store` can be made to fail, `clock` is the
     coordinator's time.
     """
 
+    clock: TestClock
+
     def __init__(self, server: Server, clock: TestClock, store: BreakableStore, nursery: trio.Nursery) -> None:
-        self.server = server
-        self.cluster = server.cluster
-        self.clock = clock
+        super().__init__(server, nursery, clock)
         self.store = store
-        self.watch = Watch(self.cluster)
-        self.interception = Interception(self.cluster, later_in(nursery, self.cluster))
-        self.faults = Faults(self.interception)
-        self.barriers = Barriers(self.interception)
         self.stage = Stage(self.cluster)
         self.stage.woken = self._wake
-        self._groups: dict[str, GroupAwait] = {}
         self._sleep = trio.CancelScope()
-        self.watch.start()
 
-    @property
-    def bootstrap(self) -> str:
-        """What clients are given as bootstrap servers."""
-        return self.server.bootstrap
-
-    # Groups
-
-    def group(self, name: str) -> GroupAwait:
-        """Waits for a group; the same object for the same name."""
-        found = self._groups.get(name)
-        if found is None:
-            found = self._groups[name] = GroupAwait(self.watch, name)
-        return found
+    # Members
 
     def puppet(self, group: str, topics: Sequence[str], **script: Any) -> Puppet:
         """A scripted member that joins now; `script` are the other fields of `Script`.
@@ -125,37 +106,14 @@ class Kit:
 
     # Time
 
-    def advance(self, seconds: float) -> None:
-        """Put the coordinator's clock forward, through all that becomes due on the way."""
-        end = self.clock() + seconds
-        while True:
-            timers = min((node.groups.next_deadline() for node in self.cluster.nodes.values()), default=inf)
-            due = min(timers, self.stage.next_deadline())
-            if due > end:
-                break
-            self.clock.put(due)
-            self._do_due()
-        self.clock.put(end)
-        self._do_due()
+    def next_due(self) -> float:
+        """See `Bench.next_due`; puppets act too."""
+        return min(super().next_due(), self.stage.next_deadline())
 
-    def _do_due(self) -> None:
-        now = self.clock()
-        self.stage.run(now)
-        self.cluster.fire(now)
-
-    # Brokers
-
-    def coordinator_of(self, group: str) -> int:
-        """The id of the broker that coordinates a group."""
-        return self.cluster.owner_of(group).id
-
-    def move(self, group: str, broker: int) -> None:
-        """Let another broker coordinate a group, with all of its partition of `__consumer_offsets`."""
-        self.cluster.move_partition(partition_for(group, self.cluster.partitions), broker)
-
-    def load_takes(self, seconds: float) -> None:
-        """How much longer than it must every load of partitions takes from now on."""
-        self.cluster.loader.seconds = seconds
+    def do_due(self) -> None:
+        """See `Bench.do_due`."""
+        self.stage.run(self.clock())
+        super().do_due()
 
     # What happened
 

@@ -129,6 +129,15 @@ class CoordinatorServer:
         """A scripted member that joins now; `script` are the other fields of `Script`, `manner` among them."""
         return PuppetHandle(self, self.call(partial(self.kit.puppet, group, topics, **script)))
 
+    def rewind(self, group: str, offsets: Mapping[tuple[str, int], int]) -> int:
+        """Let a group that is alive begin anew from these offsets, by topic and partition; see `shim/server/rewind.py`.
+
+        Returns how many members had to begin anew, as soon as the offsets count. Raises CannotRewind.
+        """
+        rewind = self.call(self.kit.rewind, group, offsets)
+        self.wait(rewind.durable)
+        return rewind.removed
+
     # Faults and barriers
 
     def fault(self, action: str, api: str | None = None, **fields: Any) -> FaultHandle:

@@ -1,0 +1,218 @@
+"""Rewinding a group that is alive: new committed offsets, and members that begin anew from them.
+
+Decides how members are brought to let go of what they have before anybody gets it again. Clients know no rewind. But a
+member that is answered UNKNOWN_MEMBER_ID (25) drops its partitions, commits nothing any more, and joins as a new
+member; and a new member asks for committed offsets. So all members are removed, the offsets are written while the group
+is Empty, and JoinGroup is held back until every member that was removed has come with one, has left, or can be taken
+for dead: then nobody still works on a partition that somebody else begins with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from apis.wire import Message
+from apis.wire.errors import ErrorCode
+from persistence.records import OffsetCommitKey, OffsetCommitValue
+from shim.groups.causes import Cause
+from shim.groups.classic import rebalance
+from shim.groups.classic.group import ClassicGroup
+from shim.groups.classic.member import Member
+from shim.groups.classic.states import Rule, State
+from shim.server.interception import Facts, Interception
+from shim.server.session import Session
+
+if TYPE_CHECKING:
+    from shim.groups.shard import Shard
+
+Offsets = Mapping[tuple[str, int], int]
+"""By topic and partition."""
+
+_MEMBERSHIP: Final = frozenset({"Heartbeat", "SyncGroup", "OffsetCommit", "JoinGroup"})
+
+
+class CannotRewind(Exception):
+    """The group cannot be rewound; `error` says why, by Kafka's name, and the message in one sentence."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class _Removed:
+    """A member that was removed and has not come back. `session` is the connection on which it was told."""
+
+    __slots__ = ("instance_id", "rebalance_timeout", "session")
+
+    def __init__(self, member: Member) -> None:
+        self.instance_id = member.group_instance_id
+        self.rebalance_timeout = member.rebalance_timeout_ms / 1000
+        # What it has parked is answered now, and tells it.
+        token = member.join_token or member.sync_token
+        self.session = token if isinstance(token, Session) else None
+
+
+class Rewind:
+    """One rewind, from its beginning; an `Intercept` until every member is back. `is_over` then."""
+
+    def __init__(self, interception: Interception, group_id: str, offsets: Offsets) -> None:
+        self.group_id = group_id
+        self.removed = 0
+        """How many members had to begin anew."""
+        self.is_over = False
+        self._interception = interception
+        self._away: dict[str, _Removed] = {}
+        self._held: list[Session] = []
+        cluster = interception.cluster
+        now = cluster.clock()
+        shard, group = self._find(offsets)
+        waits = self._expel(shard, group, now)
+        _write(shard, group_id, offsets, now)
+        if self._away:
+            interception.add(self)
+            for member_id, seconds in waits.items():
+                self._give_up_after(seconds, member_id)
+        else:
+            self.is_over = True
+        cluster.settle(now)
+
+    async def durable(self) -> None:
+        """Wait until the offsets are stored."""
+        await self._interception.cluster.durability.flushed()
+        await trio.lowlevel.checkpoint()
+
+    async def over(self, timeout: float) -> bool:
+        """Wait until every member has begun anew or is taken for dead; False if that takes longer."""
+        return await self._interception.until(lambda: self.is_over, timeout)
+
+    def _find(self, offsets: Offsets) -> tuple[Shard, ClassicGroup]:
+        cluster = self._interception.cluster
+        groups = cluster.owner_of(self.group_id).groups
+        shard = groups.shards.get(groups.partition_of(self.group_id))
+        if shard is None:
+            raise CannotRewind(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group's coordinator is not available.")
+        group = shard.groups.get(self.group_id)
+        if group is None:
+            raise CannotRewind(ErrorCode.GROUP_ID_NOT_FOUND, "There is no such group.")
+        if not isinstance(group, ClassicGroup):
+            raise CannotRewind(ErrorCode.UNSUPPORTED_VERSION, "Only groups of the classic protocol can be rewound.")
+        for (topic, partition), offset in offsets.items():
+            found = cluster.topics.named(topic)
+            if found is None or found.partition(partition) is None:
+                raise CannotRewind(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {topic}-{partition}.")
+            if not 0 <= offset < 2**63:
+                raise CannotRewind(ErrorCode.OFFSET_OUT_OF_RANGE, f"An offset is from 0 to {2**63 - 1}, not {offset}.")
+        return shard, group
+
+    def _expel(self, shard: Shard, group: ClassicGroup, now: float) -> dict[str, float]:
+        """Remove all members; by member id, the seconds after which it is dead if nothing is heard of it."""
+        waits = {}
+        for timer in group.pending.values():
+            shard.cancel(timer)
+        group.pending.clear()
+        for member in list(group.members.values()):
+            self._away[member.member_id] = _Removed(member)
+            waits[member.member_id] = min(member.session.deadline - now, member.session_timeout)
+            rebalance.remove_member(shard, group, member, "removed", Rule.LEAVE)
+        self.removed = len(self._away)
+        if group.state is State.PREPARING_REBALANCE:
+            rebalance.end(shard, group, Rule.LEAVE, now)
+        elif group.state is not State.EMPTY:
+            rebalance.start(shard, group, Cause.ADMIN_REMOVED, "", Rule.LEAVE, now)
+        return waits
+
+    # As an intercept
+
+    def request(self, session: Session, facts: Facts, now: float) -> bool:
+        """See `Intercept`."""
+        if facts.group != self.group_id:
+            return False
+        away = self._away.get(facts.member)
+        if facts.api in _MEMBERSHIP and away is not None:
+            away.session = session
+        if facts.api == "LeaveGroup" and facts.member in self._away:
+            self._came_back(facts.member)
+        elif facts.api == "JoinGroup":
+            self._join(session, facts)
+            return True
+        elif facts.api == "OffsetCommit" and not facts.member:
+            # Some clients commit as if from outside the group once they have lost their place in it.
+            assert session.served is not None
+            session.answer(session.served.api.error(session.request, ErrorCode.UNKNOWN_MEMBER_ID), now)
+            return True
+        return False
+
+    def answer(self, session: Session, facts: Facts, response: Message, data: bytes, now: float) -> bool:
+        """See `Intercept`."""
+        return False
+
+    def _join(self, session: Session, facts: Facts) -> None:
+        session.hold()
+        self._held.append(session)
+        for member_id, away in self._away.items():
+            if away.session is session or (facts.instance is not None and facts.instance == away.instance_id):
+                self._came_back(member_id)
+                return
+        # It may have connected anew since it was told.
+        for member_id, away in self._away.items():
+            if away.session is not None and away.session.closed and away.session.client_id == facts.client_id:
+                self._came_back(member_id)
+                return
+
+    def _came_back(self, member_id: str) -> None:
+        del self._away[member_id]
+        if not self._away:
+            # What is held is let go when this request has been dealt with.
+            self._interception.later(0.0, self._end)
+
+    def _give_up_after(self, seconds: float, member_id: str) -> None:
+        """Whoever says nothing for its session timeout is dead; who was told may take its rebalance timeout."""
+
+        def look(now: float) -> None:
+            away = self._away.get(member_id)
+            if away is not None:
+                if away.session is None:
+                    self._came_back(member_id)
+                else:
+                    self._interception.later(away.rebalance_timeout, lambda later: self._gone(member_id))
+
+        self._interception.later(max(seconds, 0.0), look)
+
+    def _gone(self, member_id: str) -> None:
+        if member_id in self._away:
+            self._came_back(member_id)
+
+    def _end(self, now: float) -> None:
+        self.is_over = True
+        self._interception.remove(self)
+        held, self._held = self._held, []
+        for session in held:
+            session.resume(now)
+        self._interception.settle()
+
+
+def _write(shard: Shard, group_id: str, offsets: Offsets, now: float) -> None:
+    timestamp = shard.wall_ms(now)
+    shard.write_offsets(
+        [
+            (
+                OffsetCommitKey(group_id, topic, partition),
+                OffsetCommitValue(offset=offset, leader_epoch=-1, metadata="", commit_timestamp=timestamp),
+            )
+            for (topic, partition), offset in offsets.items()
+        ]
+    )
+    if shard.outbox.listening:
+        accepted = [{"topic": topic, "partition": p, "offset": offset} for (topic, p), offset in offsets.items()]
+        shard.outbox.event(
+            "commit",
+            group=group_id,
+            partition=shard.partition,
+            member_id="",
+            generation=-1,
+            error=0,
+            offsets=accepted,
+        )
