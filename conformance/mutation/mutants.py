@@ -1,0 +1,289 @@
+"""The mutants: one rule of our coordinator changed in each, and the areas whose cases should notice.
+
+Decides nothing. `before` stands exactly once in `file`; a test checks that, so that a rule that is moved or reworded
+takes its mutant along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One wrong rule. `areas`: patterns of the cases to try first; all are tried before it is said to survive."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+    areas: tuple[str, ...]
+
+
+_CLASSIC: Final = "shim/groups/classic/"
+_JOIN: Final = f"{_CLASSIC}join.py"
+_GROUP: Final = f"{_CLASSIC}group.py"
+_REBALANCE: Final = f"{_CLASSIC}rebalance.py"
+_SYNC: Final = f"{_CLASSIC}sync.py"
+_STATIC: Final = f"{_CLASSIC}static.py"
+_LEAVE: Final = f"{_CLASSIC}leave.py"
+_HEARTBEAT: Final = f"{_CLASSIC}heartbeat.py"
+_DESCRIBE: Final = f"{_CLASSIC}describe.py"
+_SERVICE: Final = "shim/groups/service.py"
+_OFFSETS: Final = "shim/groups/offsets.py"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "generation not bumped",
+        _GROUP,
+        "        self.generation += 1\n",
+        "        self.generation = max(self.generation, 1)\n",
+        ("join/*", "heartbeat/*"),
+    ),
+    Mutant(
+        "a stale leader is kept",
+        _GROUP,
+        "            self.leader = next(m.member_id for m in self.members.values() if m.join_token is not None)\n",
+        "            pass\n",
+        ("join/*", "leave/*", "static/*"),
+    ),
+    Mutant(
+        "the newest member leads",
+        _GROUP,
+        "        if self.leader is None:\n            self.leader = member.member_id\n",
+        "        self.leader = member.member_id\n",
+        ("join/*",),
+    ),
+    Mutant(
+        "followers get the member list",
+        _REBALANCE,
+        "            members = group.joined_members() if member_id == leader else ()\n",
+        "            members = group.joined_members()\n",
+        ("join/*",),
+    ),
+    Mutant(
+        "member id not required",
+        _JOIN,
+        "            kind = Request.JOIN_NEW_ID_REQUIRED if member_id_required else Request.JOIN_NEW\n",
+        "            kind = Request.JOIN_NEW\n",
+        ("join/*",),
+    ),
+    Mutant(
+        "an unknown member joins with another error",
+        _JOIN,
+        "            return join_refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)\n",
+        "            return join_refused(ErrorCode.ILLEGAL_GENERATION, member_id)\n",
+        ("join/*",),
+    ),
+    Mutant(
+        "protocols of a joiner not checked",
+        _JOIN,
+        "    if not group.supports(request.protocol_type, [name for name, _ in protocols]):\n",
+        "    if not group.supports(group.protocol_type or request.protocol_type, group.supporters or ['any']):\n",
+        ("join/*",),
+    ),
+    Mutant(
+        "the size of a group has no limit",
+        _JOIN,
+        "    elif not _has_room(group, member_id, shard.config.group_max_size):\n",
+        "    elif not _has_room(group, member_id, 1 << 31):\n",
+        ("*size*", "join/*", "limits/*"),
+    ),
+    Mutant(
+        "handed-out ids never run out",
+        _JOIN,
+        "    shard.arm(timer, joining.now + joining.request.session_timeout_ms / 1000)\n",
+        "",
+        ("join/*",),
+    ),
+    Mutant(
+        "a leader that joins again is told the generation as it is",
+        _JOIN,
+        "            kind = Request.JOIN_LEADER if group.leader == member_id else Request.JOIN_SAME\n",
+        "            kind = Request.JOIN_SAME\n",
+        ("join/*",),
+    ),
+    Mutant(
+        "the vote for a protocol is not counted",
+        _GROUP,
+        "            votes[next(name for name in names if name in candidates)] += count\n",
+        "            votes[next(name for name in names if name in candidates)] += 0 * count\n",
+        ("join/*",),
+    ),
+    Mutant(
+        "a round does not end when all have joined",
+        _REBALANCE,
+        "    if group.state is State.PREPARING_REBALANCE and group.all_joined and not group.in_initial_round:\n",
+        "    if False and group.state is State.PREPARING_REBALANCE:\n",
+        ("join/*",),
+    ),
+    Mutant(
+        "a rebalance has no timer",
+        _REBALANCE,
+        "        shard.arm(group.join_timer, now + group.rebalance_timeout)\n\n\ndef",
+        "        pass\n\n\ndef",
+        ("join/*",),
+    ),
+    Mutant(
+        "nobody is expelled for not syncing",
+        _REBALANCE,
+        "    shard.arm(group.sync_timer, now + group.rebalance_timeout)\n",
+        "",
+        ("sync/*",),
+    ),
+    Mutant(
+        "parked syncs are forgotten when a rebalance starts",
+        _REBALANCE,
+        "            release_sync(shard, member, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), now)\n",
+        "            pass\n",
+        ("sync/*",),
+    ),
+    Mutant(
+        "the initial round does not wait",
+        _REBALANCE,
+        "        delay = shard.config.group_initial_rebalance_delay_ms / 1000\n        group.new_member_added",
+        "        delay = 0.0\n        group.new_member_added",
+        ("*delay*", "join/*", "limits/*"),
+    ),
+    Mutant(
+        "newcomers do not keep the initial round open",
+        _REBALANCE,
+        "    if group.in_initial_round and group.new_member_added and round_.initial_remaining > 0:\n",
+        "    if False and round_.initial_remaining > 0:\n",
+        ("*delay*", "join/*", "limits/*"),
+    ),
+    Mutant(
+        "absent static members are dropped",
+        _REBALANCE,
+        "if m.join_token is None and m.group_instance_id is None]\n",
+        "if m.join_token is None]\n",
+        ("static/*", "join/*"),
+    ),
+    Mutant(
+        "the generation of a sync is not checked",
+        _SYNC,
+        "    if request.generation_id != group.generation:\n",
+        "    if False and request.generation_id != group.generation:\n",
+        ("sync/*",),
+    ),
+    Mutant(
+        "the protocol of a sync is not checked",
+        _SYNC,
+        "    return said is not None and known is not None and said != known\n",
+        "    return False\n",
+        ("sync/*",),
+    ),
+    Mutant(
+        "a static member that comes back rebalances a stable group",
+        _STATIC,
+        "    if rule is Rule.TAKE_OVER_STABLE and group.select_protocol() == group.protocol:\n",
+        "    if False and group.select_protocol() == group.protocol:\n",
+        ("static/*",),
+    ),
+    Mutant(
+        "a replaced static member is not fenced",
+        _GROUP,
+        "                return ErrorCode.FENCED_INSTANCE_ID\n",
+        "                return ErrorCode.UNKNOWN_MEMBER_ID\n",
+        ("static/*",),
+    ),
+    Mutant(
+        "skip_assignment is never said",
+        _STATIC,
+        "members, skip_assignment=leads)\n",
+        "members, skip_assignment=False)\n",
+        ("static/*",),
+    ),
+    Mutant(
+        "leaving starts no rebalance",
+        _LEAVE,
+        "            rebalance.start(shard, group, why_left(gone[0]), trigger, rule, now)\n",
+        "            pass\n",
+        ("leave/*",),
+    ),
+    Mutant(
+        "handed-out ids cannot leave",
+        _LEAVE,
+        "    elif member_id in group.pending and instance_id is None:\n",
+        "    elif False:\n",
+        ("leave/*",),
+    ),
+    Mutant(
+        "no rebalance when a session ends",
+        _HEARTBEAT,
+        "        rebalance.start(shard, group, Cause.SESSION_EXPIRED, member_id, rule, now)\n",
+        "        pass\n",
+        ("heartbeat/*", "join/*"),
+    ),
+    Mutant(
+        "heartbeats do not renew the session",
+        _SERVICE,
+        "                    session.deadline = deadline\n",
+        "",
+        ("heartbeat/*",),
+    ),
+    Mutant(
+        "the generation of a heartbeat is not checked",
+        _HEARTBEAT,
+        "    if generation != group.generation:\n",
+        "    if False and generation != group.generation:\n",
+        ("heartbeat/*",),
+    ),
+    Mutant(
+        "session timeouts have no limits",
+        _SERVICE,
+        "            if not least <= request.session_timeout_ms <= most:\n",
+        "            if False and not least <= request.session_timeout_ms <= most:\n",
+        ("join/*",),
+    ),
+    Mutant(
+        "an empty group id is allowed",
+        _SERVICE,
+        "        if self.running and not group_id:\n",
+        "        if False and not group_id:\n",
+        ("join/*", "sync/*", "heartbeat/*", "leave/*"),
+    ),
+    Mutant(
+        "the generation of a commit is not checked",
+        _GROUP,
+        "        if generation != self.generation:\n            return ErrorCode.ILLEGAL_GENERATION\n",
+        "",
+        ("commit/*",),
+    ),
+    Mutant(
+        "commits are accepted while the group is completing a rebalance",
+        _GROUP,
+        "        return ErrorCode.REBALANCE_IN_PROGRESS if rule is Rule.REFUSE_REBALANCING else ErrorCode.NONE\n",
+        "        return ErrorCode.NONE\n",
+        ("commit/*",),
+    ),
+    Mutant(
+        "metadata of commits has no limit",
+        _OFFSETS,
+        "            if len(metadata) * 2 > limit and _utf16_length(metadata) > limit:\n",
+        "            if False and _utf16_length(metadata) > limit:\n",
+        ("commit/*", "limits/*"),
+    ),
+    Mutant(
+        "a group with members can be deleted",
+        _DESCRIBE,
+        "    if rule is Rule.REFUSE_NOT_EMPTY:\n",
+        "    if False and rule is Rule.REFUSE_NOT_EMPTY:\n",
+        ("delete/*",),
+    ),
+    Mutant(
+        "the protocol is shown before the group is stable",
+        _DESCRIBE,
+        "    protocol = group.protocol if RULES[Request.DESCRIBE][group.state] is Rule.SHOW_STABLE else None\n",
+        "    protocol = group.protocol\n",
+        ("describe/*",),
+    ),
+    Mutant(
+        "a state to list by must be spelled as Kafka spells it",
+        _DESCRIBE,
+        "        if not states or group.state.lower() in states:\n",
+        "        if not states or group.state in states:\n",
+        ("list/*",),
+    ),
+)

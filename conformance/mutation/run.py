@@ -1,0 +1,85 @@
+"""Runs the suite on a copy of our sources with one mutant at a time: `python -m conformance.mutation.run [NAME...]`.
+
+Decides that a mutant is caught if a case comes out otherwise than on the sources as they are. The work tree is never
+changed. Exit code 0: every mutant is caught; 1: some survive, and are named.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from conformance.mutation.mutants import MUTANTS, Mutant
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PACKAGES: Final = ("apis", "persistence", "shim", "conformance")
+JOBS: Final = 12
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of a mutant: the cells that noticed; none if it survived."""
+
+    mutant: Mutant
+    noticed: tuple[str, ...]
+
+
+def mutated(source: str, mutant: Mutant) -> str:
+    """A source with the mutant in it. Raises ValueError unless what it changes stands there exactly once."""
+    if source.count(mutant.before) != 1:
+        raise ValueError(f"{mutant.name}: what it changes stands {source.count(mutant.before)} times in {mutant.file}")
+    return source.replace(mutant.before, mutant.after)
+
+
+def surprises(folder: Path, patterns: Sequence[str]) -> tuple[str, ...]:
+    """The cells that are not as expected when the suite runs in a folder."""
+    report = folder / "report.json"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "conformance", "--target", "shim", "--jobs", str(JOBS), "--json", str(report)]
+    for pattern in patterns:
+        command += ["--case", pattern]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if not report.exists():
+        return (f"the suite could not run: {ran.stderr.strip().splitlines()[-1:]}",)
+    cells = json.loads(report.read_text())["cells"]
+    return tuple(f"{each['case']}@{each['version']}" for each in cells if each["surprise"])
+
+
+def fate_of(mutant: Mutant) -> Fate:
+    """Run the suite with the mutant: its own areas first, everything if they do not notice."""
+    with tempfile.TemporaryDirectory(prefix="conformance-mutant-") as name:
+        folder = Path(name)
+        for package in PACKAGES:
+            shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        path = folder / mutant.file
+        path.write_text(mutated(path.read_text(), mutant))
+        return Fate(mutant, surprises(folder, mutant.areas) or surprises(folder, ()))
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+def main(names: tuple[str, ...]) -> None:
+    """Let the suite loose on coordinators with one rule wrong."""
+    survivors = []
+    chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
+    for mutant in chosen:
+        fate = fate_of(mutant)
+        seen = f"{len(fate.noticed)} cells, such as {fate.noticed[0]}" if fate.noticed else "SURVIVED"
+        click.echo(f"{mutant.name}: {seen}")
+        if not fate.noticed:
+            survivors.append(mutant.name)
+    click.echo(f"{len(chosen)} mutants, {len(chosen) - len(survivors)} caught")
+    sys.exit(1 if survivors else 0)
+
+
+if __name__ == "__main__":
+    main()
