@@ -96,3 +96,30 @@ pairs = st.one_of(
         st.builds(records.ConsumerGroupRegularExpressionValue, st.lists(names, max_size=3), int64s, int64s),
     ),
 )
+"""What brokers write."""
+
+int16s = st.integers(-(2**15), 2**15 - 1)
+own_pairs = st.one_of(
+    st.tuples(
+        st.builds(records.PendingOffsetKey, names, names, int32s, int64s),
+        st.builds(records.PendingOffsetValue, int16s, int64s, offset_values),
+    ),
+    st.tuples(
+        st.builds(records.TransactionKey, names),
+        st.builds(
+            records.TransactionValue,
+            int64s,
+            int64s,
+            int64s,
+            int16s,
+            int32s,
+            st.sampled_from([0, 1, 4, 5]),
+            st.lists(st.builds(records.TransactionPartitions, names, st.lists(int32s, max_size=3)), max_size=2),
+            int64s,
+            int64s,
+        ),
+    ),
+)
+"""What only stores have."""
+
+stored_pairs = pairs | own_pairs

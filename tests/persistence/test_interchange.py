@@ -11,11 +11,16 @@ from persistence.interchange import export_offsets, import_offsets
 from persistence.memory import MemoryStore
 from persistence.partition import partition_for
 from persistence.records import (
+    NO_TOPIC_ID,
     GroupMetadataKey,
     GroupMetadataValue,
     Key,
     OffsetCommitKey,
     OffsetCommitValue,
+    PendingOffsetKey,
+    PendingOffsetValue,
+    TransactionKey,
+    TransactionValue,
     UnknownKey,
     UnknownValue,
     Value,
@@ -126,6 +131,40 @@ def test_records_of_unknown_types_are_kept_as_they_are(log: Log) -> None:
     assert log.imported() == {key: UnknownValue(b"\0\0\7")}
     assert log.found.unknown == 1
     assert [problem.reason for problem in log.found.problems] == ["a record key of type 99 is cut short"]
+
+
+def test_our_own_types_do_not_come_from_a_broker(log: Log) -> None:
+    log.write((TransactionKey("grp"), TransactionValue()), (FOO0, OffsetCommitValue(1)))
+    assert log.imported() == {FOO0: OffsetCommitValue(1)}
+    assert [problem.reason for problem in log.found.problems] == ["a record has type -2, which no broker writes"]
+
+
+def test_our_own_types_do_not_go_to_a_broker(tmp_path: Path) -> None:
+    store = MemoryStore()
+    pending = PendingOffsetValue(0, 1, OffsetCommitValue(2))
+    store.write(
+        [
+            (0, PendingOffsetKey("grp", "foo", 0, 7), pending),
+            (0, TransactionKey("grp"), TransactionValue()),
+            (0, FOO0, OffsetCommitValue(1)),
+        ]
+    )
+    assert export_offsets(store, 1, tmp_path, 5) == 1
+    ((_, records),) = read_partition(tmp_path / "__consumer_offsets-0", pytest.fail)
+    assert [(record.offset, record.key) for record in records] == [(0, encode_key(FOO0))]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_topic_ids_are_kept_or_not(tmp_path: Path, keep: bool) -> None:
+    store, again = MemoryStore(), MemoryStore()
+    store.write([(0, FOO0, OffsetCommitValue(1, topic_id=b"\1" * 16))])
+    export_offsets(store, 1, tmp_path / "exported", 5, keep_topic_ids=keep)
+    import_offsets(tmp_path / "exported", again, 1)
+    expected = OffsetCommitValue(1, topic_id=b"\1" * 16 if keep else NO_TOPIC_ID)
+    assert list(again.load(0)) == [(FOO0, expected)]
+    export_offsets(store, 1, tmp_path / "as it is", 5)
+    import_offsets(tmp_path / "as it is", again, 1, keep_topic_ids=keep)
+    assert list(again.load(0)) == [(FOO0, expected)]
 
 
 def test_records_that_make_no_sense_are_reported_and_left_out(log: Log) -> None:

@@ -23,7 +23,7 @@ from persistence.records import (
     encode_offset,
     encode_value,
 )
-from tests.persistence.strategies import names, offset_values, pairs
+from tests.persistence.strategies import names, offset_values, stored_pairs
 
 OFFSET_KEY = OffsetCommitKey("grp", "foo", 0)
 OFFSET = OffsetCommitValue(100, -1, "", 1700000000000)
@@ -112,7 +112,7 @@ def test_golden_member_as_kafka_4_2_wrote_it() -> None:
     assert decode_value(key, encode_value(key, classic)) == classic
 
 
-@given(pairs)
+@given(stored_pairs)
 def test_round_trip(pair: tuple[records.Key, records.Value]) -> None:
     key, value = pair
     raw_key = encode_key(key)
@@ -153,6 +153,8 @@ def test_keys_of_two_types_are_never_equal(name: str) -> None:
         records.ConsumerGroupRegularExpressionKey(name, name),
         OffsetCommitKey(name, name, 0),
         LegacyOffsetCommitKey(name, name, 0),
+        records.PendingOffsetKey(name, name, 0, 0),
+        records.TransactionKey(name),
     ]
     assert len(set(keys)) == len(keys)
 
@@ -168,7 +170,7 @@ def test_other_types_stay_as_they_came(record_type: int) -> None:
     assert encode_value(key, value) == b"\0\0whatever"
 
 
-@given(pairs, st.data())
+@given(stored_pairs, st.data())
 def test_what_is_cut_short_is_refused(pair: tuple[records.Key, records.Value], data: st.DataObject) -> None:
     key, value = pair
     raw_key, raw_value = encode_key(key), encode_value(key, value)

@@ -19,7 +19,7 @@ from persistence.memory import MemoryStore
 from persistence.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, encode_key
 from persistence.sqlite import SqliteStore
 from persistence.store import StoreError, open_store
-from tests.persistence.strategies import pairs
+from tests.persistence.strategies import stored_pairs
 
 KEY = OffsetCommitKey("grp", "foo", 0)
 
@@ -97,7 +97,7 @@ def test_batches_of_every_size(store: SqliteStore, count: int) -> None:
 
 
 @settings(max_examples=30)
-@given(st.lists(st.lists(st.tuples(st.integers(0, 2), pairs, st.booleans()), max_size=8), max_size=8))
+@given(st.lists(st.lists(st.tuples(st.integers(0, 2), stored_pairs, st.booleans()), max_size=8), max_size=8))
 def test_it_is_the_memory_store_but_for_the_disk(tmp_path_factory: pytest.TempPathFactory, batches: list) -> None:
     store = SqliteStore(tmp_path_factory.mktemp("store") / "offsets.db", 3)
     store.open()
