@@ -7,11 +7,12 @@ sentence. It does not know command lines.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import signal
 import ssl
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -116,6 +117,18 @@ def _partitions(options: Options) -> int:
     return GroupConfig().with_settings(named).offsets_topic_num_partitions
 
 
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Collect no garbage meanwhile, nor ever what is left: a million offsets read at start would be walked through for
+    nothing, while they are read and again and again later."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 async def _serve(options: Options, config: ServerConfig, store: Store) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery, contextlib.AsyncExitStack() as stack:
@@ -125,7 +138,8 @@ async def _serve(options: Options, config: ServerConfig, store: Store) -> None:
                     trace = stack.enter_context(TraceFile(options.trace, server.cluster))
                     nursery.start_soon(trace.run)
 
-            server = await nursery.start(serve, config, store, prepare)
+            with _without_collecting():
+                server = await nursery.start(serve, config, store, prepare)
             ready = f"ready kafka={server.bootstrap}"
             if options.control is not None:
                 # Imported here because it takes long, and most do without.
