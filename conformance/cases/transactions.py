@@ -84,8 +84,11 @@ class Producer:
 
         def ask() -> list[tuple[str, int, int]]:
             answer = self.t.call(request)
-            results = answer.results_by_transaction
-            found = results[0].topic_results if version >= 4 else answer.results_by_topic_v3_and_below
+            found = answer.results_by_topic_v3_and_below
+            if version >= 4:
+                results = answer.results_by_transaction
+                self.t.equal([each.transactional_id for each in results], [said["id"]], "transactional ids answered")
+                found = results[0].topic_results
             return sorted(
                 (each.name, result.partition_index, result.partition_error_code)
                 for each in found

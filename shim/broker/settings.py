@@ -178,6 +178,8 @@ BROKER_SETTINGS: Final = _table(
         Setting("offsets.topic.num.partitions", _INT, "50", 1, dynamic=False),
         Setting("offsets.topic.replication.factor", _INT, "3", 1, dynamic=False),
         Setting("offsets.topic.segment.bytes", _INT, "104857600", 1, dynamic=False),
+        Setting("transaction.max.timeout.ms", _INT, "900000", 1, dynamic=False),
+        Setting("transactional.id.expiration.ms", _INT, "604800000", 1, dynamic=False),
         *(topic._replace(name=topic.synonym, synonym="") for topic in TOPIC_SETTINGS.values() if topic.synonym),
     ]
 )

@@ -8,9 +8,10 @@ In Kafka a transaction ends in steps: the decision is logged, markers are sent t
 Here all partitions of `__consumer_offsets` share one store, so the decision, the offsets it commits and the new state
 of the id are one batch, durable together or not at all; logs of other topics are in memory and get their markers at
 once. So nobody ever sees a transaction that is about to end, and CONCURRENT_TRANSACTIONS (51) is answered in one case
-alone: to an InitProducerId that has just ended the transaction of the producer before it, as Kafka does.
+alone: to an InitProducerId that has just ended the transaction of the producer before it, as Kafka does. A store that
+refuses the batch leaves the transaction open, though its records can be read already: who ends it again, ends it well.
 
-Known to have no part in transactions: partitions of `__consumer_offsets` that another process coordinates.
+Partitions of `__consumer_offsets` that another process coordinates can have no part in a transaction.
 
 Source: KIP-98, KIP-360, KIP-447, KIP-890; error by error the answers of a running Kafka 4.2.2.
 """
@@ -33,14 +34,12 @@ from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from apis.txn_offset_commit import TxnOffsetCommitRequest
 from apis.wire.errors import ErrorCode
 from persistence.partition import partition_for
+from persistence.records import TransactionKey
 from shim.broker.log import PartitionLog
 from shim.broker.topics import OFFSETS_TOPIC, Topics
 from shim.groups import transactions as pending
 from shim.groups.shard import Shard
 from shim.groups.transactions import Status, Transaction, write_transaction
-
-MAX_TIMEOUT_MS: Final = 900_000
-"""transaction.max.timeout.ms"""
 
 LAST_EPOCH: Final = 2**15 - 2
 """A producer with this epoch gets a new id instead of the next epoch."""
@@ -80,6 +79,8 @@ class Transactions:
         self._shard_at = shard_at
         self._partitions = partitions
         self._epoch_ms = epoch_ms
+        self._longest_ms = topics.settings.number("transaction.max.timeout.ms")
+        self._expiration_ms = topics.settings.number("transactional.id.expiration.ms")
 
     # Ids and epochs
 
@@ -90,7 +91,7 @@ class Transactions:
         which is another's by now (KIP-360); CONCURRENT_TRANSACTIONS (51) when a transaction had to be aborted.
         """
         transactional_id = request.transactional_id or ""
-        if not 0 < request.transaction_timeout_ms <= MAX_TIMEOUT_MS:
+        if not 0 < request.transaction_timeout_ms <= self._longest_ms:
             return _not_given(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         said = (request.producer_id, request.producer_epoch)
         transaction = shard.transactions.get(transactional_id)
@@ -135,6 +136,13 @@ class Transactions:
         if self._fence(shard, transactional_id, transaction, now):
             shard.arm(transaction.timer, now + RETRY_SECONDS)
         self.topics.settle(now)
+
+    def expire_ids(self, shard: Shard, now: float) -> None:
+        """Forget the transactional ids that were last used transactional.id.expiration.ms ago and have nothing open."""
+        oldest = shard.wall_ms(now) - self._expiration_ms
+        for transactional_id, transaction in list(shard.transactions.items()):
+            if transaction.updated_ms <= oldest and not transaction.is_ongoing:
+                shard.write(TransactionKey(transactional_id), None)
 
     # What is part of a transaction
 

@@ -52,6 +52,9 @@ class TransactionCoordinator(Protocol):
     def time_out(self, shard: Shard, transactional_id: str, now: float) -> None:
         """A transaction has been open for too long."""
 
+    def expire_ids(self, shard: Shard, now: float) -> None:
+        """Forget the transactional ids that nobody has used for long."""
+
 
 class GroupService:
     """The group coordinator of one node; implements `apis.call.Groups`.
@@ -355,6 +358,8 @@ class GroupService:
                     self.coordinator.time_out(shard, timer.group_id, now)
             else:
                 _FIRE[timer.kind](shard, timer, now)
+                if timer.kind is TimerKind.OFFSET_EXPIRY and self.coordinator is not None:
+                    self.coordinator.expire_ids(shard, now)
 
 
 def _fire_session(shard: Shard, timer: Timer, now: float) -> None:

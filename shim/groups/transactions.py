@@ -213,12 +213,23 @@ class Transaction:
     InitProducerId is known again (KIP-360); it is forgotten with the process, as in Kafka.
     """
 
-    __slots__ = ("last_producer", "partitions", "producer_epoch", "producer_id", "status", "timeout_ms", "timer")
+    __slots__ = (
+        "last_producer",
+        "partitions",
+        "producer_epoch",
+        "producer_id",
+        "status",
+        "timeout_ms",
+        "timer",
+        "updated_ms",
+    )
 
     def __init__(self, transactional_id: str, partition: int) -> None:
         self.producer_id = -1
         self.producer_epoch = -1
         self.timeout_ms = 0
+        self.updated_ms = 0
+        """Unix time of the last change."""
         self.status = Status.EMPTY
         self.partitions: dict[tuple[str, int], None] = {}
         self.last_producer = (-1, -1)
@@ -243,6 +254,7 @@ def replay_transaction(shard: Shard, key: TransactionKey, value: TransactionValu
     transaction.producer_id = value.producer_id
     transaction.producer_epoch = value.producer_epoch
     transaction.timeout_ms = value.transaction_timeout_ms
+    transaction.updated_ms = value.transaction_last_update_timestamp_ms
     transaction.status = Status(value.transaction_status)
     transaction.partitions = {
         (topic.topic, partition): None for topic in value.transaction_partitions for partition in topic.partition_ids

@@ -174,6 +174,19 @@ class TestTransactionalIds:
         broker.advance(1.1)
         assert broker.offsets() == {}
 
+    def test_an_id_that_nobody_uses_is_forgotten(self):
+        broker = Transacting(offsets_retention_check_interval_ms=60_000)
+        old, busy = broker.init("old"), broker.init("busy", timeout=900_000)
+        broker.add(busy, 0, name="busy")
+        broker.advance(7 * 86_400 - 800)
+        assert broker.init("old") == (old[0], old[1] + 1)
+        broker.advance(700)
+        broker.restart()
+        assert broker.init("old") == (old[0], old[1] + 2)
+        broker.advance(7 * 86_400 + 60)
+        assert broker.init("old")[1] == 0
+        assert broker.init("busy")[1] == 0
+
     def test_more_partitions_give_no_more_time(self, broker):
         producer = broker.init(timeout=5000)
         broker.add(producer, 0)
