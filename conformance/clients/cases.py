@@ -247,7 +247,7 @@ def poll_too_late(s: Scenario) -> None:
     late = [
         each
         for each in s.relay.seen("OffsetCommit", first.name, passed_on)
-        if each.error == 0 and each.request.generation_id_or_member_epoch < second.generation - 1
+        if each.error == 0 and each.request.generation_id_or_member_epoch < s.generation(second) - 1
     ]
     s.check(not late, "it committed for a generation that was over")
 

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from conformance.case import Verdict
 from conformance.clients.case import ClientCase, all_client_cases, select_clients
-from conformance.clients.crew import CLIENTS
+from conformance.clients.crew import CLIENTS, OTHER_LANGUAGES
 from conformance.clients.runner import ClientResult
 from conformance.clients.runner import run as run_cases
 from conformance.targets import TargetError, open_target
@@ -54,7 +54,7 @@ def run(
 ) -> int:
     """Run client cases and tell what came of them; the exit code."""
     cases = [each for each in all_client_cases() if not patterns or each.id in patterns]
-    clients = select_clients(CLIENTS, spec)
+    clients = select_clients(CLIENTS | OTHER_LANGUAGES, spec)
     if not cases or not clients:
         raise click.UsageError("no client case matches" if not cases else f"no client is called {spec}")
     if listing:

@@ -11,18 +11,14 @@ import contextlib
 import itertools
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-ADAPTERS = Path(__file__).resolve().parent / "adapters"
+from conformance.clients import builds
 
 SESSION_MS = 30_000
 """A session no test can wait out: what happens sooner did not need its expiry."""
@@ -31,10 +27,6 @@ HEARTBEAT_MS = 150
 PATIENCE = 25.0
 
 Partition = tuple[str, int]
-
-
-class ClientMissing(Exception):
-    """The client cannot be had on this machine; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +44,11 @@ class Client:
     deletes_offsets: bool = False
     reads_state: bool = True
 
-    def interpreter(self) -> str:
-        """The Python that has this client, made if need be: ours, or that of an environment of its own."""
-        if self.lock is None:
-            return sys.executable
-        venv = ROOT / ".venvs" / self.lock
-        install = ROOT / "requirements" / "install.py"
-        lock = ROOT / "requirements" / "old" / f"{self.lock}.txt"
-        # The base interpreter: an environment made from inside another would be taken for a different one by `make`.
-        base = getattr(sys, "_base_executable", sys.executable)
-        installed = subprocess.run([base, str(install), str(venv), str(lock)], cwd=ROOT)
-        if installed.returncode and not shutil.which("cc"):
-            raise ClientMissing(
-                f"{self.name} has no wheel for this Python, and there is no C compiler to build it with"
-            )
-        installed.check_returncode()
-        return str(venv / "bin" / "python")
+    build: Callable[[str, str | None], list[str]] = builds.python
+
+    def command(self) -> list[str]:
+        """What starts the adapter, built if need be; `ClientMissing` if the client cannot be had here."""
+        return self.build(self.adapter, self.lock)
 
 
 CLIENTS = {
@@ -106,6 +87,35 @@ CLIENTS = {
         ),
     )
 }
+
+OTHER_LANGUAGES = {
+    client.name: client
+    for client in (
+        Client(
+            f"java-{builds.KAFKA}",
+            "Adapter.java",
+            assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
+            abilities=("revoke-pause", "max-poll", "mixed-assignors"),
+            build=builds.java,
+        ),
+        Client(
+            f"franz-go-{builds.FRANZ_GO.removeprefix('v')}",
+            "franz.go",
+            assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
+            abilities=("revoke-pause", "mixed-assignors"),
+            build=builds.go,
+        ),
+        Client(
+            f"kafkajs-{builds.KAFKAJS}",
+            "kafkajs.js",
+            assignors=("roundrobin",),
+            static=False,
+            abilities=(),
+            build=builds.node,
+        ),
+    )
+}
+"""Clients whose adapters join groups and nothing else."""
 
 
 class Told(AssertionError):
@@ -266,7 +276,7 @@ class Crew:
             **config,
         }
         process = subprocess.Popen(
-            [client.interpreter(), str(ADAPTERS / client.adapter), json.dumps(settings)],
+            [*client.command(), json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

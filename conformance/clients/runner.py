@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from conformance.case import Failed, Skipped, Verdict
+from conformance.clients.builds import ClientMissing
 from conformance.clients.case import ClientCase
-from conformance.clients.crew import Client, ClientMissing, Told
+from conformance.clients.crew import Client, Told
 from conformance.clients.scenario import Scenario
 from conformance.targets import Instance, Target
 

@@ -83,9 +83,14 @@ class Scenario:
 
         def shared() -> bool:
             owned = sorted(each for member in members for each in member.owns)
-            return owned == self.partitions and len({member.generation for member in members}) == 1
+            return owned == self.partitions and len({self.generation(member) for member in members}) == 1
 
         self.told(shared, "the members share all partitions", patience)
+
+    def generation(self, member: Member) -> int:
+        """The generation it was last told by the coordinator."""
+        joined = [each for each in self.relay.seen("JoinGroup", member.name) if each.error == 0]
+        return int(joined[-1].response.generation_id) if joined else -1
 
     def produce(self, count: int = 40) -> None:
         """Records, spread over all partitions, by a member outside of the group."""

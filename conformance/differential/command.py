@@ -39,7 +39,7 @@ def run(
         return 2
     console.print(
         f"{report.scripts} scripts (seed {seed}), {report.steps} steps compared, {len(report.findings)} differences, "
-        f"{report.undetermined} scripts ended early at a leader that is chosen freely"
+        f"{report.undetermined} scripts ended early at a choice that is free"
     )
     if json_path:
         json_path.write_text(json.dumps(as_json(report, seed), indent=1) + "\n")

@@ -1,8 +1,8 @@
 """What two targets said to one script, compared modulo ids and times.
 
 Decides which differences count: ids are replaced by who was given them, throttle times and the wording of messages are
-left out, lists whose order is nobody's promise are sorted. A leader that Kafka picks from a hash table of random ids
-is no difference either; from such a point on the two stories may differ, and nothing is compared.
+left out, lists whose order is nobody's promise are sorted. What Kafka picks by the order of a hash table is no
+difference either; from such a point on the two stories may differ, and nothing is compared.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def compare(script: Script, left: Played, right: Played, group: str) -> Outcome:
             one, other = both[0].get(key, "no answer yet"), both[1].get(key, "no answer yet")
             if one == other or is_explained(script, key[0], at, one, other):
                 continue
-            if _is_leader_chosen_freely(script, one, other, at):
+            if _is_chosen_freely(script, one, other, at):
                 return Outcome(None, at)
             about = f"the answer to step {key[0]} ({script[key[0]]})"
             return Outcome(_difference(at, about, script[key[0]].do, one, other), at)
@@ -122,18 +122,20 @@ def _text_of(value: str, played: Played, group: str) -> str:
     return played.ids.get(value) or _RANDOM.sub("-?", value)
 
 
-def _is_leader_chosen_freely(script: Script, one: Any, other: Any, at: int) -> bool:
-    """Whether two join answers differ in the leader alone where the one before may be gone."""
+def _is_chosen_freely(script: Script, one: Any, other: Any, at: int) -> bool:
+    """Whether two join answers differ in a choice that Kafka makes by the order of a hash table.
+
+    That is the leader where the one before may be gone, and the protocol where members voted differently.
+    """
     if not (isinstance(one, dict) and isinstance(other, dict)) or "leader" not in one or "leader" not in other:
         return False
-
-    def same(said: dict[str, Any]) -> Any:
-        return {name: value for name, value in said.items() if name not in ("leader", "members", "skip_assignment")}
-
-    return (
-        same(one) == same(other)
-        and one["leader"] != other["leader"]
-        and any(step.do in _DEPARTURES for step in script[: at + 1])
+    differing = {name for name in one if one[name] != other[name]}
+    before = script[: at + 1]
+    leader = any(step.do in _DEPARTURES for step in before)
+    vote = len({step.variant for step in before if step.do == "join"}) > 1
+    allowed = {"members", "skip_assignment"}
+    return differing <= allowed | ({"leader"} if leader else set()) | ({"protocol_name"} if vote else set()) and bool(
+        differing - allowed
     )
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from conformance.clients import crew
-from conformance.clients.crew import CLIENTS, SHORT_SESSION_MS, Client, ClientMissing, Member, Partition, all_of
+from conformance.clients.builds import ClientMissing
+from conformance.clients.crew import CLIENTS, SHORT_SESSION_MS, Client, Member, Partition, all_of
 
 __all__ = ["CLIENTS", "SHORT_SESSION_MS", "Client", "Crew", "Member", "Partition", "all_of"]
 

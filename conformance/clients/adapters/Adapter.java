@@ -1,0 +1,211 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.LinkedBlockingQueue;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+
+/** The Java consumer behind the line protocol of lines.py. */
+public final class Adapter implements ConsumerRebalanceListener {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final Map<String, String> ASSIGNORS = Map.of(
+        "range", "RangeAssignor",
+        "roundrobin", "RoundRobinAssignor",
+        "sticky", "StickyAssignor",
+        "cooperative-sticky", "CooperativeStickyAssignor");
+
+    private final JsonNode config;
+    private final KafkaConsumer<String, String> consumer;
+    private final LinkedBlockingQueue<String> commands = new LinkedBlockingQueue<>();
+    private boolean held;
+    private boolean rebalanced;
+    private Object told;
+
+    private Adapter(JsonNode config) {
+        this.config = config;
+        Properties options = new Properties();
+        options.put("bootstrap.servers", config.get("bootstrap").asText());
+        options.put("client.id", config.get("client_id").asText());
+        options.put("group.id", config.get("group").asText());
+        options.put("session.timeout.ms", config.get("session_ms").asText());
+        options.put("heartbeat.interval.ms", config.get("heartbeat_ms").asText());
+        options.put("metadata.max.age.ms", config.get("metadata_ms").asText());
+        options.put("auto.offset.reset", "earliest");
+        options.put("enable.auto.commit", "false");
+        options.put("fetch.max.wait.ms", "100");
+        if (config.has("instance")) {
+            options.put("group.instance.id", config.get("instance").asText());
+        }
+        if (config.has("max_poll_ms")) {
+            options.put("max.poll.interval.ms", config.get("max_poll_ms").asText());
+        }
+        if (config.has("assignors")) {
+            List<String> names = new ArrayList<>();
+            config.get("assignors").forEach(
+                name -> names.add("org.apache.kafka.clients.consumer." + ASSIGNORS.get(name.asText())));
+            options.put("partition.assignment.strategy", String.join(",", names));
+        }
+        consumer = new KafkaConsumer<>(options, new StringDeserializer(), new StringDeserializer());
+        List<String> topics = new ArrayList<>();
+        config.get("topics").forEach(topic -> topics.add(topic.asText()));
+        consumer.subscribe(topics, this);
+    }
+
+    private static synchronized void emit(Object... pairs) throws Exception {
+        Map<String, Object> message = new LinkedHashMap<>();
+        for (int at = 0; at < pairs.length; at += 2) {
+            message.put((String) pairs[at], pairs[at + 1]);
+        }
+        System.out.println(JSON.writeValueAsString(message));
+        System.out.flush();
+    }
+
+    private static List<List<Object>> listed(Collection<TopicPartition> partitions) {
+        List<List<Object>> found = new ArrayList<>();
+        partitions.forEach(each -> found.add(List.of(each.topic(), each.partition())));
+        return found;
+    }
+
+    private static void event(String name, Collection<TopicPartition> partitions) {
+        try {
+            emit("event", name, "partitions", listed(partitions));
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    @Override
+    public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+        rebalanced = true;
+        event("assigned", partitions);
+    }
+
+    @Override
+    public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        event("revoked", partitions);
+        try {
+            Thread.sleep((long) (config.path("revoke_s").asDouble(0) * 1000));
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    @Override
+    public void onPartitionsLost(Collection<TopicPartition> partitions) {
+        event("lost", partitions);
+    }
+
+    private Map<TopicPartition, OffsetAndMetadata> offsets(JsonNode command) {
+        Map<TopicPartition, OffsetAndMetadata> offsets = new LinkedHashMap<>();
+        command.path("offsets").forEach(each -> offsets.put(
+            new TopicPartition(each.get(0).asText(), each.get(1).asInt()), new OffsetAndMetadata(each.get(2).asLong())));
+        return offsets;
+    }
+
+    /** Whether the member goes on. */
+    private boolean carryOut(JsonNode command) throws Exception {
+        int number = command.get("id").asInt();
+        try {
+            switch (command.get("do").asText()) {
+                case "hold" -> held = true;
+                case "go" -> held = false;
+                case "commit" -> consumer.commitSync(offsets(command));
+                case "commit_async" -> {
+                    consumer.commitAsync(offsets(command), (done, error) -> {
+                        try {
+                            if (error == null) {
+                                emit("reply", number, "value", null);
+                            } else {
+                                emit("reply", number, "error", error.getClass().getSimpleName(), "text", "" + error);
+                            }
+                        } catch (Exception unwritable) {
+                            throw new IllegalStateException(unwritable);
+                        }
+                    });
+                    return true;
+                }
+                case "close" -> {
+                    consumer.close();
+                    emit("reply", number, "value", null);
+                    emit("event", "closed");
+                    return false;
+                }
+                default -> throw new IllegalArgumentException(command.toString());
+            }
+            emit("reply", number, "value", null);
+        } catch (Exception error) {
+            emit("reply", number, "error", error.getClass().getSimpleName(), "text", "" + error);
+        }
+        return true;
+    }
+
+    private void poll() throws Exception {
+        Map<TopicPartition, List<List<Object>>> found = new LinkedHashMap<>();
+        try {
+            for (ConsumerRecord<String, String> each : consumer.poll(Duration.ofMillis(100))) {
+                TopicPartition from = new TopicPartition(each.topic(), each.partition());
+                List<Object> record = new ArrayList<>();
+                record.add(each.offset());
+                record.add(each.key());
+                record.add(each.value());
+                record.add(List.of());
+                found.computeIfAbsent(from, key -> new ArrayList<>()).add(record);
+            }
+        } catch (RuntimeException error) {
+            emit("event", "error", "name", error.getClass().getSimpleName(), "text", "" + error);
+        }
+        List<Object> now = List.of(
+            listed(consumer.assignment()), consumer.groupMetadata().generationId(), consumer.groupMetadata().memberId());
+        if (rebalanced || !now.equals(told)) {
+            rebalanced = false;
+            told = now;
+            emit("event", "owns", "partitions", now.get(0), "generation", now.get(1), "member", now.get(2));
+        }
+        for (Map.Entry<TopicPartition, List<List<Object>>> each : found.entrySet()) {
+            emit("event", "records", "topic", each.getKey().topic(), "partition", each.getKey().partition(),
+                "records", each.getValue());
+        }
+    }
+
+    private void run() throws Exception {
+        Thread reader = new Thread(() -> {
+            try (BufferedReader lines = new BufferedReader(new InputStreamReader(System.in))) {
+                for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                    commands.add(line);
+                }
+            } catch (Exception error) {
+                System.err.println(error);
+            }
+            System.exit(0);
+        });
+        reader.setDaemon(true);
+        reader.start();
+        emit("event", "started");
+        boolean going = true;
+        while (going) {
+            String command = held ? commands.take() : commands.poll();
+            if (command != null) {
+                going = carryOut(JSON.readTree(command));
+            } else {
+                poll();
+            }
+        }
+        System.exit(0);
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        new Adapter(JSON.readTree(arguments[0])).run();
+    }
+}

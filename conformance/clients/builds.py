@@ -1,0 +1,103 @@
+"""How an adapter becomes a command: from its source, and a client from its language's registry.
+
+What is built stays in the cache folder until the adapter's source changes. It does not know what adapters do.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from conformance.targets.base import TargetError
+from conformance.targets.kafka import NEWEST, cache_folder, class_path
+
+ADAPTERS: Final = Path(__file__).resolve().parent / "adapters"
+ROOT: Final = Path(__file__).resolve().parents[2]
+KAFKA: Final = NEWEST["4.2"]
+KAFKAJS: Final = "2.2.4"
+FRANZ_GO: Final = "v1.22.2"
+_LOCK: Final = threading.Lock()
+
+
+class ClientMissing(Exception):
+    """The client cannot be had on this machine; the text says why."""
+
+
+def python(adapter: str, lock: str | None) -> list[str]:
+    """A Python that has the client, made if need be: ours, or that of an environment of its own."""
+    if lock is None:
+        return [sys.executable, str(ADAPTERS / adapter)]
+    venv = ROOT / ".venvs" / lock
+    install = ROOT / "requirements" / "install.py"
+    # The base interpreter: an environment made from inside another would be taken for a different one by `make`.
+    base = getattr(sys, "_base_executable", sys.executable)
+    installed = subprocess.run([base, str(install), str(venv), str(ROOT / "requirements" / "old" / f"{lock}.txt")])
+    if installed.returncode and not shutil.which("cc"):
+        raise ClientMissing(f"{lock} has no wheel for this Python, and there is no C compiler to build it")
+    installed.check_returncode()
+    return [str(venv / "bin" / "python"), str(ADAPTERS / adapter)]
+
+
+def java(adapter: str, lock: str | None) -> list[str]:
+    """The Java consumer of the Kafka release that is our target too."""
+    java, javac = shutil.which("java"), shutil.which("javac")
+    if java is None or javac is None:
+        raise ClientMissing("the Java consumer needs a JDK")
+    try:
+        jars = class_path(KAFKA)
+    except TargetError as error:
+        raise ClientMissing(str(error)) from error
+    folder = cache_folder() / f"client-java-{KAFKA}"
+    _built(folder, adapter, lambda source: [[javac, "-d", str(folder), "-cp", jars, str(source)]])
+    options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    return [java, *options, quiet, "-cp", f"{folder}{os.pathsep}{jars}", Path(adapter).stem]
+
+
+def node(adapter: str, lock: str | None) -> list[str]:
+    """KafkaJS."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        raise ClientMissing("KafkaJS needs Node.js and npm")
+    folder = cache_folder() / f"client-kafkajs-{KAFKAJS}"
+    install = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), f"kafkajs@{KAFKAJS}"]
+    source = _built(folder, adapter, lambda source: [install])
+    return [node, str(source)]
+
+
+def go(adapter: str, lock: str | None) -> list[str]:
+    """franz-go."""
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        raise ClientMissing("franz-go is built with Go")
+    folder = cache_folder() / f"client-franz-go-{FRANZ_GO}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "go.mod").write_text("module conformance/client\n\ngo 1.24\n")
+    get = [go, "get", f"github.com/twmb/franz-go/pkg/kgo@{FRANZ_GO}"]
+    _built(folder, adapter, lambda source: [get, [go, "build", "-o", "adapter", source.name]])
+    return [str(folder / "adapter")]
+
+
+def _built(folder: Path, adapter: str, steps: Callable[[Path], list[list[str]]]) -> Path:
+    """Build the adapter in the folder unless it is built already; its source there."""
+    source, built = folder / adapter, folder / "built"
+    text = (ADAPTERS / adapter).read_text()
+    with _LOCK:
+        if built.exists() and built.read_text() == text:
+            return source
+        folder.mkdir(parents=True, exist_ok=True)
+        source.write_text(text)
+        for step in steps(source):
+            done = subprocess.run(
+                step, cwd=folder, capture_output=True, text=True, env=os.environ | {"CGO_ENABLED": "0"}
+            )
+            if done.returncode != 0:
+                raise ClientMissing(f"{Path(step[0]).name} failed: {(done.stderr or done.stdout)[-500:]}")
+        built.write_text(text)
+    return source
