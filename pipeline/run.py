@@ -82,6 +82,23 @@ def derived(
     if log is not None:
         yield "log_records", lambda: offset_tables.log_records(log)
         yield "quarantine", lambda: offset_tables.quarantine(log)
+        if not warehouse.has_traces():
+            yield "offset_history", lambda: offset_tables.history_of_segments(log)
+    if warehouse.has_traces():
+        yield from _derived_of_traces(read, log)
+    if end_offsets is not None or warehouse.has_traces():
+
+        def lag() -> DataFrame:
+            known = offset_tables.end_offsets_of_trace(read("requests"))
+            every = known if end_offsets is None else known.unionByName(end_offsets)
+            return offset_tables.lag(read("offset_history"), every)
+
+        yield "lag", lag
+
+
+def _derived_of_traces(
+    read: Callable[[str], DataFrame], log: DataFrame | None
+) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
     yield "membership", lambda: groups.membership(read("events"))
     yield "rounds", lambda: groups.rounds(read("events"))
     yield "member_pauses", lambda: groups.member_pauses(read("requests"))
@@ -95,14 +112,6 @@ def derived(
         return found if log is None else found.unionByName(offset_tables.history_of_segments(log))
 
     yield "offset_history", history
-
-    def lag() -> DataFrame:
-        known = offset_tables.end_offsets_of_trace(read("requests"))
-        return offset_tables.lag(
-            read("offset_history"), known if end_offsets is None else known.unionByName(end_offsets)
-        )
-
-    yield "lag", lag
     yield (
         "violations",
         lambda: invariants.violations(read("events"), read("requests"), read("membership"), read("commits")),

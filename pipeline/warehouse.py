@@ -50,6 +50,10 @@ class Warehouse:
         path = f"{self.path}/ingest/log"
         return self.spark.read.parquet(path) if self._exists(path) else None
 
+    def has_traces(self) -> bool:
+        """Whether any trace was read."""
+        return self._exists(f"{self.path}/ingest/batch=*")
+
     def buckets(self, batch: int) -> list[int]:
         """The buckets of the groups a batch is about."""
         rows = self.spark.read.parquet(f"{self.path}/ingest/batch={batch}").select("bucket").distinct().collect()

@@ -1,0 +1,70 @@
+"""The page stands alone and says what was found; the command line says what is wrong."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.cli import cli
+from pipeline.report import write_report
+from pipeline.warehouse import Warehouse
+
+
+def test_the_page(warehouse: Warehouse, tmp_path: Path) -> None:
+    page = write_report(warehouse, tmp_path / "report.html", "a <test>")
+    text = page.read_text()
+    for heading in ("Why groups rebalance", "How long", "Worst groups", "Worst rounds", "Storms", "Violations"):
+        assert f"<h2>{heading}</h2>" in text
+    assert "Rebalances of a &lt;test&gt;" in text
+    plots = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(plots) >= 9
+    identifiers: list[str] = []
+    for plot in plots:
+        root = ElementTree.fromstring(plot)
+        identifiers += [each.attrib["id"] for each in root.iter() if "id" in each.attrib]
+    assert len(identifiers) == len(set(identifiers))
+    # Nothing is fetched: the only addresses are names of XML spaces, and links beside the page.
+    assert not re.search(
+        r'(src|@import|href="https?:)', re.sub(r'xmlns(:\w+)?="[^"]*"', "", text).replace("xlink:href", "")
+    )
+    link = re.search(r'<a href="([^"]*trace-00000.jsonl)">', text)
+    assert link is not None
+    assert (tmp_path / link[1]).exists()
+
+
+def test_results_lie_beside_it_as_csv(warehouse: Warehouse) -> None:
+    for name in ("storms", "blame", "causes", "cost", "migration", "heartbeat_gaps", "regressions", "agreement"):
+        (written,) = Path(warehouse.path, "results", f"{name}.csv").glob("*.csv")
+        assert len(written.read_text().splitlines()) >= 2, name
+
+
+def test_wrong_inputs_are_told_before_spark_is_started(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    run = CliRunner()
+    for command in ("run", "report", "stream"):
+        done = run.invoke(cli, [command, str(tmp_path / "empty"), "--out", str(tmp_path / "out")])
+        assert done.exit_code == 1
+        assert "holds neither a trace" in done.output
+        done = run.invoke(cli, [command, str(tmp_path / "none"), "--out", str(tmp_path / "out")])
+        assert "does not exist" in done.output
+    done = run.invoke(cli, ["tables", str(tmp_path), "nonsense"])
+    assert "no table nonsense" in done.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_tables_and_generate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    run = CliRunner()
+    listed = run.invoke(cli, ["tables"])
+    assert listed.exit_code == 0
+    assert "violations" in listed.output
+    made = run.invoke(cli, ["generate", "--out", str(tmp_path / "d"), "--groups", "1", "--seed", "4"])
+    volume = json.loads(made.output)
+    assert volume["events"] > 1000
+    assert volume["faults"] == len(json.loads((tmp_path / "d" / "faults.json").read_text()))
+    again = run.invoke(cli, ["generate", "--out", str(tmp_path / "d"), "--groups", "1"])
+    assert again.exit_code == 1
+    assert "is not empty" in again.output
