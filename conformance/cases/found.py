@@ -1,9 +1,13 @@
-"""What the differential mode found: random scripts on which a coordinator and Apache Kafka 4.2 once differed."""
+"""What random scripts and mutants found: where a coordinator and Apache Kafka 4.2 once differed, or could have."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from conformance.case import Level, case
 from conformance.trial import Trial
+
+ROUND_MS: Final = 700
 
 
 @case(
@@ -35,3 +39,25 @@ def pending_id_with_instance(t: Trial) -> None:
     handed_out = t.expect(member.wire.receive(), error_code=79).member_id
     member.wire.send(member.join_request(member_id=handed_out, group_instance_id="instance"), t.version)
     t.expect(member.wire.receive(), error_code=-1, member_id="")
+
+
+@case(
+    "found/leader/1",
+    "A static leader that misses a round stays a member, and one of those who came leads",
+    source="semantics 2.4, 2.8; found by a mutant",
+    api="JoinGroup",
+    versions=(5, 9),
+)
+def absent_static_leader(t: Trial) -> None:
+    leader = t.member(instance_id="leader", rebalance_timeout=ROUND_MS)
+    follower = t.member(rebalance_timeout=ROUND_MS)
+    t.settle([leader, follower])
+    t.check(leader.is_leader, "the first member does not lead")
+    newcomer = t.member(rebalance_timeout=ROUND_MS)
+    newcomer.send_join()
+    t.await_state("PreparingRebalance")
+    follower.send_join()
+    for each in (follower, newcomer):
+        t.expect(each.receive_join(), error_code=0)
+    t.check(follower.leader == newcomer.leader, "two members were told of different leaders")
+    t.check(follower.leader in (follower.id, newcomer.id), "neither of those who came leads")

@@ -46,7 +46,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _GROUP,
         "            self.leader = next(m.member_id for m in self.members.values() if m.join_token is not None)\n",
         "            pass\n",
-        ("join/*", "leave/*", "static/*"),
+        ("found/leader/*", "join/*", "static/*"),
     ),
     Mutant(
         "the newest member leads",
@@ -261,8 +261,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "metadata of commits has no limit",
         _OFFSETS,
-        "            if len(metadata) * 2 > limit and _utf16_length(metadata) > limit:\n",
-        "            if False and _utf16_length(metadata) > limit:\n",
+        " and _utf16_length(metadata) > limit:\n",
+        " and False:\n",
         ("commit/*", "limits/*"),
     ),
     Mutant(

@@ -49,20 +49,26 @@ def surprises(folder: Path, patterns: Sequence[str]) -> tuple[str, ...]:
         command += ["--case", pattern]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if not report.exists():
-        return (f"the suite could not run: {ran.stderr.strip().splitlines()[-1:]}",)
+        raise RuntimeError(f"the suite could not run: {ran.stderr.strip().splitlines()[-1:]}")
     cells = json.loads(report.read_text())["cells"]
     return tuple(f"{each['case']}@{each['version']}" for each in cells if each["surprise"])
 
 
-def fate_of(mutant: Mutant) -> Fate:
-    """Run the suite with the mutant: its own areas first, everything if they do not notice."""
-    with tempfile.TemporaryDirectory(prefix="conformance-mutant-") as name:
-        folder = Path(name)
-        for package in PACKAGES:
-            shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-        path = folder / mutant.file
-        path.write_text(mutated(path.read_text(), mutant))
+def copy(folder: Path) -> None:
+    """Copy our sources to a folder, as they are at this moment."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def fate_of(mutant: Mutant, folder: Path) -> Fate:
+    """Run the suite on a copy with the mutant in it: its own areas first, everything if they do not notice."""
+    path = folder / mutant.file
+    source = path.read_text()
+    try:
+        path.write_text(mutated(source, mutant))
         return Fate(mutant, surprises(folder, mutant.areas) or surprises(folder, ()))
+    finally:
+        path.write_text(source)
 
 
 @click.command()
@@ -71,12 +77,14 @@ def main(names: tuple[str, ...]) -> None:
     """Let the suite loose on coordinators with one rule wrong."""
     survivors = []
     chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
-    for mutant in chosen:
-        fate = fate_of(mutant)
-        seen = f"{len(fate.noticed)} cells, such as {fate.noticed[0]}" if fate.noticed else "SURVIVED"
-        click.echo(f"{mutant.name}: {seen}")
-        if not fate.noticed:
-            survivors.append(mutant.name)
+    with tempfile.TemporaryDirectory(prefix="conformance-mutant-") as name:
+        copy(Path(name))
+        for mutant in chosen:
+            fate = fate_of(mutant, Path(name))
+            seen = f"{len(fate.noticed)} cells, such as {fate.noticed[0]}" if fate.noticed else "SURVIVED"
+            click.echo(f"{mutant.name}: {seen}")
+            if not fate.noticed:
+                survivors.append(mutant.name)
     click.echo(f"{len(chosen)} mutants, {len(chosen) - len(survivors)} caught")
     sys.exit(1 if survivors else 0)
 
