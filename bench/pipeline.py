@@ -4,9 +4,9 @@
              Kafka's own dump-log tool with its offsets decoder, on the same files
     events   a generated trace end to end: wall and processor time, peak memory, bytes shuffled by step
 
-Seconds are of processor time unless they say wall: the machine may be busy with other things. All data is generated from
-a seed into a folder of its own, and taken away at the end. Needs the extra `spark`; `decode` compares with Kafka where
-Maven can fetch it.
+Seconds are of processor time unless they say wall, as the machine may be busy with other things. All data is generated
+from a seed into a folder of its own, and taken away at the end. Needs the extra `spark`; `decode` compares with Kafka
+where Maven can fetch it.
 """
 
 import argparse
