@@ -24,7 +24,7 @@ from apis.txn_offset_commit import (
 )
 from apis.wire.errors import ErrorCode as E
 from apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from conformance.case import Level, case
+from conformance.case import Level, Unadvertised, case
 from conformance.cases.offsets import commit, fetch
 from conformance.trial import Trial
 
@@ -69,6 +69,9 @@ class Producer:
         topics = [AddPartitionsToTxnTopic(topic, list(partitions)), *changes.pop("more", [])]
         said = {"id": self.transactional_id, "producer_id": self.id, "producer_epoch": self.epoch, **changes}
         version = self.t.version_of("AddPartitionsToTxn")
+        if self.t.case.api != "AddPartitionsToTxn":
+            # From version 4 on it is what brokers ask each other.
+            version = min(version, 3)
         if version < 4:
             request = AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=said["id"],
@@ -83,7 +86,7 @@ class Producer:
             request = AddPartitionsToTxnRequest(transactions=[one])
 
         def ask() -> list[tuple[str, int, int]]:
-            answer = self.t.call(request)
+            answer = self.t.call(request, version)
             found = answer.results_by_topic_v3_and_below
             if version >= 4:
                 results = answer.results_by_transaction
@@ -161,6 +164,8 @@ def find(t: Trial, key: str, kind: int) -> None:
 
 def offsets(t: Trial, topic: str, *partitions: int, stable: bool = True) -> list[int]:
     """Committed offsets of the cell's group; an error code, negative and less 100, where there is one."""
+    if stable and t.peer.newest("OffsetFetch") < 7:
+        raise Unadvertised("the target's OffsetFetch has no require_stable")
     found = fetch(t, {topic: list(partitions)}, stable=stable)
     return [found[topic, p][0] if found[topic, p][3] == 0 else -100 - found[topic, p][3] for p in partitions]
 
@@ -498,7 +503,7 @@ def not_ended(t: Trial) -> None:
 
 
 @case(
-    "txn-timeout/1",
+    "txn-timeout/abort/1",
     "A transaction that is open for longer than its producer said is aborted, and the producer fenced",
     source=f"KIP-98; {SOURCE}",
     uses=("InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "OffsetFetch", "FindCoordinator"),
@@ -514,7 +519,7 @@ def timed_out(t: Trial) -> None:
 
 
 @case(
-    "txn-markers/1",
+    "txn-markers/offsets/1",
     "A marker from outside ends what a producer has pending in one partition of the offsets topic",
     source=f"KIP-98; {SOURCE}",
     api="WriteTxnMarkers",
