@@ -17,6 +17,8 @@ import click
 
 ELSEWHERE: Final = {
     "conformance": ("conformance.cli", "cli", "Try a coordinator, case by case."),
+    "faults": ("shim.commands.control", "faults", "What goes wrong on purpose in a coordinator for tests."),
+    "topics": ("shim.commands.control", "topics", "Topics of a running coordinator."),
     "offsets": ("shim.commands.offsets", "offsets", "Groups and offsets to and from the logs of a Kafka broker."),
     "pipeline": ("pipeline.cli", "cli", "Rebalances and offsets of months, on Spark."),
 }
@@ -135,6 +137,13 @@ def cli() -> None:
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate chain, PEM.")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its private key, PEM.")
 @click.option(
+    "--control-token",
+    envvar="KAFKA_SHIM_CONTROL_TOKEN",
+    metavar="TOKEN",
+    help="What the control server is asked with; needed where other machines can ask.",
+)
+@click.option("--lab", is_flag=True, help="For tests: the control server may change faults, time and brokers.")
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
@@ -159,7 +168,23 @@ def demo() -> None:
     sys.exit(play())
 
 
-@cli.group()
+_ON_GROUPS: Final = ("delete", "rewind", "watch")
+
+
+class GroupCommands(click.Group):
+    """What is done to groups is imported when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *_ON_GROUPS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _ON_GROUPS:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(importlib.import_module("shim.commands.control"), cmd_name)
+        return command
+
+
+@cli.group(cls=GroupCommands)
 def groups() -> None:
     """Groups of a running coordinator, by its control server."""
 

@@ -1,7 +1,7 @@
-"""The control server's routes: health, metrics, groups.
+"""The control server's routes: health, metrics, groups, and those of the control API (`api.py`) beside them.
 
-Decides which path shows what. Everything here only looks. Handlers are short and give way often, since they share their
-thread with the coordinator.
+Decides which path shows what, and who may ask: with a `token`, only who says it as a bearer token. Everything here only
+looks. Handlers are short and give way often, since they share their thread with the coordinator.
 
     GET /health              200 and {"status": "ok"}, or 503 while partitions are loading or after one has failed
     GET /metrics             Prometheus' text format
@@ -16,17 +16,21 @@ from typing import Any
 
 import orjson
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from shim.control.api import make_routes
+from shim.control.bearer import Bearer
+from shim.control.bench import Bench
 from shim.control.groups import described, each_group, summary
 from shim.control.metrics import Metrics
 from shim.server.cluster import Cluster
 
 
-def make_app(cluster: Cluster) -> Starlette:
-    """The application that shows `cluster`."""
+def make_app(cluster: Cluster, bench: Bench | None = None, lab: bool = False, token: str | None = None) -> Starlette:
+    """The application that shows `cluster` and does with it what `bench` can; what is `lab` only for tests."""
     metrics = Metrics(cluster)
 
     async def health(request: Request) -> Response:
@@ -52,9 +56,11 @@ def make_app(cluster: Cluster) -> Starlette:
         routes=[
             Route("/health", health),
             Route("/metrics", show_metrics),
+            *([] if bench is None else make_routes(bench, lab)),
             Route("/v1/groups", groups),
             Route("/v1/groups/{group_id:path}", group),
-        ]
+        ],
+        middleware=[] if token is None else [Middleware(Bearer, token=token)],
     )
 
 

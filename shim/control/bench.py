@@ -34,9 +34,15 @@ class Refused(Exception):
 
 
 class Bench:
-    """A running coordinator and what may be done to it. `clock` is None where its time is nobody's to change."""
+    """A running coordinator and what may be done to it. `clock` is None where its time is nobody's to change.
 
-    def __init__(self, server: Server, nursery: trio.Nursery, clock: TestClock | None = None) -> None:
+    With `watched` it keeps what happens from the beginning, which costs every request a little; else only while
+    somebody waits for something.
+    """
+
+    def __init__(
+        self, server: Server, nursery: trio.Nursery, clock: TestClock | None = None, watched: bool = True
+    ) -> None:
         self.server = server
         self.cluster = server.cluster
         self.clock = clock
@@ -47,7 +53,8 @@ class Bench:
         self._groups: dict[str, GroupAwait] = {}
         self._ephemeral: set[str] = set()
         self._nursery = nursery
-        self.watch.start()
+        if watched:
+            self.watch.start()
 
     @property
     def bootstrap(self) -> str:
@@ -74,6 +81,7 @@ class Bench:
         shard.create(name, self.cluster.clock())
         if ephemeral:
             if not self._ephemeral:
+                self.watch.start()
                 self.watch.follow(self._delete_ephemeral)
             self._ephemeral.add(name)
         self.settle()
@@ -114,6 +122,21 @@ class Bench:
 
     # Time
 
+    def freeze(self) -> None:
+        """Stop the coordinator's clock."""
+        assert self.clock is not None
+        self.clock.freeze()
+
+    def resume(self) -> None:
+        """Let the coordinator's clock go on from where it stands."""
+        assert self.clock is not None
+        self.clock.resume()
+        self.rearm()
+
+    def rearm(self) -> None:
+        """Let who sleeps until something is due see that it comes at another time."""
+        self.cluster.rearm()
+
     def advance(self, seconds: float) -> None:
         """Put the coordinator's clock forward, through all that becomes due on the way."""
         assert self.clock is not None
@@ -123,6 +146,7 @@ class Bench:
             self.do_due()
         self.clock.put(end)
         self.do_due()
+        self.rearm()
 
     def next_due(self) -> float:
         """When something happens next, on the coordinator's clock."""

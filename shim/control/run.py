@@ -13,7 +13,8 @@ import signal
 import ssl
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,9 @@ import trio
 from persistence.store import Store, StoreError, open_store
 from shim.broker.settings import BROKER_SETTINGS
 from shim.broker.topics import TopicError
+from shim.control.addresses import is_loopback
 from shim.groups.config import NAMES, GroupConfig
+from shim.server.clock import RealTimeBroker, TestClock
 from shim.server.cluster import ClusterConfig
 from shim.server.limits import raise_file_limit
 from shim.server.server import Server, ServerConfig, serve, the_only
@@ -54,6 +57,8 @@ class Options:
     tls_cert: str | None
     tls_key: str | None
     log_level: str
+    control_token: str | None = None
+    lab: bool = False
 
 
 def run(options: Options) -> int:
@@ -63,6 +68,8 @@ def run(options: Options) -> int:
     )
     raise_file_limit()
     config = _config(options)
+    if options.control is not None and not options.control_token and not is_loopback(options.control[0]):
+        raise Unusable("A control server that other machines can reach needs a token (--control-token).")
     try:
         with contextlib.closing(open_store(options.store, _partitions(options), lease_s=options.lease)) as store:
             trio.run(_serve, options, config, store)
@@ -132,8 +139,14 @@ def _without_collecting() -> Iterator[None]:
 async def _serve(options: Options, config: ServerConfig, store: Store) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery, contextlib.AsyncExitStack() as stack:
+            clock = TestClock() if options.lab else None
+            if clock is not None:
+                config = replace(config, cluster=replace(config.cluster, clock=clock))
 
             async def prepare(server: Server) -> None:
+                if clock is not None:
+                    for node in server.cluster.nodes.values():
+                        node.broker = RealTimeBroker(node.broker, clock)  # type: ignore[assignment]
                 if options.trace is not None:
                     trace = stack.enter_context(TraceFile(options.trace, server.cluster))
                     nursery.start_soon(trace.run)
@@ -143,9 +156,12 @@ async def _serve(options: Options, config: ServerConfig, store: Store) -> None:
             ready = f"ready kafka={server.bootstrap}"
             if options.control is not None:
                 # Imported here because it takes long, and most do without.
+                from shim.control.bench import Bench
                 from shim.control.server import serve_control
 
-                ready += f" control={await nursery.start(serve_control, server, *options.control)}"
+                bench = Bench(server, nursery, clock, watched=options.lab)
+                control = partial(serve_control, server, *options.control, options.control_token, options.lab, bench)
+                ready += f" control={await nursery.start(control)}"
             print(ready, flush=True)
             async for _ in signals:
                 break

@@ -14,9 +14,11 @@ import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
 from hypercorn.typing import ASGIFramework
+from starlette.applications import Starlette
 
+from shim.control.addresses import is_loopback
 from shim.control.app import make_app
-from shim.server.cluster import Cluster
+from shim.control.bench import Bench
 from shim.server.reactor import BetweenSteps, Reactor
 from shim.server.server import Server
 
@@ -24,9 +26,21 @@ LINGER_SECONDS = 0.2
 
 
 async def serve_control(
-    server: Server, host: str, port: int, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
+    server: Server,
+    host: str,
+    port: int,
+    token: str | None = None,
+    lab: bool = False,
+    bench: Bench | None = None,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve `server`'s cluster over HTTP until it stops; `task_status` gets the URL. Raises OSError."""
+    """Serve `server`'s cluster over HTTP until it stops; `task_status` gets the URL.
+
+    Who asks must say `token`, which there must be where other machines can ask; `lab` allows what is for tests. `bench`
+    is one that is there already. Raises OSError, and ValueError for a token that is missing.
+    """
+    if not token and not is_loopback(host):
+        raise ValueError(f"A control server on {host or 'all addresses'}, which others can reach, needs a token.")
     config = Config()
     config.bind = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
     config.accesslog = None
@@ -34,9 +48,10 @@ async def serve_control(
     config.include_server_header = False
     config.graceful_timeout = LINGER_SECONDS
     config.shutdown_timeout = LINGER_SECONDS
-    app = _asgi(server.cluster)
     with _coordinator_first(server):
         async with trio.open_nursery() as nursery:
+            bench = bench or Bench(server, nursery, watched=lab)
+            app = _asgi(make_app(server.cluster, bench, lab, token or None))
             urls = await nursery.start(partial(serve, app, config, shutdown_trigger=server.stopped, mode="asgi"))
             task_status.started(urls[0])
 
@@ -55,5 +70,5 @@ def _coordinator_first(server: Server) -> Iterator[None]:
         trio.lowlevel.remove_instrument(between)
 
 
-def _asgi(cluster: Cluster) -> ASGIFramework:
-    return make_app(cluster)  # type: ignore[return-value]
+def _asgi(app: Starlette) -> ASGIFramework:
+    return app  # type: ignore[return-value]

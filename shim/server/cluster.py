@@ -385,6 +385,11 @@ class Cluster:
                 await trio.sleep_forever()
             self.fire(self.clock())
 
+    def rearm(self) -> None:
+        """The clock was stopped, put forward or let go: what is due comes at another time than trio was told."""
+        self._wake_at = self.next_deadline()
+        self._sleep.deadline = self._trio_time(self._wake_at)
+
     def _trio_time(self, deadline: float) -> float:
         """When trio should wake us: what is due within the same millisecond is done together."""
         return trio.current_time() + max(deadline - self.clock(), 0.0) + TIMER_GRAIN

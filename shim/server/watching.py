@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -126,14 +127,28 @@ class Watch:
         self.seen = 0
         self._events: deque[tuple[int, float, dict[str, Any]]] = deque(maxlen=REMEMBERED)
         self._tells: list[Callable[[int, float, dict[str, Any]], None]] = []
+        self._starts = 0
 
     def start(self) -> None:
-        """Listen from now on."""
-        self.cluster.listen(self._listen)
+        """Listen from now on, until there was a `stop` for every `start`."""
+        self._starts += 1
+        if self._starts == 1:
+            self.cluster.listen(self._listen)
 
     def stop(self) -> None:
-        """Listen no more."""
-        self.cluster.unlisten(self._listen)
+        """Whoever called `start` needs to hear no more."""
+        self._starts -= 1
+        if not self._starts:
+            self.cluster.unlisten(self._listen)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen during a block."""
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
 
     def _listen(self, events: list[dict[str, Any]], now: float) -> None:
         for event in events:
@@ -146,7 +161,11 @@ class Watch:
     def follow(self, tell: Callable[[int, float, dict[str, Any]], None]) -> Callable[[], None]:
         """From now on `tell(number, now, event)` gets every event; what is returned ends that."""
         self._tells.append(tell)
-        return lambda: self._tells.remove(tell)
+        return lambda: self.unfollow(tell)
+
+    def unfollow(self, tell: Callable[[int, float, dict[str, Any]], None]) -> None:
+        """`tell` gets no more events; nothing happens if it got none."""
+        self._tells = [each for each in self._tells if each != tell]
 
     def since(self, number: int, group: str | None = None) -> Iterator[tuple[int, float, dict[str, Any]]]:
         """Events after `number`, of one group or of all: their number, their time and themselves."""

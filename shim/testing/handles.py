@@ -90,11 +90,11 @@ class Clock:
 
     def freeze(self) -> None:
         """Let it stand still; only `advance` moves it."""
-        self._server.call(self._server.kit.clock.freeze)
+        self._server.call(self._server.kit.freeze)
 
     def resume(self) -> None:
         """Let it go on from where it stands."""
-        self._server.call(self._server.kit.clock.resume)
+        self._server.call(self._server.kit.resume)
 
     def advance(self, seconds: float) -> None:
         """Put it forward, through all that becomes due on the way; puppets act, real clients have no time to."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -115,6 +116,11 @@ class Kit(Bench):
         self.stage.run(self.clock())
         super().do_due()
 
+    def rearm(self) -> None:
+        """See `Bench.rearm`; puppets sleep too."""
+        super().rearm()
+        self._wake()
+
     # What happened
 
     def write_trace(self, path: Path) -> None:
@@ -140,6 +146,14 @@ class Kit(Bench):
                 file.write(orjson.dumps(stamped, option=orjson.OPT_APPEND_NEWLINE))
 
     # Running
+
+    async def serve_control(self, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> str:
+        """Serve the HTTP control API too; its URL."""
+        # Imported here because it takes long, and most tests do without.
+        from shim.control.server import serve_control
+
+        url: str = await self._nursery.start(partial(serve_control, self.server, host, port, token, True, self))
+        return url
 
     async def play(self) -> None:
         """Let puppets act when it is time, until cancelled."""

@@ -36,7 +36,8 @@ class CoordinatorServer:
     `topics` are made at start, by name with their numbers of partitions; `config` are Kafka's configuration names with
     text values, on top of those of `FOR_TESTS`; `brokers` is the number of nodes; `release` the Kafka release to pose
     as; `faults` are put in force at start, each as the keywords of `fault`. `store` is open and stays open; by default
-    records live as long as the server. Raises ValueError, in one sentence, for a configuration that cannot be.
+    records live as long as the server. With `control` the HTTP control API is served too, at `control_url`. Raises
+    ValueError, in one sentence, for a configuration that cannot be.
 
     Leaving the block without an exception raises UnfiredFaults if a fault never happened that is not optional.
     """
@@ -50,11 +51,14 @@ class CoordinatorServer:
         release: str | None = None,
         faults: Sequence[Mapping[str, Any]] = (),
         store: Store | None = None,
+        control: bool = False,
         server_config: ServerConfig | None = None,
     ) -> None:
         self._store = store
         self._config = server_config or config_for_tests(topics, config, brokers, release)
         self._faults = faults
+        self._with_control = control
+        self._control_url = ""
         self._thread: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self._kit: Kit | None = None
@@ -106,6 +110,11 @@ class CoordinatorServer:
     def bootstrap(self) -> str:
         """What clients are given as bootstrap servers: `127.0.0.1:PORT`, one for each broker."""
         return self.kit.bootstrap
+
+    @property
+    def control_url(self) -> str:
+        """Where the control API is, `http://127.0.0.1:PORT`; empty without `control`."""
+        return self._control_url
 
     @property
     def server(self) -> Server:
@@ -252,5 +261,7 @@ class CoordinatorServer:
     async def _main(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
         async with open_kit(self._config, self._store) as self._kit:
+            if self._with_control:
+                self._control_url = await self._kit.serve_control()
             self._started.set()
             await self._stop.wait()

@@ -22,6 +22,17 @@ def test_a_session_of_45_seconds_expires_at_once() -> None:
         group.stable(members=["lively"], owners={"lively": {"orders": range(4)}})
 
 
+def test_after_the_clock_was_put_forward_timers_come_in_their_time() -> None:
+    with CoordinatorServer(topics={"orders": 4}) as server:
+        server.puppet("billing", ["orders"], session_timeout=45)
+        server.group("billing").stable(members=1)
+        server.clock.freeze()
+        server.clock.advance(3600)
+        server.clock.resume()
+        server.puppet("later", ["orders"])
+        server.group("later").stable(members=1)
+
+
 def test_committed_offsets_expire_after_a_week() -> None:
     with CoordinatorServer(topics={"orders": 1}) as server:
         puppet = server.puppet("billing", ["orders"])

@@ -1,0 +1,38 @@
+"""Who may ask the control server: whoever says its token.
+
+Decides whether a request goes on. The token is compared in a time that does not depend on how much of it is right
+(RFC 6750).
+"""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+OPEN: Final = ("/health",)
+"""Paths that need no token: whoever watches over the process must not hold the keys to it."""
+
+
+class Bearer:
+    """Lets through to `app` only what has `Authorization: Bearer TOKEN`."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app = app
+        self._expected = b"bearer " + token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN and not self._is_allowed(scope):
+            body = b'{"error":"UNAUTHORIZED","message":"This needs the token of the control server."}'
+            headers = {"www-authenticate": "Bearer"}
+            response = Response(body, 401, headers=headers, media_type="application/json")
+            await response(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _is_allowed(self, scope: Scope) -> bool:
+        said = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, space, token = said.partition(b" ")
+        return compare_digest(scheme.lower() + space + token.strip(), self._expected)

@@ -1,0 +1,197 @@
+"""The control API: what it does over HTTP, what it refuses, and who may ask."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from shim.cli import cli
+from shim.control.api import OPERATIONS, openapi
+from shim.control.server import serve_control
+from shim.testing import CoordinatorServer, open_coordinator
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[CoordinatorServer]:
+    with CoordinatorServer(topics={"orders": 4}, brokers=2, control=True) as server:
+        yield server
+
+
+@pytest.fixture
+def http(server: CoordinatorServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.control_url, timeout=20) as client:
+        yield client
+
+
+def asked(http: httpx.Client, method: str, path: str, status: int = 200, **body: Any) -> Any:
+    answer = http.request(method, path, json=body or None)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_a_group_is_awaited_rewound_and_deleted(server: CoordinatorServer, http: httpx.Client) -> None:
+    puppet = server.puppet("alive", ["orders"], client_id="one")
+    found = asked(http, "POST", "/v1/groups/alive/await", **{"for": "stable", "members": ["one"]})
+    assert found["members"][0]["assignment"] == {"orders": [0, 1, 2, 3]}
+    puppet.commit({("orders", 2): 9})
+    body = {"for": "committed", "topic": "orders", "partition": 2, "at_least": 9}
+    assert asked(http, "POST", "/v1/groups/alive/await", **body) == {"offset": 9}
+    offsets = [{"topic": "orders", "partition": 2, "offset": 4}]
+    rewound = asked(http, "POST", "/v1/groups/alive/rewind", offsets=offsets, timeout=10)
+    assert rewound == {"group": "alive", "removed": 1, "over": True}
+    asked(http, "POST", "/v1/groups/alive/await", **{"for": "stable", "members": 1, "generation": 3})
+    assert asked(http, "GET", "/v1/groups/alive")["offsets"][0]["offset"] == 4
+    assert asked(http, "DELETE", "/v1/groups/alive", 409)["error"] == "NON_EMPTY_GROUP"
+    puppet.leave()
+    asked(http, "POST", "/v1/groups/alive/await", **{"for": "empty"})
+    asked(http, "DELETE", "/v1/groups/alive")
+    assert asked(http, "GET", "/v1/groups/alive", 404)["error"] == "GROUP_ID_NOT_FOUND"
+
+
+def test_an_await_in_vain_tells_the_story(http: httpx.Client) -> None:
+    answer = asked(http, "POST", "/v1/groups/nobody/await", 408, **{"for": "stable", "members": 1, "timeout": 0.01})
+    assert answer["error"] == "NOT_REACHED"
+    assert "nobody is Dead" in answer["message"]
+
+
+def test_an_ephemeral_group_goes_with_its_last_member(server: CoordinatorServer, http: httpx.Client) -> None:
+    asked(http, "POST", "/v1/groups", group="brief", ephemeral=True)
+    assert asked(http, "GET", "/v1/groups/brief")["state"] == "Empty"
+    assert asked(http, "POST", "/v1/groups", 409, group="brief")["message"] == "There is such a group already."
+    puppet = server.puppet("brief", ["orders"])
+    server.group("brief").stable(members=1)
+    puppet.leave()
+    server.group("brief").next("group", change="deleted")
+    asked(http, "GET", "/v1/groups/brief", 404)
+
+
+def test_faults_barriers_and_time(server: CoordinatorServer, http: httpx.Client) -> None:
+    fault = asked(http, "POST", "/v1/faults", action="error", api="OffsetCommit", error="NOT_COORDINATOR", group="f")
+    barrier = asked(http, "POST", "/v1/barriers", point="leader-sync-arrived", group="f")["barrier"]
+    puppet = server.puppet("f", ["orders"], session_timeout=45)
+    held = asked(http, "POST", f"/v1/barriers/{barrier}/await")["held"]
+    assert [each["api"] for each in held] == ["SyncGroup"]
+    assert asked(http, "POST", f"/v1/barriers/{barrier}/release") == {"released": 1}
+    asked(http, "DELETE", f"/v1/barriers/{barrier}")
+    asked(http, "POST", "/v1/groups/f/await", **{"for": "stable", "members": 1})
+    puppet.commit({("orders", 0): 1})
+    asked(http, "POST", "/v1/groups/f/await", **{"for": "event", "event": "exchange", "fields": {"error": 16}})
+    assert asked(http, "DELETE", f"/v1/faults/{fault['fault']}")["fired"] == 1
+    asked(http, "POST", "/v1/clock", frozen=True)
+    puppet.silence()
+    assert asked(http, "POST", "/v1/clock", advance=46)["frozen"] is True
+    asked(http, "POST", "/v1/groups/f/await", **{"for": "event", "event": "member", "fields": {"change": "expired"}})
+    assert asked(http, "POST", "/v1/clock", frozen=False)["frozen"] is False
+
+
+def test_brokers_and_topics(server: CoordinatorServer, http: httpx.Client) -> None:
+    asked(http, "POST", "/v1/topics", topic="made", partitions=3)
+    assert {"topic": "made", "partitions": 3} in asked(http, "GET", "/v1/topics")["topics"]
+    asked(http, "POST", "/v1/topics", 409, topic="made")
+    asked(http, "DELETE", "/v1/topics/made")
+    asked(http, "DELETE", "/v1/topics/made", 404)
+    moved = asked(http, "POST", "/v1/groups/b/move", broker=3 - server.coordinator_of("b"))
+    assert moved["coordinator"] == server.coordinator_of("b")
+    stopped = asked(http, "POST", "/v1/brokers/2", do="kill")["brokers"]
+    assert [broker["up"] for broker in stopped] == [True, False]
+    assert [broker["up"] for broker in asked(http, "POST", "/v1/brokers/2", do="restart")["brokers"]] == [True, True]
+
+
+def test_events_are_streamed(server: CoordinatorServer, http: httpx.Client) -> None:
+    with http.stream("GET", "/v1/events?group=streamed") as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith(":")
+        server.puppet("streamed", ["orders"])
+        events = (json.loads(line[6:]) for line in lines if line.startswith("data: "))
+        assert next(event for event in events if event["event"] == "assignment")["group"] == "streamed"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/v1/faults", b"{", 400),
+        ("POST", "/v1/faults", b"[]", 400),
+        ("POST", "/v1/faults", b'{"action": "explode"}', 400),
+        ("POST", "/v1/faults", b'{"action": "drop", "colour": 1}', 400),
+        ("POST", "/v1/faults", b'{"action": "drop", "times": 1e999}', 400),
+        ("POST", "/v1/faults", b'{"action": "delay", "seconds": -1}', 400),
+        ("DELETE", "/v1/faults/9999", b"", 404),
+        ("DELETE", "/v1/faults/x", b"", 404),
+        ("POST", "/v1/barriers", b'{"point": "nowhere"}', 400),
+        ("POST", "/v1/clock", b'{"advance": -1}', 400),
+        ("POST", "/v1/clock", b'{"advance": 1e300}', 400),
+        ("POST", "/v1/topics", b'{"topic": "a/b"}', 400),
+        ("POST", "/v1/topics", b'{"topic": "t", "partitions": 0}', 400),
+        ("POST", "/v1/groups", b'{"group": ""}', 400),
+        ("POST", "/v1/groups/x/rewind", b'{"offsets": [{"topic": 1}]}', 400),
+        ("POST", "/v1/groups/x/rewind", b'{"offsets": []}', 404),
+        ("POST", "/v1/groups/x/await", b'{"for": "rain"}', 400),
+        ("POST", "/v1/groups/x/await", b'{"for": "event", "fields": {"timeout": 1}}', 400),
+        ("POST", "/v1/brokers/7", b'{"do": "stop"}', 400),
+        ("POST", "/v1/brokers/1", b'{"do": "dance"}', 400),
+        ("DELETE", "/v1/topics/__consumer_offsets", b"", 404),
+        ("PUT", "/v1/topics", b"", 405),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence_and_changes_nothing(
+    server: CoordinatorServer, http: httpx.Client, method: str, path: str, body: bytes, status: int
+) -> None:
+    def state() -> Any:
+        return (http.get("/v1/topics").json(), http.get("/v1/brokers").json(), http.get("/v1/faults").json())
+
+    before = state()
+    answer = http.request(method, path, content=body)
+    assert answer.status_code == status, answer.text
+    if status != 405:
+        assert answer.json()["message"].endswith((".", "]"))
+    assert state() == before
+
+
+def test_the_document_describes_every_operation(http: httpx.Client) -> None:
+    document = asked(http, "GET", "/v1/openapi.json")
+    assert document == openapi()
+    said = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert said == {(each.method, each.path.replace(":path}", "}")) for each in OPERATIONS}
+
+
+def test_the_command_line_does_the_same(server: CoordinatorServer) -> None:
+    def run(*arguments: str) -> str:
+        done = CliRunner().invoke(cli, [*arguments, "--control", server.control_url])
+        assert done.exit_code == 0, done.output
+        return done.output.strip()
+
+    assert run("topics", "create", "by-hand", "--partitions", "2") == "by-hand:2"
+    assert "by-hand:2" in run("topics", "list").splitlines()
+    puppet = server.puppet("by-hand", ["by-hand"])
+    server.group("by-hand").stable(members=1)
+    told = run("groups", "rewind", "by-hand", "by-hand:1=0")
+    assert told == "by-hand is rewound; of 1 members all have begun anew."
+    assert "error" in run(
+        "faults", "add", "error", "api=Heartbeat", "error=NOT_COORDINATOR", "group=nobody", "optional=true"
+    )
+    assert "group=nobody" in run("faults", "list")
+    assert "happened 0 times" in run("faults", "clear")
+    server.group("by-hand").stable(members=1)
+    puppet.leave()
+    server.group("by-hand").empty()
+    assert run("groups", "delete", "by-hand") == "by-hand is deleted."
+    assert run("topics", "delete", "by-hand") == "by-hand is deleted."
+
+
+async def test_who_does_not_know_the_token_is_turned_away() -> None:
+    async with open_coordinator() as kit:
+        url = await kit.serve_control("127.0.0.1", 0, "s3cret")
+        async with httpx.AsyncClient(base_url=url) as http:
+            for said in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic s3cret"}):
+                assert (await http.get("/v1/topics", headers=said)).status_code == 401
+            assert (await http.get("/v1/topics", headers={"Authorization": "Bearer s3cret"})).status_code == 200
+            assert (await http.get("/health")).status_code == 200
+
+
+async def test_without_a_token_it_does_not_start_where_others_can_ask() -> None:
+    async with open_coordinator() as kit:
+        with pytest.raises(ValueError, match="needs a token"):
+            await serve_control(kit.server, "0.0.0.0", 0)
