@@ -23,7 +23,10 @@ _ALWAYS: Final = {
     "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # A task writes files for several groups' buckets at once; without this it sorts all of its rows first.
-    "spark.sql.maxConcurrentOutputFileWriters": "64",
+    "spark.sql.maxConcurrentOutputFileWriters": "32",
+    # And each of these files holds back as much as a row group of each column before it writes.
+    "spark.hadoop.parquet.block.size": str(16 << 20),
+    "spark.hadoop.parquet.page.size": str(128 << 10),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.ui.enabled": "false",

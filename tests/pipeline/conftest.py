@@ -33,7 +33,7 @@ def spark() -> Iterator[SparkSession]:
         pytest.skip(str(error))
     config = {
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": "1500m",
         # Small queries: compiling them well takes longer than running them.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
