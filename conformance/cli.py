@@ -28,6 +28,7 @@ from conformance.report.html import write_html
 from conformance.runner import Result, Run, Runner
 from conformance.targets import TargetError, open_target
 
+_VIOLATIONS_TOLD = 20
 _COLOURS = {
     Verdict.PASS: "green",
     Verdict.FAIL: "red",
@@ -174,9 +175,11 @@ def tell(console: Console, run: Run, expectations: Expectations) -> int:
     ]
     cases = len({each.cell.case.id for each in run.results})
     console.print(f"{cases} cases, {len(run.results)} cells, {len(surprises)} not as expected, {run.seconds:.1f} s")
+    for violation in run.violations[:_VIOLATIONS_TOLD]:
+        console.print(f"[red]violated[/] {escape(violation)}", soft_wrap=True)
     if any(each.verdict is Verdict.HARNESS_ERROR for each in run.results):
         return 2
-    return 1 if surprises else 0
+    return 1 if surprises or run.violations else 0
 
 
 if __name__ == "__main__":

@@ -68,12 +68,13 @@ class Result:
 
 @dataclass
 class Run:
-    """A finished run."""
+    """A finished run. `violations` are the invariants that its trace shows broken, whatever the cells came to."""
 
     target: str
     description: str
     results: list[Result] = field(default_factory=list)
     seconds: float = 0.0
+    violations: list[str] = field(default_factory=list)
 
 
 def cells_of(cases: Iterable[Case], advertised: dict[int, tuple[int, int]], turns: int = 1) -> list[Cell]:
@@ -141,6 +142,7 @@ class Runner:
         finally:
             self.target.stop()
         run.results = [self._judged_again(result) for result in run.results]
+        run.violations = self.target.violations
         run.seconds = time.monotonic() - start
         return run
 

@@ -106,10 +106,14 @@ class Instance:
 
 
 class Target(Protocol):
-    """A kind of target. `start` is called once per profile, and again after a crash; `stop` ends all it started."""
+    """A kind of target. `start` is called once per profile, and again after a crash; `stop` ends all it started.
+
+    `violations` says after `stop` which invariants the run broke, where the target tells what it does.
+    """
 
     name: str
     profiles: frozenset[str]
+    violations: list[str]
 
     def start(self, profile: str) -> Instance: ...
 

@@ -14,6 +14,7 @@ class ForeignTarget:
             raise TargetError(f"not HOST:PORT: {address}")
         self.name = address
         self.profiles = frozenset({"default"})
+        self.violations: list[str] = []
         self._host, self._port = host.strip("[]"), int(port)
 
     def start(self, profile: str) -> Instance:

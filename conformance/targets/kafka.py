@@ -104,6 +104,7 @@ class KafkaTarget:
             raise TargetError(f"not a Kafka release: {version}")
         self.name = f"kafka:{self.version}"
         self.profiles = frozenset(PROFILES)
+        self.violations: list[str] = []
         self._running: list[tuple[subprocess.Popen[bytes], Path]] = []
         self._lock = threading.Lock()
 

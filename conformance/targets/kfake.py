@@ -53,6 +53,7 @@ class KfakeTarget:
     def __init__(self, version: str = "latest") -> None:
         self.name = "kfake" if version == "latest" else f"kfake:{version}"
         self.profiles = frozenset({"default"})
+        self.violations: list[str] = []
         self._version = version
         self._running: list[subprocess.Popen[str]] = []
         self._lock = threading.Lock()

@@ -29,6 +29,7 @@ class RdkafkaMockTarget:
     profiles = frozenset({"default"})
 
     def __init__(self) -> None:
+        self.violations: list[str] = []
         self._running: list[subprocess.Popen[str]] = []
         self._lock = threading.Lock()
 

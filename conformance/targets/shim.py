@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
+from pathlib import Path
 
+from conformance.invariants import check_trace
 from conformance.targets.base import PROFILES, Instance, Limits, LineReader, TargetError, end
 
 
@@ -15,7 +19,9 @@ class ShimTarget:
     def __init__(self, store: str = "memory:") -> None:
         self.name = "shim" if store == "memory:" else f"shim:{store}"
         self.profiles = frozenset(PROFILES)
+        self.violations: list[str] = []
         self._store = store
+        self._traces: list[Path] = []
         self._running: list[subprocess.Popen[str]] = []
         self._lock = threading.Lock()
 
@@ -27,11 +33,14 @@ class ShimTarget:
         settings = {"auto.create.topics.enable": "false"} | dict(PROFILES[profile])
         command = [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
         command += ["--store", self._store_of(profile), "--log-level", "error"]
+        trace = Path(tempfile.mkdtemp(prefix="conformance-trace-")) / "trace.jsonl"
+        command += ["--trace", str(trace)]
         for name, value in settings.items():
             command += ["--config", f"{name}={value}"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         with self._lock:
             self._running.append(process)
+            self._traces.append(trace)
         ready = LineReader(process).wait_for("ready ", 30)
         fields = dict(part.split("=", 1) for part in ready.split()[1:] if "=" in part)
         if "kafka" not in fields:
@@ -50,7 +59,11 @@ class ShimTarget:
     def stop(self) -> None:
         with self._lock:
             running, self._running = self._running, []
+            traces, self._traces = self._traces, []
         for process in running:
             process.terminate()
         for process in running:
             end(process)
+        for trace in traces:
+            self.violations += check_trace(trace)
+            shutil.rmtree(trace.parent, ignore_errors=True)
