@@ -1,0 +1,94 @@
+"""The differential mode: scripts, what counts as a difference, and that one is found and shrunk."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+
+from apis.heartbeat import HeartbeatResponse
+from conformance.differential import run as differential
+from conformance.differential.compare import compare
+from conformance.differential.play import Answer, Played, Player
+from conformance.differential.run import CALM, Pair, run, shortest, started
+from conformance.differential.script import Script, Step, formation, from_json, scripts, to_json
+from conformance.targets import open_target
+
+STATE = HeartbeatResponse()
+
+
+def told(*codes: int) -> Played:
+    return Played(
+        [Answer(at, at, 0, HeartbeatResponse(5, code)) for at, code in enumerate(codes)], [STATE] * len(codes)
+    )
+
+
+@given(scripts())
+@settings(max_examples=50, deadline=None)
+def test_a_script_survives_as_text(script: Script) -> None:
+    assert from_json(to_json(script)) == script
+
+
+def test_the_first_different_answer_counts() -> None:
+    script = (Step("heartbeat"), Step("heartbeat"), Step("heartbeat"))
+    found = compare(script, told(25, 0, 0), told(25, 27, 22), "g").difference
+    assert found is not None
+    assert found.step == 1
+    assert found.kind == "heartbeat: error_code 0 / 27"
+
+
+def test_times_do_not_count() -> None:
+    left, right = told(0), told(0)
+    right.answers[0].message.throttle_time_ms = 99
+    assert compare((Step("heartbeat"),), left, right, "g").difference is None
+
+
+def test_a_request_forgotten_for_a_newer_one_is_explained_and_one_just_forgotten_is_not() -> None:
+    script = (Step("join"), Step("join"))
+    answered = Played([Answer(0, 1, 0, HeartbeatResponse(0, 27))], [STATE] * 2)
+    silent = Played([], [STATE] * 2)
+    assert compare(script, answered, silent, "g").difference is None
+    assert compare((Step("join"), Step("heartbeat")), answered, silent, "g").difference is not None
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[Pair]:
+    targets = open_target("shim"), open_target("shim")
+    try:
+        yield Pair(started(targets[0]), started(targets[1]))
+    finally:
+        for target in targets:
+            target.stop()
+
+
+def test_a_formation_brings_its_members_together(ours: Pair) -> None:
+    script = tuple(formation((0, 1, 2), False, 99, 0, 0))
+    difference, steps = ours.compare(script, CALM)
+    assert difference is None
+    assert steps == len(script)
+
+
+def test_ours_does_as_ours_does() -> None:
+    report = run((open_target("shim"), open_target("shim")), 6, seed=1, jobs=6)
+    assert report.scripts >= 6
+    assert report.findings == []
+    assert report.steps > report.scripts
+
+
+def test_a_difference_is_shrunk_to_the_step_that_shows_it(ours: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Misheard(Player):
+        """Hears one of two coordinators wrongly: heartbeats of unknown members are answered 22."""
+
+        def play(self, script: Script) -> Played:
+            said = super().play(script)
+            for answer in said.answers if self._peer is ours.peers[0] else ():
+                if isinstance(answer.message, HeartbeatResponse) and answer.message.error_code == 25:
+                    answer.message.error_code = 22
+            return said
+
+    monkeypatch.setattr(differential, "Player", Misheard)
+    script = (*formation((0, 1), False, 99, 0, 0), Step("heartbeat", who="unknown"), Step("commit"))
+    found = ours.confirmed(script)
+    assert found is not None
+    shrunk, difference = shortest(ours, (script, found), found.kind)
+    assert [step.do for step in shrunk] == ["heartbeat"]
+    assert difference.kind == "heartbeat: error_code 22 / 25"

@@ -1,0 +1,89 @@
+"""The invariants, each on a trace that breaks it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.invariants import check, check_trace
+
+BASE: dict[str, Any] = {"group": "g", "seq": 1, "mono": 1.0}
+
+
+def event(name: str, /, **fields: Any) -> dict[str, Any]:
+    return {**BASE, "event": name, **fields}
+
+
+def member(change: str, member_id: str = "m", mono: float = 1.0) -> dict[str, Any]:
+    return event("member", change=change, member_id=member_id, mono=mono)
+
+
+def heartbeat(member_id: str = "m", arrived: float = 5.0) -> dict[str, Any]:
+    request = {"member_id": member_id, "generation_id": 1}
+    return event("exchange", api="Heartbeat", error=0, arrived=arrived, request=request, answer={})
+
+
+def state(generation: int, cause: str | None = "NEW_MEMBER") -> dict[str, Any]:
+    return event("state", generation=generation, to="PreparingRebalance", cause=cause)
+
+
+def joined(leader: str) -> dict[str, Any]:
+    answer = {"members": [{}], "leader": leader, "member_id": "m"}
+    return event("exchange", api="JoinGroup", error=0, arrived=1.0, request={}, answer=answer)
+
+
+def shown(offset: int) -> dict[str, Any]:
+    partitions = [{"partition_index": 0, "committed_offset": offset}]
+    answer = {"topics": [{"name": "t", "partitions": partitions}]}
+    return event("exchange", api="OffsetFetch", error=0, arrived=1.0, request={}, answer=answer)
+
+
+TWO_OWNERS = {"a": {"t": [0, 1]}, "b": {"t": [1]}}
+COMMITTED = event("commit", error=0, offsets=[{"topic": "t", "partition": 0, "offset": 7}])
+
+
+@pytest.mark.parametrize(
+    ("invariant", "events"),
+    [
+        ("I1", [event("assignment", assignments=TWO_OWNERS)]),
+        ("I2", [state(2), state(1)]),
+        ("I6", [heartbeat()]),
+        ("I6", [member("added"), member("left", mono=2.0), heartbeat()]),
+        ("I7", [joined("another")]),
+        ("I8", [member("added"), member("fenced", mono=2.0), heartbeat()]),
+        ("I9", [state(1, None)]),
+        ("I10", [member("added"), member("left"), event("timer", change="fired", kind="session", member_id="m")]),
+        ("I11", [COMMITTED, shown(8)]),
+    ],
+)
+def test_a_broken_invariant_is_told(invariant: str, events: list[dict[str, Any]]) -> None:
+    (violation,) = check(events)
+    assert violation.startswith(f"{invariant} group g ")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [event("assignment", assignments={"a": {"t": [0]}, "b": {"t": [1]}})],
+        [state(1), state(1), state(2)],
+        [state(5), event("group", change="deleted"), state(0)],
+        [member("added"), heartbeat()],
+        [member("added"), member("left", mono=6.0), heartbeat()],
+        [joined("m")],
+        [COMMITTED, shown(7)],
+        [shown(-1)],
+    ],
+)
+def test_what_is_right_is_not(events: list[dict[str, Any]]) -> None:
+    assert check(events) == []
+
+
+def test_a_trace_is_read_in_the_order_of_its_files(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    (tmp_path / "trace.jsonl.2").write_text(json.dumps(state(2)) + "\n")
+    (tmp_path / "trace.jsonl.10").write_text(json.dumps(state(3)) + "\n")
+    path.write_text(json.dumps(state(4)) + "\n" + '{"cut off')
+    assert check_trace(path) == []
+    path.write_text(json.dumps(state(1)) + "\n")
+    assert len(check_trace(path)) == 1
