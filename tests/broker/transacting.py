@@ -15,6 +15,7 @@ from apis.end_txn import EndTxnRequest
 from apis.fetch import PartitionData
 from apis.init_producer_id import InitProducerIdRequest
 from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from apis.txn_offset_commit import (
@@ -155,6 +156,10 @@ class Transacting:
         request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic("t", partitions=partitions)])
         answer = self.ask("OffsetCommit", request, 9)
         assert {each.error_code for each in answer.topics[0].partitions} == {0}
+
+    def delete_offset(self, partition: int, *, group: str = "grp") -> None:
+        topic = OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(partition)])
+        assert self.ask("OffsetDelete", OffsetDeleteRequest(group, [topic]), 0).error_code in (0, 69)
 
     def offsets(self, *, group: str = "grp", stable: bool = True) -> dict[int, int | str]:
         """The offsets there are, or `UNSTABLE`."""
