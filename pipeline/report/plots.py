@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 import matplotlib as mpl
@@ -109,6 +110,6 @@ def _svg(figure: Figure) -> str:
     text = out.getvalue()
     text = text[text.index("<svg") :]
     # A page has several: names must be each its own.
-    unique = str(abs(hash(text)))[:10]
+    unique = blake2b(text.encode(), digest_size=5).hexdigest()
     text = re.sub(r'id="([^"]+)"', rf'id="\1-{unique}"', text)
     return re.sub(r'(href="#|url\(#)([^")]+)', rf"\1\2-{unique}", text)
