@@ -153,6 +153,9 @@ class Broker(Protocol):
     def has(self, topic: str, partition: int) -> bool:
         """Whether the partition exists."""
 
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions the topic has; 0 if it does not exist."""
+
     def topic_name(self, topic_id: bytes) -> str | None:
         """The name of a topic id, or None."""
 

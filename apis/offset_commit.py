@@ -106,13 +106,12 @@ def _take_unknown_ids(request: OffsetCommitRequest, broker: Broker) -> list[Offs
 
 def _take_unknown_partitions(request: OffsetCommitRequest, broker: Broker) -> list[OffsetCommitResponseTopic]:
     """Take partitions that do not exist out of the request and refuse them."""
-    has = broker.has
     refused = []
     for topic in request.topics:
-        name = topic.name
-        unknown = [each for each in topic.partitions if not has(name, each.partition_index)]
+        there = range(broker.partitions_of(topic.name))
+        unknown = [each for each in topic.partitions if each.partition_index not in there]
         if unknown:
-            topic.partitions = [each for each in topic.partitions if has(name, each.partition_index)]
+            topic.partitions = [each for each in topic.partitions if each.partition_index in there]
             refused.append(_refuse(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     if refused:
         request.topics = [topic for topic in request.topics if topic.partitions]

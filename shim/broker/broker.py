@@ -84,6 +84,10 @@ class Broker:
         found = self.topics.named(topic)
         return found is not None and found.partition(partition) is not None
 
+    def partitions_of(self, topic: str) -> int:
+        found = self.topics.named(topic)
+        return len(found.partitions) if found is not None else 0
+
     def topic_name(self, topic_id: bytes) -> str | None:
         topic = self.topics.with_id(topic_id)
         return topic.name if topic is not None else None

@@ -44,10 +44,9 @@ class Outbox:
         self.records.append((shard.partition, key, value))
         shard.batch = self.gate = self.batch
 
-    def write_all(self, shard: Sharded, records: Iterable[tuple[Any, Any]]) -> None:
-        """Make several records durable with the current batch."""
-        partition = shard.partition
-        self.records += [(partition, key, value) for key, value in records]
+    def write_all(self, shard: Sharded, records: Iterable[tuple[int, Any, Any]]) -> None:
+        """Make several records, each with the partition of `shard`, durable with the current batch."""
+        self.records += records
         shard.batch = self.gate = self.batch
 
     def touch(self, shard: Sharded) -> None:

@@ -79,12 +79,13 @@ class Shard:
         self.outbox.write(self, key, value)
         self.replay(key, value)
 
-    def write_offsets(self, records: Sequence[tuple[OffsetCommitKey, OffsetCommitValue]]) -> None:
-        """Make offsets of groups that are there durable with the current batch and let them take effect."""
+    def write_offsets(self, records: Sequence[tuple[int, OffsetCommitKey, OffsetCommitValue]]) -> None:
+        """Make offsets of groups that are there durable with the current batch and let them take effect.
+
+        Each comes with this shard's partition, as the outbox takes it.
+        """
         self.outbox.write_all(self, records)
-        replay = self.offsets.replay
-        for key, value in records:
-            replay(key, value)
+        self.offsets.replay_all(records)
 
     def replay(self, key: Any, value: Any) -> None:
         """Let a record take effect; `value` None is a tombstone. Records of unknown types are counted and skipped."""

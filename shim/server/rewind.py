@@ -199,6 +199,7 @@ def _write(shard: Shard, group_id: str, offsets: Offsets, now: float) -> None:
     shard.write_offsets(
         [
             (
+                shard.partition,
                 OffsetCommitKey(group_id, topic, partition),
                 OffsetCommitValue(offset=offset, leader_epoch=-1, metadata="", commit_timestamp=timestamp),
             )

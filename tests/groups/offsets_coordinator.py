@@ -28,6 +28,9 @@ class Topics:
     def has(self, topic: str, partition: int) -> bool:
         return 0 <= partition < self.partitions.get(topic, 0)
 
+    def partitions_of(self, topic: str) -> int:
+        return self.partitions.get(topic, 0)
+
     def topic_id(self, topic: str) -> bytes | None:
         return topic_id(topic) if topic in self.partitions else None
 
