@@ -14,9 +14,13 @@ from conformance.targets.base import PROFILES, Instance, Limits, LineReader, Tar
 
 
 class ShimTarget:
-    """`shim` or `shim:STORE`, such as `shim:sqlite:/path/to/file`; the memory store by default."""
+    """`shim` or `shim:STORE`, such as `shim:sqlite:/path/to/file`; the memory store by default.
 
-    def __init__(self, store: str = "memory:") -> None:
+    It writes a trace, whose invariants are checked at the end, unless it is not to be `traced`: that costs time.
+    """
+
+    def __init__(self, store: str = "memory:", *, traced: bool = True) -> None:
+        self._traced = traced
         self.name = "shim" if store == "memory:" else f"shim:{store}"
         self.profiles = frozenset(PROFILES)
         self.violations: list[str] = []
@@ -33,14 +37,16 @@ class ShimTarget:
         settings = {"auto.create.topics.enable": "false"} | dict(PROFILES[profile])
         command = [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
         command += ["--store", self._store_of(profile), "--log-level", "error"]
-        trace = Path(tempfile.mkdtemp(prefix="conformance-trace-")) / "trace.jsonl"
-        command += ["--trace", str(trace)]
+        if self._traced:
+            trace = Path(tempfile.mkdtemp(prefix="conformance-trace-")) / "trace.jsonl"
+            command += ["--trace", str(trace)]
         for name, value in settings.items():
             command += ["--config", f"{name}={value}"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         with self._lock:
             self._running.append(process)
-            self._traces.append(trace)
+            if self._traced:
+                self._traces.append(trace)
         ready = LineReader(process).wait_for("ready ", 30)
         fields = dict(part.split("=", 1) for part in ready.split()[1:] if "=" in part)
         if "kafka" not in fields:

@@ -220,8 +220,7 @@ class Watch:
             log.watchers.add(self)
         self.empty = None
         self.clean = not any(
-            each.partition is not None
-            and each.offset < each.partition.log.readable_end(committed=self.read_committed)
+            each.partition is not None and each.offset < each.partition.log.readable_end(committed=self.read_committed)
             for each in self.parts.values()
         )
 

@@ -136,12 +136,17 @@ def test_a_lease_that_is_being_written_under_is_not_claimed_nor_waited_for(url: 
 def test_a_writer_that_stands_still_is_ended_by_the_server(url: str) -> None:
     sleeper, successor = opened(url, lease_s=0.6), opened(url)
     sleeper.claim(1, [4])
-    with pytest.raises(StoreError), sleeper._data as connection, connection.transaction():
-        connection.execute("SELECT FROM kafka_shim_leases WHERE partition = 4 FOR SHARE")
-        with psycopg.connect(url) as other:
-            other.execute("SELECT FROM kafka_shim_leases WHERE partition = 4 FOR UPDATE")
-            assert successor.claim(2, [4]) == {}
-        connection.execute("SELECT 1")
+
+    def sleep_while_writing() -> None:
+        with sleeper._data as connection, connection.transaction():
+            connection.execute("SELECT FROM kafka_shim_leases WHERE partition = 4 FOR SHARE")
+            with psycopg.connect(url) as other:
+                other.execute("SELECT FROM kafka_shim_leases WHERE partition = 4 FOR UPDATE")
+                assert successor.claim(2, [4]) == {}
+            connection.execute("SELECT 1")
+
+    with pytest.raises(StoreError):
+        sleep_while_writing()
 
 
 def test_all_processes_of_a_database_see_one_seed(url: str) -> None:
