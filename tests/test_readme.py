@@ -48,12 +48,21 @@ def test_a_client_is_pointed_at_a_server_and_the_server_is_looked_at(tmp_path: P
         assert server.wait(20) == 0
 
 
-def test_the_test_in_the_readme_passes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("block", "tests"), [(1, 1), (2, 2)])
+def test_the_tests_in_the_readme_pass(tmp_path: Path, block: int, tests: int) -> None:
     shown = tmp_path / "test_shown.py"
-    shown.write_text(blocks("python")[1])
+    shown.write_text(blocks("python")[block])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, shown]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
-    assert "1 passed" in ran.stdout, ran.stdout
+    assert f"{tests} passed" in ran.stdout, ran.stdout
+
+
+def test_the_pipeline_reports_on_what_it_generated(tmp_path: Path) -> None:
+    for command in blocks("sh")[2].splitlines():
+        words = [BIN / "kafka-shim", *shlex.split(command)[1:]]
+        ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+        assert ran.returncode == 0, ran.stderr[-2000:]
+    assert "<html" in (tmp_path / "report/report.html").read_text()
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

@@ -207,7 +207,10 @@ class Reactor:
                 connection.close()
                 continue
             if data:
-                connection.receive(data, now)
+                try:
+                    connection.receive(data, now)
+                except Exception:
+                    connection.session.failed()
             else:
                 connection.close()
         self._settle(now)

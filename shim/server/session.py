@@ -200,6 +200,13 @@ class Session:
             self.node.refused += 1
             self.transport.close()
 
+    def failed(self) -> None:
+        """Serving this client raised what nobody foresaw: it loses its connection, nobody else notices."""
+        if not self.closed:
+            log.exception("closed the connection of %s: serving it failed", self.transport.peer)
+            self.node.refused += 1
+            self.transport.close()
+
     # From the rules
 
     def reply(self, response: Message, gate: int, now: float) -> None:

@@ -82,7 +82,10 @@ class StreamConnection:
             if not data:
                 return
             now = self._cluster.clock()
-            self._receive(bytes(data), now)
+            try:
+                self._receive(bytes(data), now)
+            except Exception:
+                self.session.failed()
             self._cluster.settle(now)
 
     async def _send_all(self) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -107,6 +108,23 @@ def test_a_bad_frame_ends_its_connection_alone(
         assert bad.is_closed_by_server()
         assert "a frame of -2 bytes" in caplog.text
         assert good.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+
+
+def test_an_exception_nobody_foresaw_costs_its_connection_alone(
+    served: tuple[CoordinatorServer, Wrap], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, wrap = served
+
+    def spoilt(frame: bytes) -> NoReturn:
+        raise RuntimeError("a mistake of ours")
+
+    with Client(server.bootstrap, wrap) as unlucky, Client(server.bootstrap, wrap) as other:
+        with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
+            patch.setattr("shim.server.session.decode_request_header", spoilt)
+            unlucky.socket.sendall(request(ListGroupsRequest(), 0))
+            assert unlucky.is_closed_by_server()
+        assert "a mistake of ours" in caplog.text
+        assert other.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
 
 
 def test_stopping_ends_connections(served: tuple[CoordinatorServer, Wrap]) -> None:
