@@ -63,10 +63,14 @@ def test_every_locked_package_is_pinned_with_a_hash() -> None:
 
 
 def test_the_lock_files_agree_on_versions() -> None:
-    versions: dict[str, set[str]] = {}
+    """A package may have another version for another Python, but then in every file that has it."""
+    versions: dict[str, set[frozenset[str]]] = {}
     for lock in ROOT.glob("requirements/*.txt"):
+        here: dict[str, set[str]] = {}
         for name, version in re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", lock.read_text(), re.I | re.M):
-            versions.setdefault(name, set()).add(version)
+            here.setdefault(name, set()).add(version)
+        for name, found in here.items():
+            versions.setdefault(name, set()).add(frozenset(found))
     assert {name: found for name, found in versions.items() if len(found) > 1} == {}
 
 
