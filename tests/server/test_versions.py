@@ -1,0 +1,63 @@
+"""What a release is said to serve is served, version by version, and nothing else is."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from apis.profiles import PROFILES, is_served
+from apis.registry import APIS
+from apis.wire import Message
+from apis.wire.frames import frame
+from apis.wire.headers import API_VERSIONS, encode_request_header
+from shim.server.cluster import ClusterConfig
+from shim.server.server import ServerConfig
+from shim.testing import CoordinatorServer
+from tests.server.wire import Client
+
+PRODUCE = 0
+
+
+@pytest.fixture(scope="module", params=PROFILES)
+def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, CoordinatorServer]]:
+    config = ServerConfig(cluster=ClusterConfig(release=request.param))
+    with CoordinatorServer(server_config=config) as server:
+        yield request.param, server
+
+
+def plain(key: int) -> Message:
+    """A request of nothing in particular that is answered at once, if with an error."""
+    message = APIS[key].request()
+    if key == PRODUCE:
+        message.acks = 1
+    return message
+
+
+def test_each_version_that_is_advertised_is_answered(served: tuple[str, CoordinatorServer]) -> None:
+    release, server = served
+    answered = 0
+    for key, (lowest, highest) in PROFILES[release].items():
+        for version in range(lowest, highest + 1):
+            if not is_served(release, key, version):
+                # Kafka 4 advertises Produce from version 0 for old clients' sake, and serves it from version 3.
+                assert (key, version < 3) == (PRODUCE, True)
+                continue
+            with Client(server.bootstrap) as client:
+                kind = APIS[key].response
+                assert isinstance(client.ask(plain(key), version, kind), kind)
+                answered += 1
+    assert answered > 100
+
+
+def test_versions_beside_those_advertised_end_the_connection(served: tuple[str, CoordinatorServer]) -> None:
+    release, server = served
+    for key, (lowest, highest) in PROFILES[release].items():
+        for version in (lowest - 1, highest + 1):
+            if key == API_VERSIONS:
+                continue
+            header = encode_request_header(key, version, 1, "test")
+            with Client(server.bootstrap) as client:
+                client.socket.sendall(frame(header + struct.pack(">16x")))
+                assert client.is_closed_by_server(), (APIS[key].name, version)
