@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 POLL_SECONDS: Final = 0.05
+LONG_POLL_SECONDS: Final = 1.0
+"""kafka-python 3 can lose a JoinGroup when a poll ends while it is under way, so its polls are not cut short."""
 
 
 class Polled:
@@ -66,5 +68,5 @@ def _poll_once(consumer: Any) -> list[Any]:
     if hasattr(consumer, "incremental_assign"):
         message = consumer.poll(POLL_SECONDS)
         return [] if message is None or message.error() else [message]
-    polled = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+    polled = consumer.poll(timeout_ms=int(LONG_POLL_SECONDS * 1000))
     return [record for records in polled.values() for record in records]
