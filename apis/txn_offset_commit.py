@@ -89,9 +89,10 @@ def _take_unknown_partitions(request: TxnOffsetCommitRequest, broker: Broker) ->
     """Take partitions that do not exist out of the request and refuse them."""
     refused = []
     for topic in request.topics:
-        unknown = [each for each in topic.partitions if not broker.has(topic.name, each.partition_index)]
+        there = range(broker.partitions_of(topic.name))
+        unknown = [each for each in topic.partitions if each.partition_index not in there]
         if unknown:
-            topic.partitions = [each for each in topic.partitions if each not in unknown]
+            topic.partitions = [each for each in topic.partitions if each.partition_index in there]
             code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             answers = [TxnOffsetCommitResponsePartition(each.partition_index, code) for each in unknown]
             refused.append(TxnOffsetCommitResponseTopic(topic.name, answers))
