@@ -28,14 +28,14 @@ Wanted = Mapping[str, Iterable[int]] | Iterable[Any]
 class GroupAwait:
     """Waits for one group. All timeouts are real seconds; all raise NotReached.
 
-    `next` looks at events since this object was made, or since the last one it returned.
+    `next` looks at what happened since the last thing this object told: the event it returned, or the moment at which
+    another wait ended; at first, at everything. So nothing is missed between an action and the wait for what it does.
     """
 
     def __init__(self, watch: Watch, group: str) -> None:
         self.group = group
         self._watch = watch
-        self._began = watch.seen
-        self._cursor = watch.seen
+        self._cursor = 0
 
     @property
     def now(self) -> GroupSnapshot:
@@ -43,8 +43,8 @@ class GroupAwait:
         return snapshot(self._watch.cluster, self.group)
 
     def story(self) -> list[str]:
-        """What happened to the group since this object was made."""
-        return self._watch.story(self.group, self._began)
+        """What happened to the group, in lines a person reads."""
+        return self._watch.story(self.group)
 
     async def stable(
         self,
@@ -171,7 +171,13 @@ class GroupAwait:
         return min((beats.get(member.member_id, 0) for member in self.now.members), default=0)
 
     async def _until(self, condition: Callable[[], bool], what: str, timeout: float) -> None:
-        if not await self._watch.waiters.until(condition, timeout):
+        def reached() -> bool:
+            if not condition():
+                return False
+            self._cursor = self._watch.seen
+            return True
+
+        if not await self._watch.waiters.until(reached, timeout):
             raise NotReached(self._told(f"Waited {timeout:g} s for {what}, in vain."))
         await trio.lowlevel.checkpoint()
 

@@ -35,7 +35,7 @@ class Group:
         return self._server.call(lambda: self._group.now)
 
     def story(self) -> list[str]:
-        """What happened to the group since it was first asked for, in lines a person reads."""
+        """What happened to the group, in lines a person reads."""
         return self._server.call(self._group.story)
 
     def stable(

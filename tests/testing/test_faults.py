@@ -130,15 +130,15 @@ def test_a_half_open_connection_answers_nothing_more(server: CoordinatorServer) 
 def test_a_delay_holds_the_request_back(server: CoordinatorServer) -> None:
     server.fault("delay", "SyncGroup", seconds=0.05, role="leader")
     server.puppet("billing", ["orders"])
-    server.group("billing").stable(members=1)
     assert server.group("billing").next("assignment")["leader_ms"] >= 50
+    server.group("billing").stable(members=1)
 
 
 def test_a_delayed_answer_was_applied_before(server: CoordinatorServer) -> None:
     server.fault("delay", "SyncGroup", seconds=0.05, applied=True)
     server.puppet("billing", ["orders"])
-    server.group("billing").stable(members=1)
     assert server.group("billing").next("assignment")["leader_ms"] < 50
+    server.group("billing").stable(members=1)
 
 
 def test_a_slow_answer_comes_whole_in_the_end(server: CoordinatorServer) -> None:
