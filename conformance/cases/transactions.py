@@ -26,6 +26,7 @@ from apis.wire.errors import ErrorCode as E
 from apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from conformance.case import Level, Unadvertised, case
 from conformance.cases.offsets import commit, fetch
+from conformance.protocol import error_name
 from conformance.trial import Trial
 
 COMING = {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
@@ -322,7 +323,17 @@ def bad_partitions(t: Trial) -> None:
 def unannounced(t: Trial) -> None:
     version = t.version_of("TxnOffsetCommit")
     expected = 0 if version >= 5 else E.TRANSACTION_ABORTABLE if version == 4 else E.INVALID_TXN_STATE
-    t.equal(Producer(t).commit(t.topic(), {0: 1}, announced=False), {0: expected}, "errors")
+    topic, producer = t.topic(), Producer(t)
+    # Kafka asks the transaction coordinator about several requests at once, and answers them all in the words of the
+    # version that came first. Other cells ask too: alone with the coordinator is who asks often enough.
+    other = E.INVALID_TXN_STATE if version == 4 else E.TRANSACTION_ABORTABLE
+    codes = t.until(
+        lambda: producer.commit(topic, {0: 1}, announced=False),
+        lambda got: got != {0: other} or version >= 5,
+        f"the error is never {error_name(expected)}",
+        seconds=2,
+    )
+    t.equal(codes, {0: expected}, "errors")
 
 
 @commit_case(
