@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 COOPERATIVE: Final = "cooperative-sticky"
 RETRY_SECONDS: Final = 0.1
 CONNECT_SECONDS: Final = 0.05
+
+_Expected = tuple[type[Message], int, Callable[[Any, float], None]]
+"""What a request was, its version, and what takes its answer."""
 _BEGIN_ANEW: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 _ELSEWHERE: Final = (
     ErrorCode.NOT_COORDINATOR,
@@ -109,11 +112,11 @@ class Puppet:
         self._cluster: Cluster = stage.cluster
         self._release = stage.cluster.config.release
         self._link: Link | None = None
-        self._asked: deque[tuple[type[Message], int, Callable[[Any, float], None]]] = deque()
+        self._asked: deque[_Expected] = deque()
         self._beat = 0
         self._is_joining = False
         self._plays = False
-        self._heartbeat: bytes | None = None
+        self._heartbeat: tuple[bytes, _Expected] | None = None
         # All heartbeats that are answered without an error are answered with the same bytes.
         self._calm = b""
         self._protocol = ""
@@ -176,11 +179,9 @@ class Puppet:
         # From version 10 on a commit names topics by ids, which a puppet has not asked for.
         version = min(version, 9) if key == _COMMIT else version
         head = encode_request_header(key, version, 0, self.script.client_id)
-        self._send(frame(head + request.encode(version)), type(request), version, answered, now)
+        self._send(frame(head + request.encode(version)), (type(request), version, answered), now)
 
-    def _send(
-        self, data: bytes, kind: type[Message], version: int, answered: Callable[[Any, float], None], now: float
-    ) -> None:
+    def _send(self, data: bytes, expected: _Expected, now: float) -> None:
         if self._link is None or not self._link.is_open:
             self._asked.clear()
             node = self._cluster.owner_of(self.script.group)
@@ -188,7 +189,7 @@ class Puppet:
                 self._stage.later(RETRY_SECONDS, self._join)
                 return
             self._link = Link(self._stage, self, node, self.script.client_id)
-        self._asked.append((kind, version, answered))
+        self._asked.append(expected)
         self._link.ask(data, now)
 
     def receive(self, link: Link, data: bytes, now: float) -> None:
@@ -351,7 +352,7 @@ class Puppet:
     def _beat_later(self, now: float) -> None:
         beat = self._beat
         wait = self.script.heartbeat_interval + self.script.manner.heartbeat_late
-        self._stage.at(now + wait, lambda later: self._beat_on(later, beat))
+        self._stage.after(now, wait, lambda later: self._beat_on(later, beat))
 
     def _beat_on(self, now: float, beat: int) -> None:
         if beat != self._beat or not self._plays:
@@ -360,8 +361,8 @@ class Puppet:
             request = HeartbeatRequest(self.script.group, self.generation, self.member_id, self.script.instance_id)
             version = PROFILES[self._release][_HEARTBEAT][1]
             head = encode_request_header(_HEARTBEAT, version, 0, self.script.client_id)
-            self._heartbeat = frame(head + request.encode(version))
-        self._send(self._heartbeat, HeartbeatRequest, PROFILES[self._release][_HEARTBEAT][1], self._beaten, now)
+            self._heartbeat = frame(head + request.encode(version)), (HeartbeatRequest, version, self._beaten)
+        self._send(*self._heartbeat, now)
 
     def _beaten(self, answer: Any, now: float) -> None:
         if not answer.error_code:

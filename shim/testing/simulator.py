@@ -84,16 +84,17 @@ class Simulation:
         services = [node.groups for node in cluster.nodes.values()]
         # Of all that a cluster waits for, only groups' timers are left: nobody fetches, and the store never blocks.
         deadlines = [service.timers.next_deadline for service in services]
+        first_timer = deadlines[0] if len(deadlines) == 1 else lambda: min([deadline() for deadline in deadlines])
+        first_act, act = stage.next_deadline, stage.run
         while True:
-            timers = min([deadline() for deadline in deadlines])
-            acts = stage.next_deadline()
+            acts, timers = first_act(), first_timer()
             sooner = acts if acts < timers else timers
             if sooner > end:
                 break
             if sooner > self.now:
                 self.now = sooner
             if acts <= timers:
-                stage.run(self.now)
+                act(self.now)
             else:
                 for service in services:
                     service.fire(self.now)

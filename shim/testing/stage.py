@@ -8,9 +8,11 @@ on, as TCP does; what goes one way over one connection arrives in order, over di
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from functools import partial
+from heapq import heappop, heappush, heapreplace
 from math import inf
 from typing import Protocol
 
@@ -18,6 +20,7 @@ from shim.server.cluster import Cluster, Node
 from shim.server.session import Session
 
 Act = Callable[[float], None]
+_Due = tuple[float, int, Act, "deque[_Due] | None"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +40,35 @@ class Stage:
         self.network = network or Network()
         self.random = random.Random(seed)
         self.woken: Callable[[], None] = lambda: None
-        self._acts: list[tuple[float, int, Act]] = []
+        # By time, then by who came first. Waits of one length end in the order in which they begin, so of each length
+        # only the first is in the heap, and the others wait in line behind it: the heap stays small, and quick.
+        self._acts: list[_Due] = []
+        self._lines: dict[float, deque[_Due]] = {}
         self._order = 0
 
     def at(self, time: float, act: Act) -> None:
         """Call `act(now)` at a time, in the coordinator's seconds."""
-        self._order += 1
-        heappush(self._acts, (time, self._order, act))
-        if self._acts[0][1] == self._order:
+        order = self._order = self._order + 1
+        heappush(self._acts, (time, order, act, None))
+        if self._acts[0][1] == order:
             self.woken()
+
+    def after(self, now: float, wait: float, act: Act) -> None:
+        """Call `act(now)` a wait from now; for waits of which many are equally long."""
+        line = self._lines.get(wait)
+        if line is None:
+            line = self._lines[wait] = deque()
+        time = now + wait
+        if line and line[-1][0] > time:
+            self.at(time, act)
+            return
+        order = self._order = self._order + 1
+        due = (time, order, act, line)
+        line.append(due)
+        if len(line) == 1:
+            heappush(self._acts, due)
+            if self._acts[0][1] == order:
+                self.woken()
 
     def later(self, seconds: float, act: Act) -> None:
         """Call `act(now)` so many seconds from now."""
@@ -59,7 +82,16 @@ class Stage:
         """Do what is due at `now`."""
         acts = self._acts
         while acts and acts[0][0] <= now:
-            heappop(acts)[2](now)
+            _, _, act, line = acts[0]
+            if line is None:
+                heappop(acts)
+            else:
+                line.popleft()
+                if line:
+                    heapreplace(acts, line[0])
+                else:
+                    heappop(acts)
+            act(now)
 
 
 class Client(Protocol):
@@ -81,6 +113,7 @@ class Link:
         self.is_open = True
         self._stage = stage
         self._client = client
+        self._chance = stage.random.random
         self._there = 0.0
         self._back = 0.0
         network = stage.network
@@ -97,7 +130,7 @@ class Link:
             return
         self._there = arrival = self._arrival(now, self._there)
         if arrival != inf:
-            self._stage.at(arrival, lambda later: self._arrived(data, later))
+            self._stage.at(arrival, partial(self._arrived, data))
 
     def end(self, now: float) -> None:
         """Close the connection."""
@@ -114,9 +147,9 @@ class Link:
     def send(self, data: bytes) -> bool:
         """See `Transport.send`. An answer is on its way, never in the client's hands at once."""
         now = self._stage.cluster.clock()
-        self._back = arrival = now if self._is_plain else self._arrival(now, self._back)
+        arrival = self._back = now if self._is_plain else self._arrival(now, self._back)
         if arrival != inf:
-            self._stage.at(arrival, lambda later: self._answered(data, later))
+            self._stage.at(arrival, partial(self._answered, data))
         return True
 
     def pause(self) -> None:
@@ -142,8 +175,9 @@ class Link:
     def _arrival(self, now: float, before: float) -> float:
         """When what is sent now arrives, not before what was sent before; never if it is lost."""
         network = self._stage.network
-        chance = self._stage.random.random
+        chance = self._chance
         if network.loss and chance() < network.loss:
             self._stage.later(network.most * 2, self._end)
             return inf
-        return max(before, now + network.least + (network.most - network.least) * chance())
+        arrival = now + network.least + (network.most - network.least) * chance()
+        return arrival if arrival > before else before
