@@ -1,0 +1,94 @@
+"""KIP-848: topics that come, grow and go, and subscriptions by pattern."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from apis.wire.errors import ErrorCode as E
+from conformance.case import case
+from conformance.cases.consumer import consumer_case, partitions
+from conformance.trial import Trial
+
+
+@consumer_case(
+    "consumer/topic/1",
+    "Partitions that are added are given out",
+    source="semantics 4.5; peers 2.23",
+    uses=("CreatePartitions",),
+)
+def grows(t: Trial) -> None:
+    topic = t.new_topic(2)
+    member = t.consumer(topic)
+    member.join()
+    t.converge(member)
+    t.call(CreatePartitionsRequest([CreatePartitionsTopic(topic, 4, None)], 10_000))
+    t.until(lambda: (member.obey(), member.owned)[1], lambda owned: owned == partitions(topic, 4), "they never came")
+
+
+@consumer_case(
+    "consumer/topic/2",
+    "Partitions of a topic that is deleted are taken away",
+    source="semantics 4.5",
+    uses=("DeleteTopics",),
+)
+def shrinks(t: Trial) -> None:
+    keep, gone = t.topic(3), t.new_topic(2)
+    member = t.consumer(keep, gone)
+    member.join()
+    t.converge(member)
+    t.equal(len(member.owned), 5, "how many it owns")
+    if t.version_of("DeleteTopics") >= 6:
+        t.call(DeleteTopicsRequest([DeleteTopicState(gone)], timeout_ms=10_000))
+    else:
+        t.call(DeleteTopicsRequest(topic_names=[gone], timeout_ms=10_000))
+    t.until(
+        lambda: (member.obey(), member.owned)[1],
+        lambda owned: owned == partitions(keep, 3),
+        "they were never taken away",
+    )
+
+
+regex_case = partial(case, api="ConsumerGroupHeartbeat", versions=(1, 1))
+REFRESH = 15.0
+"""Seconds in which a pattern is looked up again: a coordinator does so every 10 at most (semantics 4.7)."""
+
+
+@regex_case(
+    "consumer/regex/1",
+    "A member that subscribes to a pattern comes to own what matches it",
+    source="KIP-848; semantics 4.7",
+)
+def regex(t: Trial) -> None:
+    stem = t.group.replace("/", "-")
+    name = t.new_topic(2, f"{stem}-x")
+    member = t.consumer(regex=f"{stem}-.*")
+    member.join(subscribed_topic_names=[])
+    t.until(
+        lambda: (member.obey(), member.owned)[1], lambda owned: owned == partitions(name, 2), "they never came", REFRESH
+    )
+
+
+@regex_case("consumer/regex/2", "A pattern that is none is refused (128)", source="semantics 4.7; peers 3.10")
+def bad_regex(t: Trial) -> None:
+    t.expect(t.consumer(regex="[").full(), error_code=E.INVALID_REGULAR_EXPRESSION)
+
+
+@regex_case("consumer/regex/3", "A pattern must match the whole name", source="semantics 4.7")
+def whole_name(t: Trial) -> None:
+    stem = t.group
+    name, longer = t.new_topic(1, f"{stem}-x"), t.new_topic(1, f"{stem}-xy")
+    member = t.consumer(regex=f"{stem}-x")
+    member.join(subscribed_topic_names=[])
+    t.until(lambda: (member.obey(), member.owned)[1], bool, "nothing ever came", REFRESH)
+    t.equal(member.owned, partitions(name, 1), f"what it owns, {longer} being there too")
+
+
+@regex_case("consumer/regex/4", "Names and a pattern are joined", source="semantics 4.7")
+def names_and_regex(t: Trial) -> None:
+    named, matched = t.topic(3), t.new_topic(1, f"{t.group}-x")
+    member = t.consumer(named, regex=f"{t.group}-.*")
+    member.join()
+    expected = partitions(named, 3) | partitions(matched, 1)
+    t.until(lambda: (member.obey(), member.owned)[1], lambda owned: owned == expected, "they never came", REFRESH)
