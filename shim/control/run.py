@@ -75,7 +75,7 @@ def run(options: Options) -> int:
             trio.run(_serve, options, config, store)
     except Exception as group:
         error = the_only(group)
-        if isinstance(error, (StoreError, ValueError, TopicError, OSError)):
+        if isinstance(error, (Unusable, StoreError, ValueError, TopicError, OSError)):
             raise Unusable(_sentence(error, options)) from group
         raise
     return 0
@@ -148,7 +148,11 @@ async def _serve(options: Options, config: ServerConfig, store: Store) -> None:
                     for node in server.cluster.nodes.values():
                         node.broker = RealTimeBroker(node.broker, clock)  # type: ignore[assignment]
                 if options.trace is not None:
-                    trace = stack.enter_context(TraceFile(options.trace, server.cluster))
+                    try:
+                        trace = stack.enter_context(TraceFile(options.trace, server.cluster))
+                    except OSError as error:
+                        reason = error.strerror or error
+                        raise Unusable(f"The trace {options.trace} cannot be written: {reason}.") from error
                     nursery.start_soon(trace.run)
 
             with _without_collecting():

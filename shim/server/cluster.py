@@ -433,10 +433,9 @@ class Cluster:
         self.outbox.listening = True
 
     def unlisten(self, tell: Callable[[list[dict[str, Any]], float], None]) -> None:
-        """`tell` gets no more events."""
-        for listeners in (self._on_events, self._on_raw_events):
-            if tell in listeners:
-                listeners.remove(tell)
+        """`tell` gets no more events; it may be listening to some just now."""
+        self._on_events = [each for each in self._on_events if each != tell]
+        self._on_raw_events = [each for each in self._on_raw_events if each != tell]
         self.outbox.listening = bool(self._on_events or self._on_raw_events)
 
     def intercept(self, interceptor: Interceptor | None) -> None:

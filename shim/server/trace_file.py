@@ -2,12 +2,13 @@
 
 Decides numbering, times and when a line is on the disk. A file that has grown to its limit is renamed, `trace.jsonl`
 to `trace.jsonl.1` and so on, so that whoever reads along sees whole files or one that grows. Lines are gathered and
-written a few times a second, sooner when many come; so memory stays small however many there are. It does not know what
-events mean.
+written a few times a second, sooner when many come; so memory stays small however many there are. When the disk takes
+no more, the trace ends there and the server goes on. It does not know what events mean.
 """
 
 from __future__ import annotations
 
+import logging
 import uuid
 from math import nan
 from pathlib import Path
@@ -19,6 +20,8 @@ import trio
 from shim.groups.trace import SCHEMA_VERSION
 from shim.server.cluster import Cluster
 from shim.server.trace import Repeated
+
+log: Final = logging.getLogger("shim.server")
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 BUFFER_BYTES: Final = 256 * 1024
@@ -80,14 +83,24 @@ class TraceFile:
     def flush(self) -> None:
         """Write what was gathered, and begin the next file if this one is full."""
         if self._lines:
-            self._file.write(b"".join(self._lines))
-            self._written += self._gathered
+            data = b"".join(self._lines)
             self._lines = []
             self._gathered = 0
-            if self._written >= self._max_bytes:
-                self._file.close()
-                self._rename()
-                self._begin()
+            try:
+                self._write(data)
+            except OSError as error:
+                log.error("the trace %s ends here, it cannot be written: %s", self.path, error.strerror or error)
+                self._cluster.unlisten(self.tell)
+
+    def _write(self, data: bytes) -> None:
+        self._written += len(data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+        if self._written >= self._max_bytes:
+            self._file.close()
+            self._rename()
+            self._begin()
 
     async def run(self) -> None:
         """Write at least a few times a second, until cancelled."""

@@ -130,3 +130,18 @@ async def test_heartbeats_are_answered_alike_with_and_without_a_trace(tmp_path: 
     assert len(answers) == 3
     assert len(set(answers)) == 1
     assert answers[0][5:] == HeartbeatResponse(0, 25).encode(4)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full, a file on a disk that is full")
+async def test_when_the_disk_is_full_the_trace_ends_and_the_server_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    wire = Wire(cluster(topics={"orders": 1}))
+    told: list[dict[str, Any]] = []
+    with TraceFile(Path("/dev/full"), wire.cluster) as trace:
+        wire.cluster.listen(lambda events, now: told.extend(events))
+        live(wire)
+        trace.flush()
+        wire.receive(request(LeaveGroupRequest("billing", members=[MemberIdentity("m")]), 4), 120.0)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the trace /dev/full ends here, it cannot be written: No space left on device"
+    ]
+    assert told[-1]["answer"]["members"][0]["error_code"] == 25
