@@ -132,6 +132,7 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
             (["--as-version", "0.7"], "0.7"),
             (["--tls-cert", str(tmp_path / "file")], "--tls-key"),
             (["--tls-cert", str(tmp_path / "file"), "--tls-key", str(tmp_path / "file")], "cannot be used"),
+            (["--trace", f"{tmp_path}/no/such/folder/trace.jsonl"], "The trace"),
             (["--no-such-option"], "--no-such-option"),
         ]:
             ended = run("serve", "--listen", "127.0.0.1:0", "--store", "memory:", *wrong)
