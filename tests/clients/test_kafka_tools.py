@@ -1,0 +1,96 @@
+"""Kafka's own command line tools, unmodified: produce, consume, groups and their offsets, topics."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conformance.targets.kafka import cache_folder
+
+VERSION = "4.2.1"
+"""The newest 4.2 release of the tools that Maven Central has."""
+
+POM = f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>tests</groupId><artifactId>tools</artifactId><version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+
+Tool = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def tools_class_path() -> str:
+    java, maven = shutil.which("java"), shutil.which("mvn")
+    if java is None or maven is None:
+        pytest.skip("Kafka's tools need java and, to be fetched, mvn")
+    folder = cache_folder() / f"kafka-tools-{VERSION}"
+    remembered = folder / "classpath.txt"
+    if not remembered.exists() or not all(Path(jar).exists() for jar in remembered.read_text().split(":")):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pom.xml").write_text(POM)
+        fetch = [maven, "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={remembered}"]
+        subprocess.run(fetch, cwd=folder, check=True, capture_output=True, timeout=300)
+    return remembered.read_text().strip()
+
+
+@pytest.fixture
+def tool(tools_class_path: str, bootstrap: str) -> Tool:
+    """Runs a tool by its class, against the server; its standard output."""
+
+    def run(name: str, *arguments: str, given: str = "") -> str:
+        java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", tools_class_path]
+        command = [*java, name, "--bootstrap-server", bootstrap, *arguments]
+        ended = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    return run
+
+
+def rows(output: str) -> list[list[str]]:
+    """A table's lines, in columns."""
+    return [line.split() for line in output.splitlines() if line.strip()]
+
+
+def test_a_group_is_worked_with_from_the_command_line(tool: Tool, make_topic: Callable[..., str], name: str) -> None:
+    topic, group = make_topic(2), f"{name}-group"
+    tool("org.apache.kafka.tools.ConsoleProducer", "--topic", topic, given="one\ntwo\nthree\n")
+    options = ["--topic", topic, "--group", group, "--from-beginning", "--max-messages", "3", "--timeout-ms", "30000"]
+    consumed = tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *options)
+    assert sorted(consumed.split()) == ["one", "three", "two"]
+
+    described = rows(tool(GROUPS, "--describe", "--group", group))
+    committed = {int(row[2]): (int(row[3]), int(row[4]), int(row[5])) for row in described if row[:2] == [group, topic]}
+    assert sorted(committed) == [0, 1]
+    assert sum(offset for offset, _, _ in committed.values()) == 3
+    assert all(offset == end and lag == 0 for offset, end, lag in committed.values())
+    assert [group, "Empty"] in rows(tool(GROUPS, "--list", "--state"))
+
+    reset = rows(tool(GROUPS, "--group", group, "--reset-offsets", "--to-earliest", "--topic", topic, "--execute"))
+    assert [[group, topic, str(number), "0"] for number in (0, 1)] == sorted(row for row in reset if row[0] == group)
+
+    deleted = rows(tool(GROUPS, "--group", group, "--delete-offsets", "--topic", f"{topic}:1"))
+    assert [topic, "1", "Successful"] in deleted
+    tool(GROUPS, "--group", group, "--delete")
+    assert group not in tool(GROUPS, "--list")
+
+
+def test_a_topic_is_grown_and_deleted_from_the_command_line(tool: Tool, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(2)
+    tool(TOPICS, "--alter", "--topic", topic, "--partitions", "5")
+    ends = tool("org.apache.kafka.tools.GetOffsetShell", "--topic", topic)
+    assert sorted(ends.split()) == [f"{topic}:{number}:0" for number in range(5)]
+    tool(TOPICS, "--delete", "--topic", topic)
+    assert topic not in tool(TOPICS, "--list")
