@@ -7,7 +7,7 @@ v3  THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
 """
 
 from apis.api import Api, unshaped
-from apis.call import Call
+from apis.call import Call, Parked
 from apis.wire import Message, Struct, array, boolean, field, int16, int32, string
 
 
@@ -40,8 +40,8 @@ class CreatePartitionsResponse(Message, key=37, versions="0-3", flexible="2+"):
     results: list[CreatePartitionsTopicResult] = field(array(CreatePartitionsTopicResult))
 
 
-def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
-    return call.broker.create_partitions(request, call.now)
+def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | Parked:
+    return call.broker.create_partitions(request, call.token, call.now)
 
 
 def error(request: CreatePartitionsRequest, code: int) -> CreatePartitionsResponse:

@@ -11,7 +11,7 @@ v7  topic ids in the answer (KIP-516)
 """
 
 from apis.api import Api, unshaped
-from apis.call import Call
+from apis.call import Call, Parked
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string, uuid
 
 
@@ -67,8 +67,8 @@ class CreateTopicsResponse(Message, key=19, versions="0-7", flexible="5+"):
     topics: list[CreatableTopicResult] = field(array(CreatableTopicResult))
 
 
-def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
-    return call.broker.create_topics(request, call.now)
+def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse | Parked:
+    return call.broker.create_topics(request, call.token, call.now)
 
 
 def error(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:

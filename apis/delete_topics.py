@@ -10,7 +10,7 @@ v6  topics by name or by id (KIP-516)
 """
 
 from apis.api import Api, unshaped
-from apis.call import Call
+from apis.call import Call, Parked
 from apis.wire import Message, Struct, array, field, int16, int32, string, uuid
 
 
@@ -46,9 +46,9 @@ def normalise(request: DeleteTopicsRequest, version: int) -> DeleteTopicsRequest
     return request
 
 
-def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse | Parked:
     named = normalise(request, call.version)
-    return call.broker.delete_topics(named, call.now, disabled_is_73=call.version >= 3)
+    return call.broker.delete_topics(named, call.token, call.now, disabled_is_73=call.version >= 3)
 
 
 def error(request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:

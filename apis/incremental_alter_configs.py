@@ -5,7 +5,7 @@ v1  flexible
 """
 
 from apis.api import Api, unshaped
-from apis.call import Call
+from apis.call import Call, Parked
 from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
@@ -42,8 +42,8 @@ class IncrementalAlterConfigsResponse(Message, key=44, versions="0-1", flexible=
     responses: list[AlterConfigsResourceResponse] = field(array(AlterConfigsResourceResponse))
 
 
-def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
-    return call.broker.incremental_alter_configs(request)
+def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse | Parked:
+    return call.broker.incremental_alter_configs(request, call.token, call.now)
 
 
 def error(request: IncrementalAlterConfigsRequest, code: int) -> IncrementalAlterConfigsResponse:

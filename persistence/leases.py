@@ -30,6 +30,8 @@ class View(NamedTuple):
     """This process still has its place among the nodes."""
     next_lapse_s: float
     """In how many seconds the first lease of another process runs out if it is not renewed; infinity if none does."""
+    documents_version: int = 0
+    """See `SharedStore.documents`."""
 
 
 class Moves(NamedTuple):

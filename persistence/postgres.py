@@ -12,8 +12,9 @@ so the processes' clocks need not agree. It knows nothing of groups, and who *sh
 from __future__ import annotations
 
 import threading
+import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from secrets import randbits
 from typing import Any, LiteralString
@@ -22,7 +23,7 @@ import psycopg
 
 from persistence.leases import Node, View
 from persistence.records import decode_key, decode_value, encode_key, encode_value
-from persistence.store import Entry, FencedError, StoreError
+from persistence.store import Documents, Entry, FencedError, StoreError
 
 SCHEMA_VERSION = 1
 
@@ -35,7 +36,12 @@ CREATE TABLE IF NOT EXISTS kafka_shim_nodes (
     expires timestamptz NOT NULL);
 CREATE TABLE IF NOT EXISTS kafka_shim_leases (
     partition int PRIMARY KEY, epoch bigint NOT NULL DEFAULT 0, node_id int, incarnation text, expires timestamptz);
+CREATE TABLE IF NOT EXISTS kafka_shim_documents (
+    kind text NOT NULL, name text NOT NULL, value text NOT NULL, PRIMARY KEY (kind, name));
 """
+
+_CHANNEL: LiteralString = "kafka_shim"
+"""Where processes tell each other that something has changed; what is said is who says it."""
 
 # Two processes that create the tables at the same moment collide in the catalogue in spite of IF NOT EXISTS.
 _SCHEMA_LOCK = 0x6B67_7368
@@ -44,7 +50,7 @@ _SCHEMA_LOCK = 0x6B67_7368
 class PostgresStore:
     """A `Store` on PostgreSQL, with the leases of its partitions and the directory of its nodes.
 
-    `write` and `load` use one connection, `renew`, `claim` and `release` another: a slow load delays no renewal. A
+    `write` and `load` use one connection, `wait` another, and all else a third: a slow load delays no renewal. A
     connection that broke is made anew at the next call. Every method blocks and may raise StoreError.
     """
 
@@ -60,6 +66,7 @@ class PostgresStore:
         patience_ms = max(int(abs(lease_s) * 1000 / 3), 200)
         self._data = _Connection(url, patience_ms)
         self._control = _Connection(url, patience_ms)
+        self._ear = _Connection(url, patience_ms, f"LISTEN {_CHANNEL}")
 
     def open(self) -> None:
         """Create what is missing and check that the store was made for as many partitions. Raises StoreError."""
@@ -67,7 +74,8 @@ class PostgresStore:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
             connection.execute(_SCHEMA)
             connection.execute(
-                "INSERT INTO kafka_shim_meta VALUES ('schema', %s), ('partitions', %s), ('cluster', %s) "
+                "INSERT INTO kafka_shim_meta VALUES ('schema', %s), ('partitions', %s), ('cluster', %s), "
+                "('documents', 0) "
                 "ON CONFLICT DO NOTHING",
                 (SCHEMA_VERSION, self._partitions, randbits(63)),
             )
@@ -136,7 +144,10 @@ class PostgresStore:
 
     def register(self, node_id: int, host: str, port: int) -> None:
         """Enter this process in the directory. Raises StoreError when a live process has the id."""
-        with self._control as connection:
+        # Whatever changes from now on is heard.
+        with self._ear:
+            pass
+        with self._control as connection, connection.transaction():
             entered = connection.execute(
                 "INSERT INTO kafka_shim_nodes VALUES (%s, %s, %s, %s, clock_timestamp() + %s * interval '1 second') "
                 "ON CONFLICT (node_id) DO UPDATE SET incarnation = EXCLUDED.incarnation, host = EXCLUDED.host, "
@@ -147,6 +158,7 @@ class PostgresStore:
             )
             if entered.rowcount == 0:
                 raise StoreError(f"Another live process of this database has node id {node_id}: use another --node-id.")
+            self._tell(connection)
 
     def renew(self) -> View:
         """Prolong this process's entry and leases, and say who lives and who owns what."""
@@ -174,12 +186,14 @@ class PostgresStore:
                 "SELECT partition, node_id, incarnation, extract(epoch FROM expires - clock_timestamp())::float8 "
                 "FROM kafka_shim_leases WHERE expires >= clock_timestamp()"
             ).fetchall()
+            documents_version = _documents_version(connection)
         view = View(
             nodes=[Node(*row) for row in nodes],
             owners={partition: node_id for partition, node_id, _, _ in leases},
             held=dict(held),
             registered=registered > 0,
             next_lapse_s=min((left for _, _, owner, left in leases if owner != self.incarnation), default=inf),
+            documents_version=documents_version,
         )
         self.epochs = {p: epoch for p, epoch in self.epochs.items() if view.held.get(p) == epoch}
         return view
@@ -198,6 +212,8 @@ class PostgresStore:
                 "RETURNING l.partition, l.epoch",
                 (list(partitions), node_id, self.incarnation, self.lease_s),
             ).fetchall()
+            if rows:
+                self._tell(connection)
         self.epochs.update(rows)
         return dict(rows)
 
@@ -205,12 +221,57 @@ class PostgresStore:
         """Give up `partitions`; whatever was to be written to them has been, or is not wanted any more."""
         for partition in partitions:
             self.epochs.pop(partition, None)
-        with self._control as connection:
+        with self._control as connection, connection.transaction():
             connection.execute(
                 "UPDATE kafka_shim_leases SET node_id = NULL, incarnation = NULL, expires = NULL "
                 "WHERE partition = ANY(%s) AND incarnation = %s",
                 (list(partitions), self.incarnation),
             )
+            self._tell(connection)
+
+    # --- what all processes know
+
+    def documents(self) -> tuple[int, Documents]:
+        """The version of the documents and all of them."""
+        with self._control as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            version = _documents_version(connection)
+            rows = connection.execute("SELECT kind, name, value FROM kafka_shim_documents").fetchall()
+        return version, {(kind, name): value for kind, name, value in rows}
+
+    def change_documents(self, version: int, changes: Mapping[tuple[str, str], str | None]) -> bool:
+        """Make these changes, None deletes; False and nothing if `version` is not the newest."""
+        with self._control as connection, connection.transaction():
+            # The row stays locked until the commit: of two who know the same version the second one finds another.
+            raised = connection.execute(
+                "UPDATE kafka_shim_meta SET value = value + 1 WHERE name = 'documents' AND value = %s", (version,)
+            )
+            if raised.rowcount == 0:
+                return False
+            for (kind, name), value in changes.items():
+                if value is None:
+                    connection.execute("DELETE FROM kafka_shim_documents WHERE kind = %s AND name = %s", (kind, name))
+                else:
+                    connection.execute(
+                        "INSERT INTO kafka_shim_documents VALUES (%s, %s, %s) "
+                        "ON CONFLICT (kind, name) DO UPDATE SET value = EXCLUDED.value",
+                        (kind, name, value),
+                    )
+            self._tell(connection)
+        return True
+
+    def _tell(self, connection: psycopg.Connection[Any]) -> None:
+        """Let the other processes know, once this transaction is committed, that something has changed."""
+        connection.execute("SELECT pg_notify(%s, %s)", (_CHANNEL, self.incarnation))
+
+    def wait(self, seconds: float) -> None:
+        """Return when another process has told of a change, and after `seconds` at the latest."""
+        give_up_at = time.monotonic() + seconds
+        with self._ear as connection:
+            while (left := give_up_at - time.monotonic()) > 0:
+                heard = list(connection.notifies(timeout=left, stop_after=1))
+                if any(each.payload != self.incarnation for each in heard):
+                    return
 
     def close(self) -> None:
         """Leave: give up every lease and the place in the directory, so that nobody waits for them to run out."""
@@ -222,17 +283,23 @@ class PostgresStore:
                     (self.incarnation,),
                 )
                 connection.execute("DELETE FROM kafka_shim_nodes WHERE incarnation = %s", (self.incarnation,))
+                # Said by nobody: whoever waits in this process is to hear it too.
+                connection.execute("SELECT pg_notify(%s, '')", (_CHANNEL,))
             self.epochs = {}
-        self._data.close()
-        self._control.close()
+        for each in (self._data, self._control, self._ear):
+            each.close()
 
 
 class _Connection:
-    """One connection to the database, made when first used and again after it broke; database errors as StoreError."""
+    """One connection to the database, made when first used and again after it broke; database errors as StoreError.
 
-    def __init__(self, url: str, patience_ms: int) -> None:
+    `greeting` is what a new one says first.
+    """
+
+    def __init__(self, url: str, patience_ms: int, greeting: LiteralString = "") -> None:
         self._url = url
         self._patience_ms = patience_ms
+        self._greeting = greeting
         self._lock = threading.Lock()
         self._connection: psycopg.Connection[Any] | None = None
 
@@ -246,6 +313,8 @@ class _Connection:
                 self._connection.execute(
                     "SELECT set_config('idle_in_transaction_session_timeout', %s, false)", (str(self._patience_ms),)
                 )
+                if self._greeting:
+                    self._connection.execute(self._greeting)
         except psycopg.Error as error:
             self._lock.release()
             raise StoreError(f"The database cannot be reached: {_sentence(error)}") from error
@@ -265,6 +334,13 @@ class _Connection:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
+
+
+def _documents_version(connection: psycopg.Connection[Any]) -> int:
+    found = connection.execute("SELECT value FROM kafka_shim_meta WHERE name = 'documents'").fetchone()
+    assert found is not None
+    version: int = found[0]
+    return version
 
 
 def _sentence(error: psycopg.Error) -> str:

@@ -7,7 +7,7 @@ store is `durable_at_once`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -16,6 +16,10 @@ from persistence.leases import View
 
 Entry: TypeAlias = tuple[int, Any, Any]
 """`(partition, key, value)`: a key and value of `persistence.records`; value None is a tombstone."""
+
+
+Documents: TypeAlias = dict[tuple[str, str], str]
+"""`(kind, name)` -> text: what all processes of a shared store must know alike."""
 
 
 class StoreError(Exception):
@@ -69,8 +73,10 @@ class SharedStore(Store, Protocol):
 
     A partition is written by the one process that holds its lease, and every lease given has an epoch greater than the
     one before: `write` raises `FencedError` for partitions whose epoch is not this process's any more. `renew`, `claim`
-    and `release` are called from one thread at a time, at any time but for `claim`: no `write` may be under way then,
-    because a batch made under an old epoch must not pass for one of the new.
+    and `release` are called at any time but for `claim`: no `write` may be under way then, because a batch made under
+    an old epoch must not pass for one of the new.
+
+    Beside records it has documents, which anybody may change who knows their newest version.
     """
 
     lease_s: float
@@ -91,6 +97,16 @@ class SharedStore(Store, Protocol):
 
     def release(self, partitions: Sequence[int]) -> None:
         """Give up `partitions`; whatever was to be written to them has been, or is not wanted any more."""
+
+    def documents(self) -> tuple[int, Documents]:
+        """The version of the documents, which every change makes greater, and all of them."""
+
+    def change_documents(self, version: int, changes: Mapping[tuple[str, str], str | None]) -> bool:
+        """Make these changes, None deletes, and a new version; False and nothing if `version` is not the newest."""
+
+    def wait(self, seconds: float) -> None:
+        """Return when another process came or went, took or gave up partitions, or changed documents, and after
+        `seconds` at the latest."""
 
 
 def open_store(url: str, partitions: int, *, lease_s: float = 6.0) -> Store:

@@ -55,5 +55,5 @@ def postgres_server() -> Iterator[str]:
 def empty(url: str) -> None:
     """Drop everything a store keeps."""
     with psycopg.connect(url, autocommit=True) as connection:
-        for table in ("meta", "records", "nodes", "leases"):
+        for table in ("meta", "records", "nodes", "leases", "documents"):
             connection.execute(f"DROP TABLE IF EXISTS kafka_shim_{table}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from apis import add_partitions_to_txn, write_txn_markers
 from apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -20,7 +20,7 @@ from apis.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from apis.call import NoReply, NotAdded, Parked
+from apis.call import PARKED, NoReply, NotAdded, Parked
 from apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -35,6 +35,7 @@ from apis.metadata import MetadataRequest, MetadataResponse
 from apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from apis.produce import ProduceRequest, ProduceResponse
 from apis.profiles import FEATURES, NEWEST, PROFILES
+from apis.wire import Message
 from apis.wire.errors import ErrorCode
 from apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from shim.broker.admin import Admin
@@ -50,6 +51,16 @@ from shim.groups.outbox import Outbox
 from shim.groups.service import GroupService
 
 _LEGAL_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
+
+
+_Response = TypeVar("_Response", bound=Message)
+
+
+class Shared(Protocol):
+    """What several processes that share their topics and settings have for changes of them."""
+
+    def change(self, rule: Callable[[Topics], Message], token: object) -> None:
+        """Let `rule` change the topics of all processes; the parked request `token` gets the answer it returns."""
 
 
 class Broker:
@@ -73,7 +84,8 @@ class Broker:
         self.topics = topics
         self.release = release
         self.configs = Configs(node_id, topics)
-        self._admin = Admin(topics)
+        self.shared: Shared | None = None
+        """Unless the topics are this process's alone."""
         self._describes = Describes(topics)
         self._fetches = Fetches(node_id, topics, outbox, new_id)
         self._offsets = Offsets(node_id, topics)
@@ -155,20 +167,36 @@ class Broker:
     def offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
         return self._offsets.offset_for_leader_epoch(request)
 
-    def create_topics(self, request: CreateTopicsRequest, now: float) -> CreateTopicsResponse:
-        return self._admin.create_topics(request, now)
+    def create_topics(self, request: CreateTopicsRequest, token: object, now: float) -> CreateTopicsResponse | Parked:
+        return self._change(token, lambda topics: Admin(topics).create_topics(request, now))
 
-    def delete_topics(self, request: DeleteTopicsRequest, now: float, *, disabled_is_73: bool) -> DeleteTopicsResponse:
-        return self._admin.delete_topics(request, now, disabled_is_73=disabled_is_73)
+    def delete_topics(
+        self, request: DeleteTopicsRequest, token: object, now: float, *, disabled_is_73: bool
+    ) -> DeleteTopicsResponse | Parked:
+        return self._change(
+            token, lambda topics: Admin(topics).delete_topics(request, now, disabled_is_73=disabled_is_73)
+        )
 
-    def create_partitions(self, request: CreatePartitionsRequest, now: float) -> CreatePartitionsResponse:
-        return self._admin.create_partitions(request, now)
+    def create_partitions(
+        self, request: CreatePartitionsRequest, token: object, now: float
+    ) -> CreatePartitionsResponse | Parked:
+        return self._change(token, lambda topics: Admin(topics).create_partitions(request, now))
+
+    def _change(self, token: object, rule: Callable[[Topics], _Response]) -> _Response | Parked:
+        if self.shared is None:
+            return rule(self.topics)
+        self.shared.change(rule, token)
+        return PARKED
 
     def describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         return self.configs.describe_configs(request)
 
-    def incremental_alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        return self.configs.incremental_alter_configs(request)
+    def incremental_alter_configs(
+        self, request: IncrementalAlterConfigsRequest, token: object, now: float
+    ) -> IncrementalAlterConfigsResponse | Parked:
+        if self.shared is None:
+            return self.configs.incremental_alter_configs(request)
+        return self._change(token, lambda topics: Configs(self.node_id, topics).incremental_alter_configs(request))
 
     def coordinate_transactions(self, transactions: Transactions, groups: GroupService) -> None:
         """From now on there are transactions here; `groups` keeps the transactional ids of this broker."""

@@ -1,7 +1,8 @@
 """Metadata and DescribeCluster: who the brokers are, and which of them has what.
 
 Decides what is told of topics that exist, do not exist, or are created by being asked for. Does not know how clients
-use it. A topic created here is in the very answer; Kafka's says 3 until its controller is done, and clients ask again.
+use it. A topic created here is in the very answer; Kafka's says 3 until its controller is done, and clients ask again,
+as they do here where several processes share their topics.
 Sources: Kafka's KafkaApis; KIP-516, KIP-700.
 """
 
@@ -20,7 +21,7 @@ from apis.metadata import (
 )
 from apis.wire.errors import ErrorCode
 from shim.broker.batches import LEADER_EPOCH
-from shim.broker.topics import INTERNAL_TOPICS, NO_ID, OFFSETS_TOPIC, Partition, Topic, TopicError, Topics, name_refusal
+from shim.broker.topics import INTERNAL_TOPICS, NO_ID, Partition, Topic, TopicError, Topics, name_refusal
 
 TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
@@ -103,8 +104,9 @@ class Describes:
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
         elif may_create:
             try:
-                created = self.topics.ensure_offsets_topic() if name == OFFSETS_TOPIC else self.topics.declare(name)
-                return self._described(created)
+                created = self.topics.wanted(name)
+                if created is not None:
+                    return self._described(created)
             except TopicError as refused:
                 error = refused.error
         return MetadataResponseTopic(error, name, is_internal=name in INTERNAL_TOPICS)

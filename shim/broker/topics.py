@@ -99,7 +99,8 @@ class Topics:
     `on_topic_changed(name)` is called for a topic that was created or has grown, `on_topic_deleted(name, id)` for one
     that is gone. `woken` has the watchers of logs that have changed since the last `settle`. `offsets_owner(index)`
     says which node coordinates the groups of a partition of `__consumer_offsets`, and so leads it; without it leaders
-    go round. `id_of(name)` makes the id of a topic of its name, where several processes must agree on it.
+    go round. Where several processes share their topics, `offsets_topic_id` is the id that all give
+    `__consumer_offsets`, and `make_later(name)` sees to a topic that was asked for.
     """
 
     def __init__(
@@ -113,7 +114,8 @@ class Topics:
     ) -> None:
         self.cluster_id = cluster_id
         self.offsets_owner: Callable[[int], int] | None = None
-        self.id_of: Callable[[str], bytes] | None = None
+        self.offsets_topic_id: bytes | None = None
+        self.make_later: Callable[[str], None] | None = None
         self.nodes: dict[int, Node] = {node.id: node for node in nodes}
         self.settings = settings
         self.generation = 0
@@ -175,15 +177,20 @@ class Topics:
             raise TopicError(
                 ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
             )
-        ids = list(self.nodes)
-        if replication_factor > len(ids):
+        if replication_factor > len(self.nodes):
             raise TopicError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {replication_factor} time(s): "
-                f"The target replication factor of {replication_factor} cannot be reached because only {len(ids)} "
-                "broker(s) are registered.",
+                f"The target replication factor of {replication_factor} cannot be reached because only "
+                f"{len(self.nodes)} broker(s) are registered.",
             )
+        return self.around(partitions, replication_factor)
+
+    def around(self, partitions: int, replication_factor: int) -> list[list[int]]:
+        """Replicas for `partitions` partitions, going round the nodes; as many of each as there are nodes for."""
+        ids = list(self.nodes)
         first = self._next_node
+        replication_factor = min(replication_factor, len(ids))
         return [
             [ids[(first + index + replica) % len(ids)] for replica in range(replication_factor)]
             for index in range(partitions)
@@ -210,11 +217,19 @@ class Topics:
             raise TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, refusal)
 
     def create(
-        self, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str] | None = None
+        self,
+        name: str,
+        assignments: Sequence[Sequence[int]],
+        configs: Mapping[str, str] | None = None,
+        *,
+        id: bytes | None = None,
     ) -> Topic:
-        """Create a topic with one partition per list of replicas. Raises TopicError as `check_new` does."""
+        """Create a topic with one partition per list of replicas, and a new id unless one is given.
+
+        Raises TopicError as `check_new` does.
+        """
         self.check_new(name)
-        topic = Topic(name, self.new_id() if self.id_of is None else self.id_of(name))
+        topic = Topic(name, self.new_id() if id is None else id)
         self._by_name[name] = self._by_id[topic.id] = topic
         self._collisions[name.replace(".", "_")] = name
         self.configure(topic, configs or {})
@@ -224,6 +239,16 @@ class Topics:
     def declare(self, name: str, partitions: int = -1) -> Topic:
         """Create a topic with the broker's defaults. Raises TopicError."""
         return self.create(name, self.placed(partitions, -1))
+
+    def wanted(self, name: str) -> Topic | None:
+        """Create a topic because it was asked for; None if it will be there in a moment. Raises TopicError."""
+        if name == OFFSETS_TOPIC:
+            return self.ensure_offsets_topic()
+        if self.make_later is None:
+            return self.declare(name)
+        self.check_new(name)
+        self.make_later(name)
+        return None
 
     def ensure_offsets_topic(self) -> Topic:
         """`__consumer_offsets`, created when it is not there yet; its records are the coordinator's, its logs empty."""
@@ -236,7 +261,8 @@ class Topics:
                 "compression.type": "producer",
                 "segment.bytes": self.settings.text("offsets.topic.segment.bytes"),
             }
-            topic = self.create(OFFSETS_TOPIC, self.placed(partitions, replication_factor), configs)
+            placed = self.placed(partitions, replication_factor)
+            topic = self.create(OFFSETS_TOPIC, placed, configs, id=self.offsets_topic_id)
             if self.offsets_owner is not None:
                 for partition in topic.partitions:
                     self.lead(topic, partition.index, self.offsets_owner(partition.index))
@@ -275,10 +301,12 @@ class Topics:
         for partition in topic.partitions:
             partition.log.limit = self._limit(topic)
 
-    def lead(self, topic: Topic, index: int, node_id: int) -> None:
-        """Make a node the leader of a partition."""
+    def lead(self, topic: Topic, index: int, node_id: int, replicas: Sequence[int] = ()) -> None:
+        """Make a node the leader of a partition, and `replicas`, if given, its replicas."""
         partition = topic.partitions[index]
-        if node_id not in partition.replicas:
+        if replicas:
+            partition.replicas = list(replicas)
+        elif node_id not in partition.replicas:
             partition.replicas = [node_id, *partition.replicas[1:]]
         partition.leader = node_id
         self.generation += 1

@@ -88,6 +88,8 @@ class GroupService:
         """Without one, there are no transactions here."""
         self._loading: set[int] = set()
         self._failed: set[int] = set()
+        self._gone: dict[int, list[str]] = {}
+        """Topics that were deleted while a partition was loading, by partition."""
         self._new_id = new_id
         self._locate = locate
         self._wall_offset = wall_offset
@@ -98,6 +100,7 @@ class GroupService:
         """The partition is this node's from now on; until it is loaded its groups are answered 14."""
         self._failed.discard(partition)
         self._loading.add(partition)
+        self._gone.pop(partition, None)
         self._trace_partition(partition, "loading")
 
     def load(self, partition: int, records: Iterable[tuple[Any, Any]], now: float) -> None:
@@ -131,6 +134,8 @@ class GroupService:
             lifecycle.activate(shard, group, now)
         transactions.activate(shard, now)
         offsets.schedule_expiry(shard, now)
+        for topic in self._gone.pop(partition, ()):
+            offsets.delete_topic(shard, topic)
 
     def unload(self, partition: int, now: float) -> None:
         """The partition is this node's no more: parked requests are answered 16, timers cancelled, groups forgotten."""
@@ -336,6 +341,8 @@ class GroupService:
         """Every group loses what it committed in the topic (semantics 3.4)."""
         for shard in self.shards.values():
             offsets.delete_topic(shard, topic)
+        for partition in self._loading:
+            self._gone.setdefault(partition, []).append(topic)
 
     def coordinator_of(self, key: str, key_type: Literal[0, 1]) -> tuple[int, int, str, int]:
         """See `Groups.coordinator_of`."""

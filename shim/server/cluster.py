@@ -33,10 +33,11 @@ from shim.groups.outbox import Outbox
 from shim.groups.service import GroupService
 from shim.groups.shard import Shard
 from shim.groups.timers import Timers
+from shim.server.catalogue import Catalogue
 from shim.server.durability import Durability
 from shim.server.leases import Leases
 from shim.server.loading import Loader
-from shim.server.spread import id_of, leader_of, shared_cluster_id
+from shim.server.spread import id_of, leader_of, replicas_of, shared_cluster_id
 from shim.server.table import Table
 from shim.server.trace import Exchanges, Repeated
 
@@ -134,20 +135,23 @@ class Cluster:
         self.owners: dict[int, int] = {}
         """Id of the node, of this process or another, that coordinates the groups of a partition."""
         self.leases: Leases | None = None
+        self.catalogue: Catalogue | None = None
         if isinstance(store, SharedStore):
             if len(addresses) != 1:
                 raise ValueError("A process that shares a store with others is one broker.")
             self.leases = Leases(self, store, addresses[0], self.clock)
             self.topics.cluster_id = shared_cluster_id(store.cluster_seed)
-            self.topics.id_of = lambda name: id_of(store.cluster_seed, name)
+            self.topics.offsets_topic_id = id_of(store.cluster_seed, OFFSETS_TOPIC)
             self.topics.on_topic_changed.append(self._spread_topic)
+            self._share_topics(store)
         else:
             self.owners = {partition: self._preferred(partition).id for partition in range(self.partitions)}
         self.topics.offsets_owner = lambda partition: self.owners.get(partition, self._order[0].id)
         self._sleep = trio.CancelScope()
         self._wake_at = -inf
+        declaring = self.topics if self.catalogue is None else Topics(addresses, self.topics.settings, _new_uuid)
         for name, partitions in config.topics.items():
-            self.topics.declare(name, partitions)
+            declaring.declare(name, partitions)
 
     def _node(self, address: Address) -> Node:
         groups = GroupService(
@@ -168,6 +172,17 @@ class Cluster:
             release=self.config.release,
         )
         return Node(self, address, groups, broker)
+
+    def _share_topics(self, store: SharedStore) -> None:
+        def group_changed(group_id: str) -> None:
+            for node in self._order:
+                for tell in node.broker.configs.on_group_changed:
+                    tell(group_id)
+
+        self.catalogue = Catalogue(store, self.topics, self.clock, self.settle, group_changed)
+        self.topics.make_later = self.catalogue.want
+        for node in self._order:
+            node.broker.shared = self.catalogue
 
     def _epoch_ms(self, now: float) -> int:
         return int((now + self.wall_offset) * 1000)
@@ -248,9 +263,9 @@ class Cluster:
         topic = self.topics.named(name)
         if topic is not None and name != OFFSETS_TOPIC and self.topics.nodes:
             for partition in topic.partitions:
-                leader = leader_of(name, partition.index, self.topics.nodes)
-                if partition.leader != leader:
-                    self.topics.lead(topic, partition.index, leader)
+                replicas = replicas_of(name, partition.index, self.topics.nodes, len(partition.replicas))
+                if partition.leader != replicas[0] or partition.replicas != replicas:
+                    self.topics.lead(topic, partition.index, replicas[0], replicas)
 
     # Brokers that come and go
 
@@ -342,8 +357,9 @@ class Cluster:
             nursery.start_soon(self.loader.run)
             if not self.durability.store.durable_at_once:
                 nursery.start_soon(self.durability.run)
-            if self.leases is not None:
+            if self.leases is not None and self.catalogue is not None:
                 await nursery.start(self.leases.run)
+                await nursery.start(self.catalogue.run, self.config.topics)
             elif self.durability.store.durable_at_once and not self.loader.seconds:
                 self.load_at_once()
             else:

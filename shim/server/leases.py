@@ -55,8 +55,17 @@ class Leases:
         pause = await self._turn()
         task_status.started()
         while True:
-            await trio.sleep(pause)
+            await self._rest(pause)
             pause = await self._turn()
+
+    async def _rest(self, seconds: float) -> None:
+        """Nothing is due for so long, unless another process does something that is to be answered."""
+        asked = self._clock()
+        try:
+            await trio.to_thread.run_sync(self._store.wait, seconds, abandon_on_cancel=True)
+        except StoreError as error:
+            log.error("other processes are not heard: %s", error)
+            await trio.sleep(max(asked + seconds - self._clock(), 0.0))
 
     async def _register(self) -> None:
         """Enter the directory; the entry of a process that died with this id is waited out."""
@@ -92,6 +101,8 @@ class Leases:
             kept = view.held.keys() & store.epochs.keys()
             cluster.see({node.node_id: Address(*node) for node in view.nodes}, view.owners)
             cluster.take(kept - held)
+            if cluster.catalogue is not None and view.documents_version != cluster.catalogue.version:
+                await cluster.catalogue.refresh()
             moves = plan(self._address.id, [node.node_id for node in view.nodes], view.owners, cluster.partitions)
             await self._release({*moves.release, *(view.held.keys() - kept)})
             await self._claim(moves.claim)

@@ -1,8 +1,9 @@
 """What several processes of one cluster must agree on without asking each other.
 
-Decides the ids of the cluster and of its topics, and which node leads a partition of an ordinary topic, from nothing
-but what all of them know: a number the store gave them, names, and which nodes are there. Logs are not shared: the
-records of a partition are where its leader is, so a node that comes or goes should move few leaders.
+Decides the ids of the cluster and of `__consumer_offsets`, and which nodes lead and replicate a partition of an
+ordinary topic, from nothing but what all of them know: a number the store gave them, names, and which nodes are there.
+Logs are not shared: the records of a partition are where its leader is, so a node that comes or goes should move few
+leaders.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ def id_of(seed: int, topic: str) -> bytes:
 
 def leader_of(topic: str, partition: int, nodes: Iterable[int]) -> int:
     """The node that leads a partition: each node has a weight for it, and the heaviest leads (rendezvous hashing)."""
-    return max(nodes, key=lambda node: _digest(f"leader {topic} {partition} {node}"))
+    return replicas_of(topic, partition, nodes, 1)[0]
+
+
+def replicas_of(topic: str, partition: int, nodes: Iterable[int], count: int) -> list[int]:
+    """The nodes that have a partition, by weight; the first is its leader."""
+    return sorted(nodes, key=lambda node: _digest(f"leader {topic} {partition} {node}"), reverse=True)[:count]
 
 
 def _digest(text: str) -> bytes:

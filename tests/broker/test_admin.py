@@ -31,7 +31,7 @@ def wanted(
 
 def create(cluster: Cluster, *topics: CreatableTopic, validate_only: bool = False) -> list[CreatableTopicResult]:
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
-    return cluster.broker.create_topics(request, cluster.now).topics
+    return cluster.broker.create_topics(request, None, cluster.now).topics
 
 
 class TestCreateTopics:
@@ -111,7 +111,7 @@ class TestCreateTopics:
 class TestDeleteTopics:
     def delete(self, cluster: Cluster, *topics: DeleteTopicState, new: bool = True) -> list[DeletableTopicResult]:
         request = DeleteTopicsRequest(topics=list(topics))
-        return cluster.broker.delete_topics(request, cluster.now, disabled_is_73=new).responses
+        return cluster.broker.delete_topics(request, None, cluster.now, disabled_is_73=new).responses
 
     def test_by_name_and_by_id(self) -> None:
         cluster = Cluster()
@@ -162,7 +162,7 @@ class TestCreatePartitions:
     ) -> int:
         assignments = None if assigned is None else [CreatePartitionsAssignment(each) for each in assigned]
         request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name, count, assignments)], **options)
-        (result,) = cluster.broker.create_partitions(request, cluster.now).results
+        (result,) = cluster.broker.create_partitions(request, None, cluster.now).results
         assert result.name == name
         assert bool(result.error_code) == bool(result.error_message)
         return result.error_code

@@ -39,7 +39,7 @@ def alter(
 ) -> int:
     resource = AlterConfigsResource(kind, name, [AlterableConfig(*change) for change in changes])
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-    (response,) = cluster.broker.incremental_alter_configs(request).responses
+    (response,) = cluster.broker.incremental_alter_configs(request, None, cluster.now).responses
     assert (response.resource_type, response.resource_name) == (kind, name)
     assert bool(response.error_code) == bool(response.error_message)
     return response.error_code
@@ -153,7 +153,7 @@ class TestAlterTopic:
     def test_a_resource_named_twice(self, cluster: Cluster) -> None:
         resource = AlterConfigsResource(TOPIC, "t", [AlterableConfig("flush.ms", SET, "1")])
         request = IncrementalAlterConfigsRequest(resources=[resource, resource])
-        responses = cluster.broker.incremental_alter_configs(request).responses
+        responses = cluster.broker.incremental_alter_configs(request, None, cluster.now).responses
         assert {each.error_code for each in responses} == {ErrorCode.INVALID_REQUEST}
 
 

@@ -184,6 +184,17 @@ def test_a_deleted_topic_takes_its_offsets_along_in_all_groups() -> None:
     assert here.service.counters.offset_deletions == 3
 
 
+def test_a_topic_deleted_while_a_partition_loads_takes_its_offsets_along_too() -> None:
+    here = coordinator()
+    here.commit("grp", {FOO0: 1, BAR0: 2})
+    here.service.unload(0, here.now)
+    here.service.begin_loading(0)
+    here.service.topic_deleted("foo")
+    here.service.load(0, here.store.load(0), here.now)
+    here.settle()
+    assert here.fetch("grp") == {BAR0: 2}
+
+
 def test_what_expires_is_traced_and_counted() -> None:
     here = coordinator()
     here.commit("grp", {FOO0: 1, BAR0: 1})

@@ -160,9 +160,15 @@ async def test_all_processes_name_the_same_nodes_coordinators_leaders_and_topics
             {topic.name: topic for topic in client.ask(12, MetadataRequest(topics=None)).topics} for client in clients
         ]
         assert told[0]["t"] == told[1]["t"] == told[2]["t"]
-        assert told[0]["t"].topic_id == id_of(made[0].store.cluster_seed, "t")
+        assert told[0]["__consumer_offsets"].topic_id == id_of(made[0].store.cluster_seed, "__consumer_offsets")
         offsets = [[each.leader_id for each in topics["__consumer_offsets"].partitions] for topics in told]
         assert offsets[0] == offsets[1] == offsets[2] == [made[0].cluster.owners[p] for p in range(50)]
+
+
+async def test_a_process_that_joins_has_its_share_without_waiting_for_a_renewal(url: str) -> None:
+    began = trio.current_time()
+    async with processes(url, 1, 2, 3, lease_s=60.0):
+        assert trio.current_time() - began < 10.0
 
 
 async def test_a_group_is_where_its_partition_is_and_nowhere_else(url: str) -> None:

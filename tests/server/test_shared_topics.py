@@ -1,0 +1,200 @@
+"""Three processes on one PostgreSQL database, and a real client of each: what one makes, grows or deletes all know."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from tests import postgres
+
+pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
+
+NODES = (1, 2, 3)
+PATIENCE_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def bootstraps() -> Iterator[list[str]]:
+    """Where the client of each process begins."""
+    with postgres.postgres_server() as url, ExitStack() as stack:
+        started = []
+        for node in NODES:
+            command = [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--store", url]
+            command += ["--node-id", str(node), "--lease", "3", "--topic", "declared:6"]
+            command += ["--config", "group.initial.rebalance.delay.ms=0"]
+            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            stack.callback(process.kill)
+            started.append(process)
+        lines = [process.stdout.readline() for process in started if process.stdout is not None]
+        yield [line.split()[1].removeprefix("kafka=") for line in lines]
+
+
+@pytest.fixture(scope="module")
+def admins(bootstraps: list[str]) -> list[AdminClient]:
+    made = [AdminClient({"bootstrap.servers": bootstrap}) for bootstrap in bootstraps]
+    for admin in made:
+        until(lambda admin=admin: len(admin.list_topics(timeout=5).brokers) == len(NODES))
+    return made
+
+
+def until(condition: Callable[[], Any]) -> None:
+    """Ask until it is so: what one process was told the others hear a moment later, as in Kafka."""
+    give_up_at = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up_at
+    assert condition()
+
+
+def shown(admin: AdminClient, topic: str) -> list[tuple[int, int]]:
+    """The partitions of a topic with their leaders, as one process tells them; none if it knows of no such topic."""
+    found = admin.list_topics(timeout=10).topics.get(topic)
+    return [] if found is None else [(p.id, p.leader) for p in sorted(found.partitions.values(), key=lambda p: p.id)]
+
+
+def create(admin: AdminClient, topic: str, partitions: int) -> None:
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
+
+
+def consumer(bootstrap: str, group: str, **config: Any) -> Consumer:
+    common = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+    return Consumer(common | {"topic.metadata.refresh.interval.ms": 200} | config)
+
+
+def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
+    reader = consumer(bootstrap, group)
+    found = reader.committed([TopicPartition(topic, each) for each in range(partitions)], 20)
+    reader.close()
+    return [max(each.offset, -1) for each in found]
+
+
+def test_declared_by_all_there_is_one_topic_whose_leaders_are_all_processes(admins: list[AdminClient]) -> None:
+    told = [shown(admin, "declared") for admin in admins]
+    assert told[0] == told[1] == told[2]
+    assert [partition for partition, _ in told[0]] == list(range(6))
+    assert {leader for _, leader in told[0]} <= set(NODES)
+
+
+def test_what_one_process_creates_every_client_writes_and_reads(
+    bootstraps: list[str], admins: list[AdminClient]
+) -> None:
+    create(admins[0], "created", 9)
+    for admin in admins:
+        until(lambda admin=admin: len(shown(admin, "created")) == 9)
+    told = [shown(admin, "created") for admin in admins]
+    assert told[0] == told[1] == told[2]
+    assert {leader for _, leader in told[0]} == set(NODES)
+    for number, bootstrap in enumerate(bootstraps):
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for partition in range(9):
+            producer.produce("created", b"%d" % number, partition=partition)
+        assert producer.flush(20) == 0
+    for number, bootstrap in enumerate(bootstraps):
+        reader = consumer(bootstrap, f"readers-{number}")
+        reader.subscribe(["created"])
+        read = []
+        while len(read) < 27:
+            message = reader.poll(PATIENCE_S)
+            assert message is not None
+            assert message.error() is None
+            read.append((message.partition(), message.value()))
+        assert sorted(read) == sorted((partition, b"%d" % each) for partition in range(9) for each in range(3))
+        reader.commit(asynchronous=False)
+        reader.close()
+        assert committed(bootstraps[number - 1], f"readers-{number}", "created", 9) == [3] * 9
+
+
+def test_a_topic_made_twice_is_refused_by_whichever_process(admins: list[AdminClient]) -> None:
+    create(admins[0], "only-once", 1)
+    for admin in admins:
+        with pytest.raises(KafkaException, match="already exists"):
+            create(admin, "only-once", 2)
+
+
+def test_three_that_make_a_topic_at_once_make_one(admins: list[AdminClient]) -> None:
+    futures = [admin.create_topics([NewTopic("raced", n + 1, 1)])["raced"] for n, admin in enumerate(admins)]
+    refused = [future.exception(20) for future in futures]
+    assert [error is None for error in refused].count(True) == 1
+    partitions = [error is None for error in refused].index(True) + 1
+    for admin in admins:
+        until(lambda admin=admin: len(shown(admin, "raced")) == partitions)
+
+
+def test_a_topic_that_is_asked_for_is_made_for_all(bootstraps: list[str], admins: list[AdminClient]) -> None:
+    producer = Producer({"bootstrap.servers": bootstraps[1]})
+    producer.produce("made-by-writing", b"x")
+    assert producer.flush(20) == 0
+    for admin in admins:
+        until(lambda admin=admin: len(shown(admin, "made-by-writing")) == 1)
+
+
+def test_a_topic_that_grows_rebalances_the_groups_of_every_process(
+    bootstraps: list[str], admins: list[AdminClient]
+) -> None:
+    create(admins[0], "growing", 1)
+    members = [consumer(bootstrap, f"growers-{n}") for n, bootstrap in enumerate(bootstraps)]
+    for member in members:
+        member.subscribe(["growing"])
+    owned: dict[Consumer, int] = {}
+
+    def all_own(partitions: int) -> bool:
+        for member in members:
+            member.poll(0.05)
+            owned[member] = len(member.assignment())
+        return set(owned.values()) == {partitions}
+
+    until(lambda: all_own(1))
+    admins[2].create_partitions([NewPartitions("growing", 4)])["growing"].result(20)
+    until(lambda: all_own(4))
+    for member in members:
+        member.close()
+
+
+def test_a_topic_that_is_deleted_takes_its_offsets_wherever_they_are(
+    bootstraps: list[str], admins: list[AdminClient]
+) -> None:
+    create(admins[0], "deleted", 2)
+    groups = [f"left-{n}" for n in range(6)]
+    for n, group in enumerate(groups):
+        writer = consumer(bootstraps[n % 3], group)
+        writer.commit(offsets=[TopicPartition("deleted", p, 10 + n) for p in range(2)], asynchronous=False)
+        writer.close()
+    assert committed(bootstraps[0], groups[5], "deleted", 2) == [15, 15]
+    admins[1].delete_topics(["deleted"])["deleted"].result(20)
+    for admin in admins:
+        until(lambda admin=admin: shown(admin, "deleted") == [])
+    create(admins[2], "deleted", 2)
+    for admin in admins:
+        until(lambda admin=admin: len(shown(admin, "deleted")) == 2)
+    for n, group in enumerate(groups):
+        until(lambda n=n, group=group: committed(bootstraps[n % 3], group, "deleted", 2) == [-1, -1])
+
+
+def test_a_value_of_a_topic_is_the_same_on_every_process(admins: list[AdminClient]) -> None:
+    create(admins[0], "configured", 1)
+    entry = ConfigEntry("retention.ms", "1234", incremental_operation=AlterConfigOpType.SET)
+    asked = ConfigResource(ResourceType.TOPIC, "configured", incremental_configs=[entry])
+    admins[1].incremental_alter_configs([asked])[asked].result(20)
+    resource = ConfigResource(ResourceType.TOPIC, "configured")
+
+    def value(admin: AdminClient) -> str:
+        found: str = admin.describe_configs([resource])[resource].result(20)["retention.ms"].value
+        return found
+
+    for admin in admins:
+        until(lambda admin=admin: value(admin) == "1234")
