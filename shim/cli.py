@@ -245,7 +245,35 @@ def describe_group(group: str, control: str, as_json: bool) -> None:
 
 @cli.group()
 def trace() -> None:
-    """Traces written by `serve --trace`."""
+    """Traces: read them, or record one in front of a real cluster."""
+
+
+@trace.command()
+@click.option("--upstream", type=Address(), required=True, help="A broker of the cluster.")
+@click.option("--listen", type=Address(), default="127.0.0.1:9092", show_default=True, help="Port 0 is any free port.")
+@click.option("--advertise", metavar="HOST", help="The host that clients are told; the one listened on by default.")
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="trace.jsonl",
+    show_default=True,
+    help="Where it is written, JSON Lines.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="How much is logged to standard error.",
+)
+def record(**options: Any) -> None:
+    """Relay clients to a real Kafka cluster and write a trace of what its groups do, until SIGTERM or SIGINT."""
+    from shim.relay.run import Options, Unusable, run
+
+    try:
+        run(Options(**options))
+    except Unusable as error:
+        raise click.ClickException(str(error)) from error
 
 
 @trace.command("show")

@@ -16,6 +16,7 @@ HOUSE = {
     "shim.broker": {"apis", "persistence", "shim.groups"},
     "shim.server": {"apis", "persistence", "shim.groups", "shim.broker"},
     "shim.control": {"apis", "persistence", "shim.groups", "shim.broker", "shim.server"},
+    "shim.relay": {"apis", "persistence", "shim.groups", "shim.server"},
     "shim.testing": {"apis", "persistence", "shim.groups", "shim.broker", "shim.server", "shim.control"},
     "shim.commands": {"apis", "persistence"},
     "conformance": {"apis"},
@@ -35,6 +36,7 @@ BLIND = {
     "shim.groups": IO | CLOCKS_AND_CHANCE | HTTP | {"logging", "os", "persistence.store", "apis.registry"},
     "shim.broker": IO | HTTP | {"persistence.store"},
     "shim.server": HTTP,
+    "shim.relay": HTTP | {"persistence.store"},
     "conformance": {"pyspark", "starlette", "hypercorn"},
 }
 

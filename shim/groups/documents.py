@@ -45,6 +45,8 @@ def trace_page() -> str:
         " version.",
         "Every event has",
         _fields(trace.EVERY_EVENT),
+        *RECORDED,
+        _fields(trace.OF_A_RELAY),
         "## Terms",
         "\n".join(f"- {term}" for term in TERMS),
         "## Events",
@@ -62,6 +64,25 @@ TERMS: Final = (
     " think is `leader_ms`.",
     "A member's *pause*, as far as a coordinator sees it, lasts from the arrival of its JoinGroup to the answer of its"
     " SyncGroup, which are `arrived` and `mono` of two `exchange` events.",
+)
+
+RECORDED: Final = (
+    "## Recorded in front of a real cluster",
+    "`kafka-shim trace record --upstream HOST:PORT` writes the same events from outside: it is a hop that clients of a"
+    " real cluster go through. Its `exchange` events are what went by, and so are `end_offsets`, from answers of"
+    " ListOffsets and Fetch. What a coordinator would have told is concluded: `member`, `round`, `assignment`, `commit`"
+    " and `group`. There is no `state`, `timer`, `parked` or `partition` event.",
+    "- The cause of a round is the first sign of it: somebody new joins, a member joins again, one leaves, or has been"
+    " silent for its session timeout and is not in the next generation. If the first sign is REBALANCE_IN_PROGRESS (27)"
+    " in an answer, what began the round did not come through the relay, and `cause` is empty.\n"
+    "- `started` is when that sign came, or when the session timeout was over. `waited_for` has the members whose"
+    " JoinGroup came through the relay; `members` all that the leader was told.\n"
+    "- A member that goes is told of when the next round ends. A group is told `expired` when a lower generation begins"
+    " and nobody was left in it.\n"
+    "- `partition` of a `commit` or `group` event is -1 and `rule` is empty: neither shows from outside. `node` is -1"
+    " on a connection to the bootstrap address of which it is not known what broker it is. The `release` of the first"
+    " line is empty, and its `nodes` are those known by then.",
+    "Such an event also has",
 )
 
 PAGES: Final[dict[str, Callable[[], str]]] = {"states.md": states_page, "trace.md": trace_page}

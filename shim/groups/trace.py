@@ -54,6 +54,9 @@ EVERY_EVENT: Final = (
     _F("wall", "number", "seconds of Unix time"),
 )
 
+OF_A_RELAY: Final = (_F("inferred", "boolean", "true: concluded from requests and answers; only a relay writes it"),)
+"""Fields that events of `kafka-shim trace record` have beside their own, and no others."""
+
 EVENTS: Final[dict[str, Event]] = {
     "trace": Event(
         "The first line of every file of a trace. A file that has grown to its limit is renamed to its name and a"
@@ -197,6 +200,10 @@ EVENTS: Final[dict[str, Event]] = {
             _F("error", "integer", "error code of the group, 0 for none"),
             _F("offsets", "array", "what was accepted: objects of `topic`, `partition` and `offset`"),
         ),
+    ),
+    "end_offsets": Event(
+        "Where partitions end, for those whose end has changed since it was last told, every few seconds at most.",
+        (_F("offsets", "array", "objects of `topic`, `partition` and `offset`, that of the next record to come"),),
     ),
     "offsets_expired": Event(
         "Offsets of a group went away because their retention was over.",
@@ -369,7 +376,7 @@ def problems(event: dict[str, Any]) -> list[str]:
             found.append(f"{event['event']} lacks {name}")
         elif not any(_IS[part](event[name]) for part in type_.split("|")):
             found.append(f"{event['event']}.{name} is no {type_}: {event[name]!r}")
-    known = {field.name for field in (*EVERY_EVENT, *kind.fields)}
+    known = {field.name for field in (*EVERY_EVENT, *OF_A_RELAY, *kind.fields)}
     return found + [f"{event['event']} has {name} too" for name in event if name not in known]
 
 

@@ -6,7 +6,7 @@ go is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -116,6 +116,14 @@ class Repeated:
 def start_of_line(session: Session, served: Served, request: Message, response: Message) -> bytes:
     """The `start` of a `Repeated` event."""
     return orjson.dumps(exchange(session, served, request, response))[:-1]
+
+
+def end_offsets(ends: Iterable[tuple[str, int, int]]) -> dict[str, Any]:
+    """An `end_offsets` event of topic, partition and offset."""
+    return {
+        "event": "end_offsets",
+        "offsets": [{"topic": topic, "partition": partition, "offset": offset} for topic, partition, offset in ends],
+    }
 
 
 # Messages as JSON has them

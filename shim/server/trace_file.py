@@ -10,31 +10,48 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable
 from math import nan
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import orjson
 import trio
 
 from shim.groups.trace import SCHEMA_VERSION
 from shim.server.cluster import Cluster
-from shim.server.trace import Repeated
+from shim.server.trace import Repeated, end_offsets
 
 log: Final = logging.getLogger("shim.server")
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 BUFFER_BYTES: Final = 256 * 1024
 FLUSH_SECONDS: Final = 0.2
+END_OFFSETS_SECONDS: Final = 5.0
 
 
-class TraceFile:
-    """Writes the events of `cluster` to `path` while a `with` block lasts. Raises OSError if it cannot."""
+class TraceLog:
+    """Writes events to `path` while a `with` block lasts. Raises OSError if it cannot.
 
-    def __init__(self, path: Path, cluster: Cluster, max_bytes: int = MAX_BYTES) -> None:
+    `clock` is the one whose times events have, `wall_offset` what makes Unix time of them; `header` makes the fields of
+    a file's first line that only the writer knows.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], float],
+        wall_offset: float,
+        header: Callable[[], dict[str, Any]],
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         self.path = path
-        self._cluster = cluster
+        self._clock = clock
+        self._wall_offset = wall_offset
+        self._header = header
         self._max_bytes = max_bytes
+        self.failed = False
+        """Whether it could no longer be written; then no more is."""
         self._run = uuid.uuid4().hex
         self._files = 0
         self._seq = 0
@@ -45,19 +62,19 @@ class TraceFile:
             self._rename()
         self._begin()
 
-    def __enter__(self) -> TraceFile:
-        self._cluster.listen_raw(self.tell)
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._cluster.unlisten(self.tell)
         self.flush()
         self._file.close()
 
     def tell(self, events: list[Any], now: float) -> None:
         """Take in events that happened at `now`, monotonic seconds."""
+        if self.failed:
+            return
         seq = self._seq
-        wall = now + self._cluster.wall_offset
+        wall = now + self._wall_offset
         lines = self._lines
         arrived = nan
         for event in events:
@@ -90,7 +107,7 @@ class TraceFile:
                 self._write(data)
             except OSError as error:
                 log.error("the trace %s ends here, it cannot be written: %s", self.path, error.strerror or error)
-                self._cluster.unlisten(self.tell)
+                self.failed = True
 
     def _write(self, data: bytes) -> None:
         self._written += len(data)
@@ -124,10 +141,59 @@ class TraceFile:
             "schema": SCHEMA_VERSION,
             "run": self._run,
             "file": self._files,
+            **self._header(),
+        }
+        self.tell([header], self._clock())
+
+
+class TraceFile(TraceLog):
+    """Writes the events of `cluster`, and every few seconds where the partitions end that have grown."""
+
+    def __init__(self, path: Path, cluster: Cluster, max_bytes: int = MAX_BYTES) -> None:
+        self._cluster = cluster
+        self._ends: dict[tuple[str, int], int] = {}
+        super().__init__(path, cluster.clock, cluster.wall_offset, self._of_cluster, max_bytes)
+
+    def __enter__(self) -> Self:
+        self._cluster.listen_raw(self.tell)
+        return super().__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        self._cluster.unlisten(self.tell)
+        self.tell_ends()
+        super().__exit__(*exception)
+
+    async def run(self) -> None:
+        """Write at least a few times a second, until cancelled."""
+        while True:
+            for _ in range(round(END_OFFSETS_SECONDS / FLUSH_SECONDS)):
+                await trio.sleep(FLUSH_SECONDS)
+                self.flush()
+            self.tell_ends()
+
+    def flush(self) -> None:
+        super().flush()
+        if self.failed:
+            self._cluster.unlisten(self.tell)
+
+    def tell_ends(self) -> None:
+        """Tell where partitions end now, of those that ended elsewhere when it was last told."""
+        ends = {
+            (topic.name, partition.index): partition.log.high_watermark
+            for topic in self._cluster.topics.all()
+            for partition in topic.partitions
+            if partition.log.high_watermark
+        }
+        moved = [(*key, end) for key, end in ends.items() if self._ends.get(key) != end]
+        if moved:
+            self._ends = ends
+            self.tell([end_offsets(moved)], self._cluster.clock())
+
+    def _of_cluster(self) -> dict[str, Any]:
+        return {
             "release": self._cluster.config.release,
             "nodes": [
                 {"node": node.id, "host": node.address.host, "port": node.address.port}
                 for node in self._cluster.nodes.values()
             ],
         }
-        self.tell([header], self._cluster.clock())

@@ -14,19 +14,24 @@ from shim.groups.classic.member import Member, Protocols
 
 
 def why_rejoined(group: ClassicGroup, member: Member, before: Protocols) -> Cause:
-    """Why a JoinGroup of `member`, whose protocols were `before`, rebalances the group.
+    """Why a JoinGroup of `member`, whose protocols were `before`, rebalances the group."""
+    return why_joined_again(group.protocol_type, before, member.protocols, leads=group.leader == member.member_id)
+
+
+def why_joined_again(protocol_type: str | None, before: Protocols, protocols: Protocols, *, leads: bool) -> Cause:
+    """Why the JoinGroup of a member that said `before` and now says `protocols` rebalances its group.
 
     A cooperative member that gave partitions up joins a second time with fewer of them owned; a leader joins again when
     it saw topics change; everybody joins again when the subscription changes.
     """
-    if member.protocols == before:
+    if protocols == before:
         return Cause.LEADER_REJOINED
-    if group.protocol_type == CONSUMER:
-        old, new = _subscription(before), _subscription(member.protocols)
+    if protocol_type == CONSUMER:
+        old, new = _subscription(before), _subscription(protocols)
         if old is not None and new is not None and set(old.topics) == set(new.topics):
             if _owned(old) - _owned(new):
                 return Cause.COOPERATIVE_FOLLOWUP
-            if group.leader == member.member_id:
+            if leads:
                 return Cause.LEADER_REJOINED
     return Cause.SUBSCRIPTION_CHANGED
 

@@ -1,0 +1,256 @@
+"""One client's connection and the relay's own to the broker behind it, as bytes in and bytes out.
+
+Decides which requests and answers are read, which answer belongs to which request, and which answers are held back to
+be changed. Everything else passes as it came; what cannot be read passes too and is noted. No socket is in it, and it
+does not know what is concluded from what it reads.
+
+Kafka answers the requests of a connection in their order; a Produce without acknowledgement is the one that is never
+answered.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from apis.registry import DECLARED
+from apis.wire import DecodeError
+from apis.wire.headers import decode_request_header, decode_response_header, is_flexible
+from shim.relay import addresses
+from shim.relay.frames import Frames, Wanted
+from shim.server.trace import GROUP_KEYS
+
+READ_BYTES: Final = 1 << 20
+"""Frames above this pass unread, but for those that always name brokers."""
+NAMING_BYTES: Final = 64 << 20
+"""Answers that always name brokers pass unread above this."""
+IN_FLIGHT: Final = 500
+"""Requests of a connection that may be unanswered; then no more are taken from the client until some are."""
+
+_PRODUCE: Final = addresses.PRODUCE
+_LIST_OFFSETS: Final = 2
+_SASL_HANDSHAKE: Final = 17
+_TXN_OFFSET_COMMIT: Final = 28
+_CONSUMER_GROUP_HEARTBEAT: Final = 68
+_CONSUMER_GROUP_DESCRIBE: Final = 69
+
+TRACED: Final = GROUP_KEYS | {_TXN_OFFSET_COMMIT, _CONSUMER_GROUP_HEARTBEAT, _CONSUMER_GROUP_DESCRIBE}
+"""The APIs whose exchanges are in the trace."""
+_REQUESTS_READ: Final = TRACED | {_LIST_OFFSETS}
+_ANSWERS_READ: Final = TRACED | {_LIST_OFFSETS, addresses.FETCH, addresses.METADATA}
+_ALWAYS_NAMING: Final = {addresses.METADATA, addresses.FIND_COORDINATOR, addresses.DESCRIBE_CLUSTER}
+
+_HIGHEST_KEY: Final = 1000
+_REQUEST_HEAD: Final = 8
+_ANSWER_HEAD: Final = 4
+_LONGEST_HEADER: Final = 70_000
+"""Both names that may stand before the acknowledgements of a Produce, and the little around them."""
+
+_unpack_head: Final = struct.Struct(">hhi").unpack_from
+_unpack_id: Final = struct.Struct(">i").unpack_from
+_unpack_short: Final = struct.Struct(">h").unpack_from
+_pack_size: Final = struct.Struct(">i").pack
+
+
+class Asked:
+    """A request that is not answered yet. `request` is None where it was not read; `arrived` is monotonic seconds."""
+
+    __slots__ = ("arrived", "client_id", "correlation_id", "key", "line", "request", "version")
+
+    def __init__(self, line: Line, key: int, version: int, correlation_id: int) -> None:
+        self.line = line
+        self.key = key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = ""
+        self.arrived = 0.0
+        self.request: Any = None
+
+    @property
+    def api(self) -> str:
+        api = DECLARED.get(self.key)
+        return api.name if api is not None else str(self.key)
+
+    @property
+    def readable(self) -> bool:
+        """Whether the bytes of this version are known."""
+        api = DECLARED.get(self.key)
+        return api is not None and self.version in api.request.versions
+
+
+class Naming(NamedTuple):
+    """An answer that names brokers, held back: `frame` is what came, `answer` what it says."""
+
+    asked: Asked
+    frame: bytes
+    answer: Any
+    brokers: list[addresses.Named]
+
+    def changed(self) -> bytes:
+        """The frame after `answer` was changed."""
+        _, offset = decode_response_header(self.frame[4:], self.asked.key, self.asked.version)
+        body = DECLARED[self.asked.key].response.encoder(self.asked.version)(self.answer)
+        return _pack_size(offset + len(body)) + self.frame[4 : 4 + offset] + body
+
+
+class Line:
+    """The connection. `asked` is called with each request that was read, `answered` with each answer; `note` with what
+    could not be read, a text that is the same for all cases of a kind."""
+
+    def __init__(
+        self,
+        number: int,
+        node: int,
+        client_host: str,
+        *,
+        clock: Callable[[], float],
+        asked: Callable[[Asked], None],
+        answered: Callable[[Asked, Any], None],
+        note: Callable[[str], None],
+    ) -> None:
+        self.number = number
+        self.node = node
+        self.client_host = client_host
+        self.waiting: deque[Asked] = deque()
+        self._clock = clock
+        self._on_asked = asked
+        self._on_answered = answered
+        self._note = note
+        self._requests: Frames[bytes] = Frames(_REQUEST_HEAD, self._request_begins, self._request_ends)
+        self._answers: Frames[bytes | Naming] = Frames(_ANSWER_HEAD, self._answer_begins, self._answer_ends)
+        self._current: Asked | None = None
+        self._answering: Asked | None = None
+        self._unread = False
+
+    @property
+    def held(self) -> int:
+        """How many bytes are in memory."""
+        return self._requests.held + self._answers.held
+
+    def from_client(self, data: bytes) -> bytes:
+        """What to hand on to the broker."""
+        if self._unread:
+            return data
+        out = b"".join(self._requests.feed(data))
+        self._give_up_if(self._requests.broken)
+        return out
+
+    def from_broker(self, data: bytes) -> list[bytes | Naming]:
+        """What to hand on to the client, in order."""
+        if self._unread and not self._answers.held:
+            return [data]
+        out = self._answers.feed(data)
+        self._give_up_if(self._answers.broken)
+        return out
+
+    def _give_up_if(self, broken: str | None) -> None:
+        if broken is not None and not self._unread:
+            self._unread = True
+            self.waiting.clear()
+            self._note(f"a connection cannot be read and only passes ({broken})")
+
+    # Requests
+
+    def _request_begins(self, size: int, head: bytes) -> Wanted:
+        key, version, correlation_id = _unpack_head(head)
+        if not (0 <= key <= _HIGHEST_KEY and 0 <= version <= _HIGHEST_KEY):
+            raise DecodeError(f"a request of key {key} and version {version}", 0, "RequestHeader")
+        self._current = asked = Asked(self, key, version, correlation_id)
+        if key == _PRODUCE:
+            return Wanted(_LONGEST_HEADER)
+        if key in _REQUESTS_READ and size <= READ_BYTES:
+            return Wanted(size)
+        self.waiting.append(asked)
+        return Wanted(_REQUEST_HEAD)
+
+    def _request_ends(self, size: int, part: bytes) -> None:
+        asked = self._current
+        assert asked is not None
+        if asked.key == _PRODUCE:
+            if _acknowledged(part, asked.version):
+                self.waiting.append(asked)
+            return
+        if asked.key == _SASL_HANDSHAKE and asked.version == 0:
+            raise DecodeError("after SaslHandshake of version 0 comes what is no frame of Kafka's", 0, "SaslHandshake")
+        if asked.key not in _REQUESTS_READ:
+            return
+        if len(part) < size:
+            self._note(f"{asked.api} above {READ_BYTES} bytes is not read")
+            return
+        self.waiting.append(asked)
+        asked.arrived = self._clock()
+        if not asked.readable:
+            self._note(f"{asked.api} of version {asked.version} is not known")
+            return
+        try:
+            *_, client_id, offset = decode_request_header(part)
+            asked.request = DECLARED[asked.key].request.decoder(asked.version)(part, offset)[0]
+        except DecodeError as error:
+            self._note(f"{asked.api} of version {asked.version} cannot be read ({error})")
+            return
+        asked.client_id = client_id or ""
+        self._on_asked(asked)
+
+    # Answers
+
+    def _answer_begins(self, size: int, head: bytes) -> Wanted:
+        (correlation_id,) = _unpack_id(head)
+        if not self.waiting:
+            raise DecodeError("an answer without a request", 0, "ResponseHeader")
+        self._answering = asked = self.waiting.popleft()
+        if asked.correlation_id != correlation_id:
+            raise DecodeError("an answer to another request than the first", 0, "ResponseHeader")
+        if not asked.readable:
+            if asked.key in _ALWAYS_NAMING:
+                self._note(f"{asked.api} of version {asked.version} is not known: it tells clients the real brokers")
+            return Wanted(_ANSWER_HEAD)
+        naming = asked.version >= addresses.SINCE.get(asked.key, _HIGHEST_KEY)
+        if naming and size <= (NAMING_BYTES if asked.key in _ALWAYS_NAMING else READ_BYTES):
+            return Wanted(size, hold=True)
+        if asked.key in _ALWAYS_NAMING:
+            self._note(f"{asked.api} above {NAMING_BYTES} bytes is not read: it tells clients the real brokers")
+        if asked.key in _ANSWERS_READ and size <= READ_BYTES:
+            return Wanted(size)
+        return Wanted(_ANSWER_HEAD)
+
+    def _answer_ends(self, size: int, part: bytes) -> bytes | Naming | None:
+        asked = self._answering
+        assert asked is not None
+        if len(part) < size or not asked.readable:
+            return None
+        frame = _pack_size(size) + part
+        try:
+            _, offset = decode_response_header(part, asked.key, asked.version)
+            answer, _ = DECLARED[asked.key].response.decoder(asked.version)(part, offset)
+        except DecodeError as error:
+            self._note(f"the answer to {asked.api} of version {asked.version} cannot be read ({error})")
+            return frame
+        if asked.key in _ANSWERS_READ:
+            self._on_answered(asked, answer)
+        brokers = addresses.named(asked.key, answer) if asked.key in addresses.SINCE else []
+        return Naming(asked, frame, answer, brokers) if brokers else frame
+
+
+def _acknowledged(part: bytes, version: int) -> bool:
+    """Whether a Produce is answered: not if its acknowledgements, after the transactional id, are 0."""
+    *_, offset = decode_request_header(part)
+    try:
+        if version >= 3:
+            if is_flexible(_PRODUCE, version):
+                length = shift = 0
+                while True:
+                    byte = part[offset]
+                    length |= (byte & 0x7F) << shift
+                    shift += 7
+                    offset += 1
+                    if byte < 0x80:
+                        break
+                offset += max(length - 1, 0)
+            else:
+                (length,) = _unpack_short(part, offset)
+                offset += 2 + max(length, 0)
+        return bool(_unpack_short(part, offset)[0])
+    except (IndexError, struct.error):
+        raise DecodeError("a Produce that ends too soon", offset, "ProduceRequest") from None

@@ -1,0 +1,92 @@
+"""One relay from ready line to signal: its trace, its listeners, and how what cannot be is told to the operator.
+
+Decides the order in which they start and stop. It does not know command lines.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from shim.relay.record import Record
+from shim.relay.relay import Relay
+from shim.server.limits import raise_file_limit
+from shim.server.server import the_only
+from shim.server.trace_file import TraceLog
+
+log: Final = logging.getLogger("shim.relay")
+
+_ANY: Final = frozenset({"", "0.0.0.0", "::"})
+
+
+class Unusable(Exception):
+    """What the operator asked for cannot be; the message is one plain sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What `kafka-shim trace record` was told; see its help."""
+
+    upstream: tuple[str, int]
+    listen: tuple[str, int]
+    advertise: str | None
+    trace: Path
+    log_level: str = "info"
+
+
+def run(options: Options) -> None:
+    """Relay until SIGTERM or SIGINT. Raises Unusable."""
+    logging.basicConfig(
+        level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    raise_file_limit()
+    host, port = options.listen
+    advertise = options.advertise or host
+    if advertise in _ANY:
+        raise Unusable("Clients must be told a host that they can reach: name one with --advertise.")
+    try:
+        socket.create_connection(options.upstream, timeout=5).close()
+    except OSError as error:
+        upstream = "{}:{}".format(*options.upstream)
+        raise Unusable(f"{upstream} cannot be reached: {error.strerror or error}.") from error
+    relays: list[Relay] = []
+    clock = time.monotonic
+
+    def header() -> dict[str, Any]:
+        return {"release": "", "nodes": relays[0].nodes() if relays else []}
+
+    try:
+        trace = TraceLog(options.trace, clock, time.time() - clock(), header)
+    except OSError as error:
+        raise Unusable(f"{options.trace} cannot be written: {error.strerror or error}.") from error
+    with trace:
+        record = Record(trace.tell, clock)
+        relays.append(Relay(options.upstream, host, port, advertise, record, clock))
+        try:
+            trio.run(_run, relays[0], trace)
+        except Exception as group:
+            failure = the_only(group)
+            if isinstance(failure, OSError):
+                raise Unusable(f"{host}:{port} cannot be listened on: {failure.strerror or failure}.") from group
+            raise
+        record.finish()
+
+
+async def _run(relay: Relay, trace: TraceLog) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(relay.run)
+            nursery.start_soon(trace.run)
+            print(f"ready kafka={relay.advertise}:{relay.port} trace={trace.path}", flush=True)
+            async for _ in signals:
+                break
+            log.info("stopping")
+            nursery.cancel_scope.cancel()
