@@ -98,9 +98,16 @@ class GroupAwait:
         await self._until(lambda: not self.now.members and self.now.state in ("Empty", "Dead"), "no members", timeout)
         return self.now
 
-    async def next(self, event: str, *, timeout: float = TIMEOUT, **fields: Any) -> dict[str, Any]:
-        """The next event of a kind (`docs/trace.md`) with these fields; a field may be a function of its value."""
+    async def next(
+        self, event: str, *, from_now: bool = False, timeout: float = TIMEOUT, **fields: Any
+    ) -> dict[str, Any]:
+        """The next event of a kind (`docs/trace.md`) with these fields; a field may be a function of its value.
+
+        With `from_now` only what happens after the call counts.
+        """
         found: list[tuple[int, dict[str, Any]]] = []
+        if from_now:
+            self._cursor = self._watch.seen
 
         def condition() -> bool:
             for number, _, each in self._watch.since(self._cursor, self.group):

@@ -58,9 +58,10 @@ class Group:
         """See `GroupAwait.empty`."""
         return cast("GroupSnapshot", self._server.wait(partial(self._group.empty, timeout=timeout)))
 
-    def next(self, event: str, *, timeout: float = TIMEOUT, **fields: Any) -> dict[str, Any]:
+    def next(self, event: str, *, from_now: bool = False, timeout: float = TIMEOUT, **fields: Any) -> dict[str, Any]:
         """See `GroupAwait.next`."""
-        return cast("dict[str, Any]", self._server.wait(partial(self._group.next, event, timeout=timeout, **fields)))
+        wait = partial(self._group.next, event, from_now=from_now, timeout=timeout, **fields)
+        return cast("dict[str, Any]", self._server.wait(wait))
 
     def committed(self, topic: str, partition: int, *, at_least: int | None = None, timeout: float = TIMEOUT) -> int:
         """See `GroupAwait.committed`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -27,7 +28,7 @@ from shim.server.cluster import ClusterConfig
 from shim.server.faults import Fault
 from shim.server.interception import split_match
 from shim.server.server import Server, ServerConfig, serve
-from shim.testing.puppets import Puppet, Script
+from shim.testing.puppets import Manner, Puppet, Script
 from shim.testing.stage import Stage
 from shim.testing.store import BreakableStore
 
@@ -53,13 +54,20 @@ class Kit(Bench):
     """
 
     clock: TestClock
+    store: BreakableStore | None
 
-    def __init__(self, server: Server, clock: TestClock, store: BreakableStore, nursery: trio.Nursery) -> None:
+    def __init__(self, server: Server, clock: TestClock, store: BreakableStore | None, nursery: trio.Nursery) -> None:
         super().__init__(server, nursery, clock)
         self.store = store
         self.stage = Stage(self.cluster)
         self.stage.woken = self._wake
         self._sleep = trio.CancelScope()
+
+    @property
+    def breakable(self) -> BreakableStore:
+        """The store; of a kit that has one."""
+        assert self.store is not None
+        return self.store
 
     # Members
 
@@ -69,6 +77,8 @@ class Kit(Bench):
         Its heartbeats are more frequent than a real client's, so that it hears soon when it has to join again.
         """
         script = {"heartbeat_interval": HEARTBEAT_SECONDS} | script
+        if isinstance(script.get("manner"), Mapping):
+            script["manner"] = Manner(**script["manner"])
         puppet = Puppet(self.stage, Script(group=group, topics=topics, **script))
         puppet.join()
         return puppet
@@ -104,6 +114,13 @@ class Kit(Bench):
         """Raise UnfiredFaults if there are faults that never happened and are not optional."""
         if unfired := self.faults.unfired():
             raise UnfiredFaults(f"Never happened: {'; '.join(map(str, unfired))}.")
+
+    def disconnect(self, client_id: str) -> int:
+        """Close all connections of clients with this id, which may have `*` and `?`; how many these were."""
+        found = [session for session in self.cluster.sessions() if fnmatchcase(session.client_id, client_id)]
+        for session in found:
+            session.transport.close()
+        return len(found)
 
     # Time
 

@@ -175,6 +175,10 @@ class CoordinatorServer:
 
     # Brokers and store
 
+    def disconnect(self, client_id: str) -> int:
+        """Close all connections of clients with this id, which may have `*` and `?`; how many these were."""
+        return self.call(self.kit.disconnect, client_id)
+
     def coordinator_of(self, group: str) -> int:
         """The id of the broker that coordinates a group."""
         return self.call(self.kit.coordinator_of, group)
@@ -201,11 +205,11 @@ class CoordinatorServer:
 
     def fail_store(self, times: int | None = 1) -> None:
         """Let the next writes to the store fail, all for `times` None."""
-        self.call(self.kit.store.fail, times)
+        self.call(self.kit.breakable.fail, times)
 
     def repair_store(self) -> None:
         """Let the store write again."""
-        self.call(self.kit.store.repair)
+        self.call(self.kit.breakable.repair)
 
     def make_topic(self, name: str, partitions: int = 1) -> None:
         """Make a topic."""

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer
-from kafka import ConsumerRebalanceListener, KafkaConsumer
+from confluent_kafka import TopicPartition as ConfluentPartition
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.structs import OffsetAndMetadata
+
+from shim.testing.consumers import LONG_POLL_SECONDS, POLL_SECONDS
 
 _ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 
 
 class Member:
-    """A consumer of topic `orders` in group `billing`. `told` is what its listener was told, in order."""
+    """A consumer of topic `orders` in group `billing`. `told` is what its listener was told, in order.
+
+    `on_revoke` and `on_record` are called in its own thread, in which it polls.
+    """
 
     def __init__(self, kind: str, bootstrap: str, name: str, **options: Any) -> None:
         self.told: list[tuple[str, list[int]]] = []
         self.records: list[tuple[int, int]] = []
-        self.on_revoke: Callable[[], None] = lambda: None
-        self.on_record: Callable[[], None] = lambda: None
+        self.on_revoke: Callable[[], object] = lambda: None
+        self.on_record: Callable[[], object] = lambda: None
         self.changed = threading.Condition()
+        self.closing = threading.Event()
+        self._consumer: Any = None
         self._stop = threading.Event()
         run = self._kafka_python if kind == "kafka-python" else self._confluent
         self._thread = threading.Thread(target=run, args=(bootstrap, name), kwargs=options, daemon=True)
@@ -35,19 +43,46 @@ class Member:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def begin_to_close(self) -> None:
+        """Have the consumer closed; returns when that begins."""
+        self._stop.set()
+        assert self.closing.wait(15), "the consumer's poll does not end"
+
     def close(self) -> None:
         """Close the consumer, and wait until it is."""
         self._stop.set()
         self._thread.join(30)
         assert not self._thread.is_alive(), "the consumer does not close"
 
+    def commit(self, partition: int, offset: int) -> None:
+        """Send a commit, and do not wait for its answer. Of confluent-kafka only its own thread may."""
+        if isinstance(self._consumer, Consumer):
+            self._consumer.commit(offsets=[ConfluentPartition("orders", partition, offset)], asynchronous=True)
+        else:
+            self._consumer.commit_async({TopicPartition("orders", partition): OffsetAndMetadata(offset, "", -1)})
+
     def wait_record(self, partition: int, offset: int) -> None:
         """Wait until the record was consumed."""
+        self.wait(lambda: (partition, offset) in self.records)
+
+    def wait_told(self, what: str, after: int = 0) -> list[str]:
+        """Wait until its listener was told this, not counting what it was told before; all it was told since then."""
+        self.wait(lambda: what in [each for each, _ in self.told[after:]])
+        return [each for each, _ in self.told[after:]]
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        """Wait until something holds that its records or its listener change."""
         with self.changed:
-            assert self.changed.wait_for(lambda: (partition, offset) in self.records, 15)
+            assert self.changed.wait_for(condition, 15), f"told {self.told}, consumed {self.records}"
 
     def _note(self, what: str, partitions: list[Any]) -> None:
-        self.told.append((what, sorted(each.partition for each in partitions)))
+        with self.changed:
+            self.told.append((what, sorted(each.partition for each in partitions)))
+            self.changed.notify_all()
+
+    def _revoked(self, partitions: list[Any]) -> None:
+        self._note("revoked", partitions)
+        self.on_revoke()
 
     def _kafka_python(
         self, bootstrap: str, name: str, assignors: tuple[str, ...] = ("range",), session: int = 10_000,
@@ -60,13 +95,12 @@ class Member:
                 member._note("assigned", list(assigned))
 
             def on_partitions_revoked(self, revoked: Any) -> None:
-                member._note("revoked", list(revoked))
-                member.on_revoke()
+                member._revoked(list(revoked))
 
             def on_partitions_lost(self, lost: Any) -> None:
                 member._note("lost", list(lost))
 
-        consumer = KafkaConsumer(
+        consumer = self._consumer = KafkaConsumer(
             bootstrap_servers=bootstrap, group_id="billing", client_id=name, auto_offset_reset="earliest",
             heartbeat_interval_ms=100, auto_commit_interval_ms=100, enable_auto_commit=commits,
             group_instance_id=instance,
@@ -75,8 +109,9 @@ class Member:
         )  # fmt: skip
         consumer.subscribe(["orders"], listener=Listener())
         while not self._stop.is_set():
-            for partition, records in consumer.poll(timeout_ms=50).items():
+            for partition, records in consumer.poll(timeout_ms=int(LONG_POLL_SECONDS * 1000)).items():
                 self._consumed([(partition.partition, record.offset) for record in records])
+        self.closing.set()
         consumer.close()
 
     def _confluent(
@@ -91,22 +126,18 @@ class Member:
         }  # fmt: skip
         if instance is not None:
             settings["group.instance.id"] = instance
-        consumer = Consumer(settings)
-
-        def revoked(_: Any, partitions: list[Any]) -> None:
-            self._note("revoked", partitions)
-            self.on_revoke()
-
+        consumer = self._consumer = Consumer(settings)
         consumer.subscribe(
             ["orders"],
             on_assign=lambda _, partitions: self._note("assigned", partitions),
-            on_revoke=revoked,
+            on_revoke=lambda _, partitions: self._revoked(partitions),
             on_lost=lambda _, partitions: self._note("lost", partitions),
         )
         while not self._stop.is_set():
-            record = consumer.poll(0.05)
+            record = consumer.poll(POLL_SECONDS)
             if record is not None and not record.error():
                 self._consumed([(record.partition(), record.offset())])
+        self.closing.set()
         consumer.close()
 
     def _consumed(self, records: list[tuple[int, int]]) -> None:
@@ -114,11 +145,3 @@ class Member:
             self.records += records
             self.changed.notify_all()
         self.on_record()
-
-
-def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
-    """Wait for what only a client knows, and tells nobody."""
-    ends = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < ends, "it has not come"
-        threading.Event().wait(0.01)

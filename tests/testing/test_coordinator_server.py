@@ -57,6 +57,23 @@ def test_events_are_awaited_one_after_the_other() -> None:
         group.stable(members=["second"])
 
 
+def test_what_happened_before_counts_unless_only_what_comes_is_meant() -> None:
+    with CoordinatorServer(topics={"orders": 2}) as server:
+        billing, other = server.group("billing"), server.group("other")
+        puppets = [server.puppet(group.name, ["orders"]) for group in (billing, other)]
+        for group in (billing, other):
+            group.stable(members=1)
+        for offset in (1, 2):
+            for puppet in puppets:
+                puppet.commit({("orders", 0): offset})
+        other.committed("orders", 0, at_least=2)
+        assert billing.next("commit")["offsets"][0]["offset"] == 1
+        with pytest.raises(NotReached):
+            billing.next("commit", from_now=True, timeout=0.05)
+        puppets[0].commit({("orders", 0): 3})
+        assert billing.next("commit")["offsets"][0]["offset"] == 3
+
+
 def test_commits_are_awaited() -> None:
     with CoordinatorServer(topics={"orders": 2}) as server:
         puppet = server.puppet("billing", ["orders"])

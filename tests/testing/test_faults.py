@@ -201,6 +201,20 @@ def test_a_fault_that_was_cleared_happens_no_more(server: CoordinatorServer) -> 
     assert server.group("billing").committed("orders", 0) == 2
 
 
+def test_a_client_is_disconnected_and_comes_back(server: CoordinatorServer) -> None:
+    for name in ("billing-1", "billing-2", "other"):
+        server.puppet("billing", ["orders"], client_id=name)
+    before = server.group("billing").stable(members=3)
+    assert server.disconnect("nobody") == 0
+    assert server.disconnect("billing-*") == 2
+    for name in ("billing-1", "billing-2"):
+        server.group("billing").next("exchange", api="Heartbeat", client_id=name, error=0)
+    connections = {event["client_id"]: event["conn"] for event in exchanges(server, "JoinGroup")}
+    now = {event["client_id"]: event["conn"] for event in exchanges(server, "Heartbeat")}
+    assert {name for name in now if now[name] != connections[name]} == {"billing-1", "billing-2"}
+    assert server.group("billing").now == before
+
+
 def test_while_nothing_is_in_force_no_session_asks(server: CoordinatorServer) -> None:
     nodes = server.server.cluster.nodes.values()
     assert all(node.interceptor is None for node in nodes)
