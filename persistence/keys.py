@@ -5,7 +5,8 @@ hashed and compared without Python code; its type is its last item, so that keys
 share and streams groups are kept as the bytes they came in: their rules are not known here.
 
 Types below zero are our own and no broker's. They are what Kafka keeps elsewhere, in transactional batches and in
-`__transaction_state`, and a store, which has neither, must keep as records; they never leave it (`interchange.py`).
+`__transaction_state`, and a store, which has neither, must keep as records, and what Kafka does not know of groups.
+They never leave it (`interchange.py`).
 """
 
 from __future__ import annotations
@@ -115,6 +116,13 @@ class TransactionKey(NamedTuple):
     record_type: Literal[-2] = -2
 
 
+class GroupTermsKey(NamedTuple):
+    """Type -3, our own: on which terms a group was made before anybody joined it."""
+
+    group: str
+    record_type: Literal[-3] = -3
+
+
 class UnknownKey(NamedTuple):
     """A type whose fields are not known here (share and streams groups, the future); `raw` is all of the key."""
 
@@ -135,6 +143,7 @@ Key: TypeAlias = (
     | ConsumerGroupRegularExpressionKey
     | PendingOffsetKey
     | TransactionKey
+    | GroupTermsKey
     | UnknownKey
 )
 
@@ -143,6 +152,7 @@ _TOPIC_PARTITION_KEYS: Final[dict[int, Callable[[str, str, int], Key]]] = {
     1: OffsetCommitKey,
 }
 _ONE_NAME_KEYS: Final[dict[int, Callable[[str], Key]]] = {
+    -3: GroupTermsKey,
     -2: TransactionKey,
     2: GroupMetadataKey,
     3: ConsumerGroupMetadataKey,

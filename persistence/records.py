@@ -12,7 +12,21 @@ from struct import Struct as Packer
 from struct import error as PackingError
 from typing import Final, NamedTuple
 
-from apis.wire import DecodeError, Message, Struct, array, bytes_, field, int8, int16, int32, int64, string, uuid
+from apis.wire import (
+    DecodeError,
+    Message,
+    Struct,
+    array,
+    boolean,
+    bytes_,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
 from apis.wire.primitives import read_uvarint, write_uvarint
 from persistence.keys import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -23,6 +37,7 @@ from persistence.keys import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
     GroupMetadataKey,
+    GroupTermsKey,
     Key,
     LegacyOffsetCommitKey,
     OffsetCommitKey,
@@ -55,6 +70,8 @@ __all__ = [
     "ConsumerGroupTargetAssignmentMetadataValue",
     "GroupMetadataKey",
     "GroupMetadataValue",
+    "GroupTermsKey",
+    "GroupTermsValue",
     "Key",
     "LegacyOffsetCommitKey",
     "MemberMetadata",
@@ -227,6 +244,13 @@ class TransactionValue(Message, key=-2, versions="0-1", flexible="1+"):
     transaction_start_timestamp_ms: int = field(int64, default=-1)
 
 
+class GroupTermsValue(Message, key=-3, versions="0"):
+    """The terms of a group made before anybody joined it: `heartbeat_bound_ms` -1 for none."""
+
+    ephemeral: bool = field(boolean)
+    heartbeat_bound_ms: int = field(int32)
+
+
 class UnknownValue(NamedTuple):
     """The value of an `UnknownKey`: `raw` is all of it, the version too."""
 
@@ -247,6 +271,7 @@ _WRITTEN: Final[dict[type[Message], int]] = {
     ConsumerGroupCurrentMemberAssignmentValue: 0,
     ConsumerGroupRegularExpressionValue: 0,
     TransactionValue: 1,
+    GroupTermsValue: 0,
 }
 
 _READ: Final[dict[type, tuple[type[Message], int]]] = {
@@ -259,6 +284,7 @@ _READ: Final[dict[type, tuple[type[Message], int]]] = {
     ConsumerGroupCurrentMemberAssignmentKey: (ConsumerGroupCurrentMemberAssignmentValue, 0),
     ConsumerGroupRegularExpressionKey: (ConsumerGroupRegularExpressionValue, 0),
     TransactionKey: (TransactionValue, 1),
+    GroupTermsKey: (GroupTermsValue, 0),
 }
 
 _INT16: Final = Packer(">h").pack

@@ -152,10 +152,15 @@ def cli() -> None:
 )
 def serve(**options: Any) -> None:
     """Run the coordinator until SIGTERM or SIGINT."""
-    from shim.control.run import Options, Unusable, run
+    from shim.control.run import Laboratory, Options, Unusable, run
 
+    laboratory: Laboratory | None = None
+    if options["lab"]:
+        from shim.testing import lab
+
+        laboratory = lab.Laboratory()
     try:
-        run(Options(**options))
+        run(Options(**options), laboratory)
     except Unusable as error:
         raise click.ClickException(str(error)) from error
 

@@ -43,6 +43,7 @@ def _open(control: str, method: str, path: str, body: dict[str, Any] | None, tim
         control = f"http://{control}"
     data = None if body is None else json.dumps(body).encode()
     request = Request(control.rstrip("/") + path, data=data, method=method)
+    request.add_header("Content-Type", "application/json")
     if token := os.environ.get(TOKEN):
         request.add_header("Authorization", f"Bearer {token}")
     return urlopen(request, timeout=timeout)

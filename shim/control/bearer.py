@@ -9,8 +9,9 @@ from __future__ import annotations
 from hmac import compare_digest
 from typing import Final
 
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shim.control.problems import Problem
 
 OPEN: Final = ("/health",)
 """Paths that need no token: whoever watches over the process must not hold the keys to it."""
@@ -25,10 +26,9 @@ class Bearer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN and not self._is_allowed(scope):
-            body = b'{"error":"UNAUTHORIZED","message":"This needs the token of the control server."}'
-            headers = {"www-authenticate": "Bearer"}
-            response = Response(body, 401, headers=headers, media_type="application/json")
-            await response(scope, receive, send)
+            await Problem(401, "UNAUTHORIZED", "This needs the token of the control server.").answer()(
+                scope, receive, send
+            )
             return
         await self.app(scope, receive, send)
 

@@ -1,14 +1,18 @@
 """The workbench: everything that can be done to a running coordinator from outside, in its own thread.
 
 Decides which parts belong together: what happened and is awaited, faults and barriers, time, brokers, rewinds. The HTTP
-control API offers it to any language, `shim.testing` to Python. It does not know HTTP.
+control API offers it to any language, `shim.testing` to Python, which has puppets and a store that fails too: those are
+known here by what can be done to them alone. It does not know HTTP.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import count
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
@@ -23,6 +27,60 @@ from shim.server.interception import Interception, later_in
 from shim.server.rewind import Offsets, Rewind
 from shim.server.server import Server
 from shim.server.watching import Watch
+
+if TYPE_CHECKING:
+    from shim.control.metrics import Metrics
+
+AWAITED_GROUPS: Final = 10_000
+"""Groups of which it is kept what somebody who waits has seen; the one not asked for for longest goes first."""
+STEP_SECONDS: Final = 0.02
+"""How long the clock is put forward before others get a turn."""
+
+
+class Puppet(Protocol):
+    """A scripted member; `shim/testing/puppets.py` has it."""
+
+    @property
+    def script(self) -> Script:
+        """What it says of itself."""
+
+    member_id: str
+    generation: int
+    leads: bool
+    owned: dict[str, list[int]]
+    errors: list[tuple[str, ErrorCode]]
+    fenced: bool
+
+    def join(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+    def crash(self) -> None: ...
+
+    def silence(self) -> None: ...
+
+    def commit(self, offsets: Mapping[tuple[str, int], int], *, generation: int | None = None) -> None: ...
+
+
+class Script(Protocol):
+    """What a puppet says of itself."""
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def instance_id(self) -> str | None: ...
+
+
+class Breakable(Protocol):
+    """A store that fails when it is told to; `shim/testing/store.py` has it."""
+
+    def fail(self, times: int | None = 1) -> None: ...
+
+    def repair(self) -> None: ...
 
 
 class Refused(Exception):
@@ -50,8 +108,12 @@ class Bench:
         self.interception = Interception(self.cluster, later_in(nursery, self.cluster))
         self.faults = Faults(self.interception)
         self.barriers = Barriers(self.interception)
-        self._groups: dict[str, GroupAwait] = {}
-        self._ephemeral: set[str] = set()
+        self.puppets: dict[int, Puppet] = {}
+        """Those added by number, for who cannot hold one itself."""
+        self.store: Breakable | None = None
+        self._groups: OrderedDict[str, GroupAwait] = OrderedDict()
+        self._numbers = count(1)
+        self._advancing = trio.Lock()
         self._nursery = nursery
         if watched:
             self.watch.start()
@@ -61,29 +123,36 @@ class Bench:
         """What clients are given as bootstrap servers."""
         return self.server.bootstrap
 
+    @cached_property
+    def metrics(self) -> Metrics:
+        """The metrics of the cluster."""
+        # Imported here because it takes long, and tests seldom ask.
+        from shim.control.metrics import Metrics
+
+        return Metrics(self.cluster)
+
     # Groups
 
     def group(self, name: str) -> GroupAwait:
-        """Waits for a group; the same object for the same name."""
+        """Waits for a group; the same object for the same name, unless it was not asked for for long."""
         found = self._groups.get(name)
         if found is None:
             found = self._groups[name] = GroupAwait(self.watch, name)
+            if len(self._groups) > AWAITED_GROUPS:
+                self._groups.popitem(last=False)
+        self._groups.move_to_end(name)
         return found
 
-    def create_group(self, name: str, ephemeral: bool = False) -> None:
-        """Make an Empty group before anybody joins it; an ephemeral one is deleted when its last member is gone.
+    def create_group(self, name: str, ephemeral: bool = False, heartbeat_bound_ms: int | None = None) -> None:
+        """Make an Empty group before anybody joins it; it stays until somebody has been in it.
 
-        Raises Refused.
+        An ephemeral one is deleted when its last member is gone. Nobody in it may stay silent for longer than the
+        bound, whatever session timeout was asked for. Raises Refused.
         """
         shard = self._shard(name)
         if name in shard.groups:
             raise Refused(ErrorCode.DUPLICATE_RESOURCE, "There is such a group already.")
-        shard.create(name, self.cluster.clock())
-        if ephemeral:
-            if not self._ephemeral:
-                self.watch.start()
-                self.watch.follow(self._delete_ephemeral)
-            self._ephemeral.add(name)
+        shard.create_ahead(name, ephemeral, heartbeat_bound_ms, self.cluster.clock())
         self.settle()
 
     def delete_group(self, name: str) -> None:
@@ -93,7 +162,6 @@ class Bench:
             raise Refused(
                 ErrorCode(deleted.error_code), _DELETE_REFUSED.get(deleted.error_code, "It cannot be deleted.")
             )
-        self._ephemeral.discard(name)
         self.settle()
 
     def rewind(self, name: str, offsets: Offsets) -> Rewind:
@@ -109,16 +177,19 @@ class Bench:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group's coordinator is not available.")
         return shard
 
-    def _delete_ephemeral(self, number: int, now: float, event: Mapping[str, Any]) -> None:
-        name = event.get("group")
-        if event["event"] == "state" and event["to"] == "Empty" and name in self._ephemeral:
-            # Not at once: the events of a tick are told while it is still being settled.
-            self._nursery.start_soon(self._delete_soon, name)
+    # Members
 
-    async def _delete_soon(self, name: str) -> None:
-        group = self.cluster.owner_of(name).groups.groups.get(name)
-        if group is not None and not group.members:
-            self.delete_group(name)
+    def puppet(self, group: str, topics: Sequence[str], **script: Any) -> Puppet:
+        """A scripted member that joins now. Raises Refused where there are none."""
+        raise Refused(ErrorCode.INVALID_REQUEST, "This coordinator has no puppets.")
+
+    def add_puppet(self, script: Mapping[str, Any]) -> int:
+        """A scripted member that joins now; its number in `puppets`. Raises Refused."""
+        puppet = self.puppet(**script)
+        number = next(self._numbers)
+        self.puppets[number] = puppet
+        self.settle()
+        return number
 
     # Time
 
@@ -148,6 +219,22 @@ class Bench:
         self.do_due()
         self.rearm()
 
+    async def advance_giving_way(self, seconds: float) -> None:
+        """Put the coordinator's clock forward as `advance` does, with a turn for others when that takes long."""
+        assert self.clock is not None
+        async with self._advancing:
+            end = self.clock() + seconds
+            while self.clock() < end:
+                turn = trio.current_time() + STEP_SECONDS
+                while (due := self.next_due()) <= end and trio.current_time() < turn:
+                    self.clock.put(due)
+                    self.do_due()
+                if due > end:
+                    self.clock.put(end)
+                    self.do_due()
+                self.rearm()
+                await trio.lowlevel.checkpoint()
+
     def next_due(self) -> float:
         """When something happens next, on the coordinator's clock."""
         return min((node.groups.next_deadline() for node in self.cluster.nodes.values()), default=inf)
@@ -165,9 +252,18 @@ class Bench:
     def move(self, group: str, broker: int) -> None:
         """Let another broker coordinate a group, with all of its partition of `__consumer_offsets`.
 
-        Raises ValueError.
+        Raises Refused.
         """
+        self.check_broker(broker, up=True)
         self.cluster.move_partition(partition_for(group, self.cluster.partitions), broker)
+
+    def check_broker(self, broker: int, *, up: bool) -> None:
+        """Raises Refused unless there is such a broker, and it is up, or not."""
+        node = self.cluster.nodes.get(broker)
+        if node is None:
+            raise Refused(ErrorCode.BROKER_NOT_AVAILABLE, f"There is no broker {broker}.")
+        if node.up is not up:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Broker {broker} is {'up' if node.up else 'down'} already.")
 
     def load_takes(self, seconds: float) -> None:
         """How much longer than it must every load of partitions takes from now on."""

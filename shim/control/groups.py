@@ -37,6 +37,7 @@ def summary(node: Node, group: ClassicGroup) -> dict[str, Any]:
         "type": "classic",
         "state": group.state.value,
         "protocol_type": group.protocol_type or "",
+        "protocol": group.protocol,
         "generation": group.generation,
         "members": len(group.members),
         "coordinator": node.id,
@@ -62,7 +63,6 @@ def _described(node: Node, shard: Shard, group: ClassicGroup) -> dict[str, Any]:
     return {
         **summary(node, group),
         "partition": shard.partition,
-        "protocol": group.protocol,
         "leader": group.leader,
         "rebalance": None
         if group.round is None
@@ -81,6 +81,8 @@ def _described(node: Node, shard: Shard, group: ClassicGroup) -> dict[str, Any]:
             for topic, by_partition in sorted(offsets.items())
             for partition, value in sorted(by_partition.items())
         ],
+        "ephemeral": group.is_ephemeral,
+        "heartbeat_bound_ms": None if group.terms is None else group.terms.heartbeat_bound_ms,
     }
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
@@ -31,11 +31,24 @@ from shim.server.limits import raise_file_limit
 from shim.server.server import Server, ServerConfig, serve, the_only
 from shim.server.trace_file import TraceFile
 
+if TYPE_CHECKING:
+    from shim.control.bench import Bench
+
 log: Final = logging.getLogger("shim.server")
 
 
 class Unusable(Exception):
     """What the operator asked for cannot be; the message is one plain sentence."""
+
+
+class Laboratory(Protocol):
+    """What a server for tests has beyond others; `shim/testing/lab.py` has it."""
+
+    def store(self, store: Store) -> Store:
+        """The store to serve from."""
+
+    def bench(self, server: Server, nursery: trio.Nursery, clock: TestClock, store: Store) -> Bench:
+        """The bench of a server that has begun."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +74,8 @@ class Options:
     lab: bool = False
 
 
-def run(options: Options) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code. Raises Unusable."""
+def run(options: Options, laboratory: Laboratory | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code. With `lab` there is a laboratory. Raises Unusable."""
     logging.basicConfig(
         level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -72,7 +85,7 @@ def run(options: Options) -> int:
         raise Unusable("A control server that other machines can reach needs a token (--control-token).")
     try:
         with contextlib.closing(open_store(options.store, _partitions(options), lease_s=options.lease)) as store:
-            trio.run(_serve, options, config, store)
+            trio.run(_serve, options, config, store, laboratory)
     except Exception as group:
         error = the_only(group)
         if isinstance(error, (Unusable, StoreError, ValueError, TopicError, OSError)):
@@ -136,10 +149,12 @@ def _without_collecting() -> Iterator[None]:
         gc.enable()
 
 
-async def _serve(options: Options, config: ServerConfig, store: Store) -> None:
+async def _serve(options: Options, config: ServerConfig, store: Store, laboratory: Laboratory | None = None) -> None:
+    if laboratory is not None:
+        store = laboratory.store(store)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery, contextlib.AsyncExitStack() as stack:
-            clock = TestClock() if options.lab else None
+            clock = TestClock() if laboratory is not None else None
             if clock is not None:
                 config = replace(config, cluster=replace(config.cluster, clock=clock))
 
@@ -163,7 +178,10 @@ async def _serve(options: Options, config: ServerConfig, store: Store) -> None:
                 from shim.control.bench import Bench
                 from shim.control.server import serve_control
 
-                bench = Bench(server, nursery, clock, watched=options.lab)
+                if laboratory is not None and clock is not None:
+                    bench = laboratory.bench(server, nursery, clock, store)
+                else:
+                    bench = Bench(server, nursery, watched=False)
                 control = partial(serve_control, server, *options.control, options.control_token, options.lab, bench)
                 ready += f" control={await nursery.start(control)}"
             print(ready, flush=True)

@@ -1,20 +1,23 @@
-"""The control server: the app on hypercorn's trio worker, in the coordinator's own nursery.
+"""The control server: the app on hypercorn's trio connections, in the coordinator's own nursery.
 
-Decides how it is started and stopped. Stopping does not wait for clients that linger.
+Decides how it is started and stopped, how many may be connected, and that nothing which goes wrong for one connection
+ends anything else. Stopping does not wait for clients that linger, not even for one that does not read its answer.
 """
 
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from typing import Final
 
 import trio
+from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
-from hypercorn.trio import serve
-from hypercorn.typing import ASGIFramework
-from starlette.applications import Starlette
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ConnectionState
 
 from shim.control.addresses import is_loopback
 from shim.control.app import make_app
@@ -22,7 +25,13 @@ from shim.control.bench import Bench
 from shim.server.reactor import BetweenSteps, Reactor
 from shim.server.server import Server
 
-LINGER_SECONDS = 0.2
+log: Final = logging.getLogger("shim.control")
+
+LINGER_SECONDS: Final = 0.2
+MAX_CONNECTIONS: Final = 512
+"""Who comes when there are so many is turned away: clients of the coordinator need descriptors too."""
+UNREAD_SECONDS: Final = 30
+"""How long a client may leave what it is sent unread before its connection ends."""
 
 
 async def serve_control(
@@ -41,19 +50,78 @@ async def serve_control(
     """
     if not token and not is_loopback(host):
         raise ValueError(f"A control server on {host or 'all addresses'}, which others can reach, needs a token.")
-    config = Config()
-    config.bind = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
-    config.accesslog = None
-    config.errorlog = logging.getLogger("shim.control")
-    config.include_server_header = False
-    config.graceful_timeout = LINGER_SECONDS
-    config.shutdown_timeout = LINGER_SECONDS
+    listeners = await trio.open_tcp_listeners(port, host=host)
+    for listener in listeners:
+        _end_what_is_unread(listener.socket)
     with _coordinator_first(server):
         async with trio.open_nursery() as nursery:
             bench = bench or Bench(server, nursery, watched=lab)
-            app = _asgi(make_app(server.cluster, bench, lab, token or None))
-            urls = await nursery.start(partial(serve, app, config, shutdown_trigger=server.stopped, mode="asgi"))
-            task_status.started(urls[0])
+            connections = Connections(bench, lab, token or None)
+            accepting = trio.CancelScope()
+            nursery.start_soon(_accept, accepting, connections, listeners, nursery)
+            task_status.started(_url(listeners[0]))
+            await server.stopped()
+            accepting.cancel()
+            await connections.end()
+            nursery.cancel_scope.cancel()
+
+
+async def _accept(
+    scope: trio.CancelScope, connections: Connections, listeners: list[trio.SocketListener], nursery: trio.Nursery
+) -> None:
+    with scope:
+        await trio.serve_listeners(connections.serve, listeners, handler_nursery=nursery)
+
+
+class Connections:
+    """The connections of the control server."""
+
+    def __init__(self, bench: Bench, lab: bool, token: str | None) -> None:
+        self._config = Config()
+        self._config.accesslog = None
+        self._config.errorlog = log
+        self._config.include_server_header = False
+        self._context = WorkerContext(None)
+        app = make_app(bench, lab, token)
+        self._app = ASGIWrapper(app)  # type: ignore[arg-type]
+        self._open: set[trio.SocketStream] = set()
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Serve one connection until it ends."""
+        if len(self._open) >= MAX_CONNECTIONS:
+            await trio.aclose_forcefully(stream)
+            return
+        self._open.add(stream)
+        try:
+            await TCPServer(self._app, self._config, self._context, ConnectionState({}), stream)  # type: ignore[arg-type]
+        except Exception:
+            # Whatever one connection does is nobody else's.
+            log.exception("a control connection ends")
+        finally:
+            self._open.discard(stream)
+            await trio.aclose_forcefully(stream)
+
+    async def end(self) -> None:
+        """Let answers under way leave, then close what is left."""
+        await self._context.terminated.set()
+        with trio.move_on_after(LINGER_SECONDS):
+            while self._open:
+                await trio.sleep(LINGER_SECONDS / 20)
+        for stream in list(self._open):
+            # Not the stream: hypercorn shields what it sends, and only a dead socket ends that.
+            stream.socket.close()
+
+
+def _url(listener: trio.SocketListener) -> str:
+    host, port, *_ = listener.socket.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _end_what_is_unread(listener: trio.socket.SocketType) -> None:
+    """Let the system end connections whose other end does not read, where it can; they inherit it from the listener."""
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if option is not None:
+        listener.setsockopt(socket.IPPROTO_TCP, option, UNREAD_SECONDS * 1000)
 
 
 @contextmanager
@@ -68,7 +136,3 @@ def _coordinator_first(server: Server) -> Iterator[None]:
         yield
     finally:
         trio.lowlevel.remove_instrument(between)
-
-
-def _asgi(app: Starlette) -> ASGIFramework:
-    return app  # type: ignore[return-value]

@@ -32,7 +32,7 @@ from apis.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from apis.wire.errors import ErrorCode
-from persistence.records import NO_TOPIC_ID, GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from persistence.records import NO_TOPIC_ID, OffsetCommitKey, OffsetCommitValue
 from shim.groups import trace, transactions
 from shim.groups.classic.group import CONSUMER, ClassicGroup
 from shim.groups.classic.states import State
@@ -332,7 +332,7 @@ def expire(shard: Shard, now: float) -> int:
     """Delete the offsets that have expired, then the groups that are left with nothing; returns how many offsets.
 
     One pass of semantics 3.4. What a transaction is open for stays. A group that is Empty and has no offsets goes at
-    the next pass, however young it is.
+    the next pass, however young it is; but not one that was made ahead of its first member.
     """
     wall_ms = shard.wall_ms(now)
     retention_ms = shard.config.offsets_retention_minutes * 60_000
@@ -347,8 +347,13 @@ def expire(shard: Shard, now: float) -> int:
         if expired and shard.outbox.listening:
             trace.offsets_expired(shard, group_id, expired)
         total += len(expired)
-        if group.state is State.EMPTY and not shard.offsets.of(group_id) and not shard.pending.has_group(group_id):
-            shard.write(GroupMetadataKey(group_id), None)
+        if (
+            group.state is State.EMPTY
+            and not group.is_awaited
+            and not shard.offsets.of(group_id)
+            and not shard.pending.has_group(group_id)
+        ):
+            shard.erase(group)
             if shard.outbox.listening:
                 trace.group(shard.outbox, group, "expired")
     shard.counters.offset_expirations += total

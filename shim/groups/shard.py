@@ -15,13 +15,15 @@ from typing import Any, Final
 from persistence.records import (
     GroupMetadataKey,
     GroupMetadataValue,
+    GroupTermsKey,
+    GroupTermsValue,
     OffsetCommitKey,
     OffsetCommitValue,
     PendingOffsetKey,
     TransactionKey,
 )
 from shim.groups import trace
-from shim.groups.classic.group import ClassicGroup
+from shim.groups.classic.group import ClassicGroup, Terms
 from shim.groups.classic.member import Member
 from shim.groups.config import GroupConfig
 from shim.groups.counters import Counters
@@ -102,6 +104,8 @@ class Shard:
                 self.obtain(key.group)
         elif kind is TransactionKey:
             replay_transaction(self, key, value)
+        elif kind is GroupTermsKey:
+            self._replay_terms(key.group, value)
         else:
             self.unknown_records += 1
 
@@ -115,7 +119,24 @@ class Shard:
         else:
             self.obtain(group_id).apply(value)
 
+    def _replay_terms(self, group_id: str, value: GroupTermsValue | None) -> None:
+        if value is not None:
+            bound_ms = None if value.heartbeat_bound_ms == -1 else value.heartbeat_bound_ms
+            self.obtain(group_id).bind(Terms(value.ephemeral, bound_ms))
+
     # Groups
+
+    def create_ahead(self, group_id: str, ephemeral: bool, heartbeat_bound_ms: int | None, now: float) -> None:
+        """A new group, Empty, before anybody joins it, on these terms."""
+        self.create(group_id, now)
+        bound_ms = -1 if heartbeat_bound_ms is None else heartbeat_bound_ms
+        self.write(GroupTermsKey(group_id), GroupTermsValue(ephemeral, bound_ms))
+
+    def erase(self, group: ClassicGroup) -> None:
+        """Write that a group is no more."""
+        if group.terms is not None:
+            self.write(GroupTermsKey(group.group_id), None)
+        self.write(GroupMetadataKey(group.group_id), None)
 
     def create(self, group_id: str, now: float) -> ClassicGroup:
         """A new group, Empty, with its record (semantics 5.2)."""

@@ -118,10 +118,13 @@ class Rewind:
             waits[member.member_id] = min(member.session.deadline - now, member.session_timeout)
             rebalance.remove_member(shard, group, member, "removed", Rule.LEAVE)
         self.removed = len(self._away)
+        # An ephemeral group stays: its members come back.
+        terms, group.terms = group.terms, None
         if group.state is State.PREPARING_REBALANCE:
             rebalance.end(shard, group, Rule.LEAVE, now)
         elif group.state is not State.EMPTY:
             rebalance.start(shard, group, Cause.ADMIN_REMOVED, "", Rule.LEAVE, now)
+        group.terms = terms
         return waits
 
     # As an intercept

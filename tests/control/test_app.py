@@ -2,6 +2,8 @@
 
 import json
 import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -24,32 +26,38 @@ from shim.control.server import serve_control
 from shim.groups.causes import Cause
 from shim.server.cluster import Cluster
 from shim.server.server import ServerConfig, serve
-from tests.server.wire import Wire, cluster, request
+from shim.testing import open_coordinator
+from tests.server.wire import Wire, request
 
 
-def with_a_group(group: str = "billing") -> Cluster:
-    """A cluster with a stable group of one member, and an offset committed."""
-    wire = Wire(cluster(topics={"orders": 3}))
+@asynccontextmanager
+async def serving(group: str | None = None) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
+    """A cluster, with a stable group of one member that has committed an offset, and a client of its control API."""
+    async with open_coordinator(topics={"orders": 3}) as kit:
+        if group is not None:
+            await add_group(kit.cluster, group)
+        transport = httpx.ASGITransport(make_app(kit))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            yield kit.cluster, http
+
+
+async def add_group(cluster: Cluster, group: str) -> None:
+    wire = Wire(cluster)
     metadata = subscription_to_bytes(ConsumerProtocolSubscription(["orders"], owned_partitions=[]), 1)
     protocols = [JoinGroupRequestProtocol("range", metadata)]
-    wire.receive(request(JoinGroupRequest(group, 30_000, 60_000, "", None, "consumer", protocols), 2))
-    wire.cluster.fire(100.5)
+    wire.receive(request(JoinGroupRequest(group, 30_000, 60_000, "", None, "consumer", protocols), 2), cluster.clock())
+    cluster.fire(cluster.clock())
     member_id = wire.answer(JoinGroupResponse, 2)[1].member_id
     owned = assignment_to_bytes(ConsumerProtocolAssignment([TopicPartition("orders", [2, 0, 1])]), 1)
     sync = SyncGroupRequest(group, 1, member_id, assignments=[SyncGroupRequestAssignment(member_id, owned)])
-    wire.receive(request(sync, 1))
+    wire.receive(request(sync, 1), cluster.clock())
     partition = OffsetCommitRequestPartition(1, 7, 0, committed_metadata="why")
     topics = [OffsetCommitRequestTopic("orders", partitions=[partition])]
-    wire.receive(request(OffsetCommitRequest(group, 1, member_id, topics=topics), 8))
-    return wire.cluster
-
-
-def client(of: Cluster) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(make_app(of)), base_url="http://control")
+    wire.receive(request(OffsetCommitRequest(group, 1, member_id, topics=topics), 8), cluster.clock())
 
 
 async def test_groups_are_listed() -> None:
-    async with client(with_a_group()) as http:
+    async with serving("billing") as (_, http):
         listed = (await http.get("/v1/groups")).json()
     assert listed == {
         "groups": [
@@ -58,6 +66,7 @@ async def test_groups_are_listed() -> None:
                 "type": "classic",
                 "state": "Stable",
                 "protocol_type": "consumer",
+                "protocol": "range",
                 "generation": 1,
                 "members": 1,
                 "coordinator": 1,
@@ -68,7 +77,7 @@ async def test_groups_are_listed() -> None:
 
 @pytest.mark.parametrize("group", ["billing", "team/billing", "Zahlungen größer 0"])
 async def test_a_group_is_described_with_what_its_members_want_and_own(group: str) -> None:
-    async with client(with_a_group(group)) as http:
+    async with serving(group) as (_, http):
         described = (await http.get(f"/v1/groups/{quote(group, safe='')}")).json()
     (member,) = described["members"]
     assert described["group"] == group
@@ -83,14 +92,14 @@ async def test_a_group_is_described_with_what_its_members_want_and_own(group: st
 
 
 async def test_a_group_that_is_not_there_is_not_found() -> None:
-    async with client(cluster()) as http:
+    async with serving() as (_, http):
         answer = await http.get("/v1/groups/nobody")
     assert answer.status_code == 404
     assert answer.json()["error"] == "GROUP_ID_NOT_FOUND"
 
 
 async def test_metrics_have_kafkas_names() -> None:
-    async with client(with_a_group()) as http:
+    async with serving("billing") as (_, http):
         page = (await http.get("/metrics")).text
     values = dict(line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
     manager, coordinator = "kafka_coordinator_group_groupmetadatamanager_", "kafka_server_group_coordinator_metrics_"
@@ -108,10 +117,9 @@ async def test_metrics_have_kafkas_names() -> None:
 
 
 async def test_health_says_whether_every_partition_is_served() -> None:
-    served = cluster()
-    async with client(served) as http:
+    async with serving() as (served, http):
         assert (await http.get("/health")).json() == {"status": "ok"}
-        served.nodes[1].groups.unload(3, 100.0)
+        served.nodes[1].groups.unload(3, served.clock())
         served.nodes[1].groups.begin_loading(3)
         answer = await http.get("/health")
         assert answer.status_code == 503
@@ -119,9 +127,6 @@ async def test_health_says_whether_every_partition_is_served() -> None:
 
 
 async def test_listing_many_groups_gives_way_to_others() -> None:
-    served = with_a_group()
-    groups = served.nodes[1].groups.groups
-    groups.update({f"g{number}": groups["billing"] for number in range(5000)})
     turns = 0
 
     async def count() -> None:
@@ -130,9 +135,13 @@ async def test_listing_many_groups_gives_way_to_others() -> None:
             await trio.lowlevel.checkpoint()
             turns += 1
 
-    async with trio.open_nursery() as nursery, client(served) as http:
+    async with trio.open_nursery() as nursery, serving("billing") as (served, http):
+        groups = served.nodes[1].groups.groups
+        groups.update({f"g{number}": groups["billing"] for number in range(5000)})
         nursery.start_soon(count)
         listed = (await http.get("/v1/groups")).json()
+        for number in range(5000):
+            del groups[f"g{number}"]
         nursery.cancel_scope.cancel()
     assert len(listed["groups"]) == 5001
     assert turns > 20

@@ -12,7 +12,6 @@ from apis.delete_groups import DeletableGroupResult
 from apis.describe_groups import DescribedGroup, DescribedGroupMember
 from apis.list_groups import ListedGroup
 from apis.wire.errors import ErrorCode
-from persistence.records import GroupMetadataKey
 from shim.groups import trace
 from shim.groups.classic.states import RULES, Request, Rule, State
 from shim.groups.offsets import delete_all
@@ -74,7 +73,7 @@ def delete(shard: Shard, group_id: str) -> DeletableGroupResult:
         return DeletableGroupResult(group_id, ErrorCode.NON_EMPTY_GROUP)
     assert group is not None
     delete_all(shard, group_id)
-    shard.write(GroupMetadataKey(group_id), None)
+    shard.erase(group)
     if shard.outbox.listening:
         trace.group(shard.outbox, group, "deleted")
     return DeletableGroupResult(group_id, ErrorCode.NONE)

@@ -14,7 +14,7 @@ Source: semantics 2.1, 2.2, 2.5, 2.8; KIP-345, KIP-394.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from apis.consumer_protocol import ConsumerProtocolSubscription
 from apis.join_group import JoinGroupResponseMember
@@ -57,6 +57,16 @@ class Round:
         self.initial_remaining = 0.0
 
 
+class Terms(NamedTuple):
+    """On which terms a group was made before anybody joined it; Kafka has no such groups.
+
+    An ephemeral one goes with its last member. Nobody in it may be silent for longer than the bound.
+    """
+
+    ephemeral: bool
+    heartbeat_bound_ms: int | None
+
+
 class ClassicGroup:
     """One group of the classic protocol, at first Empty and in generation 0 (semantics 2.1)."""
 
@@ -83,6 +93,7 @@ class ClassicGroup:
         "subscribed_topics",
         "supporters",
         "sync_timer",
+        "terms",
     )
 
     def __init__(self, group_id: str, partition: int) -> None:
@@ -114,6 +125,7 @@ class ClassicGroup:
         self.join_timer = Timer(TimerKind.JOIN, partition, group_id)
         self.sync_timer = Timer(TimerKind.SYNC, partition, group_id)
         self.round: Round | None = None
+        self.terms: Terms | None = None
 
     def __repr__(self) -> str:
         return f"<ClassicGroup {self.group_id!r} {self.state} {self.generation}>"
@@ -153,6 +165,7 @@ class ClassicGroup:
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
+        self._bound_session(member)
         if member.group_instance_id is not None:
             self.static[member.group_instance_id] = member.member_id
         self._count(member, 1)
@@ -203,7 +216,7 @@ class ClassicGroup:
             self._count(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
-        member.session_timeout = session_timeout_ms / 1000
+        self._bound_session(member)
 
     def park_join(self, member: Member, token: object, now: float) -> object | None:
         """Park a JoinGroup; returns the token of the parked one it replaces, if any."""
@@ -371,6 +384,28 @@ class ClassicGroup:
         if state is not self.state:
             self._set_state(state)
         self.refresh_subscriptions()
+
+    def bind(self, terms: Terms) -> None:
+        """Let these terms hold from now on."""
+        self.terms = terms
+        for member in self.members.values():
+            self._bound_session(member)
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """Whether it goes with its last member."""
+        return self.terms is not None and self.terms.ephemeral
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it was made ahead, and nobody has been in it yet."""
+        return self.terms is not None and self.generation == 0
+
+    def _bound_session(self, member: Member) -> None:
+        timeout_ms = member.session_timeout_ms
+        if self.terms is not None and self.terms.heartbeat_bound_ms is not None:
+            timeout_ms = min(timeout_ms, self.terms.heartbeat_bound_ms)
+        member.session_timeout = timeout_ms / 1000
 
     def _set_state(self, state: State) -> None:
         self.previous_state = self.state

@@ -19,6 +19,7 @@ from shim.groups.classic.answers import join_refused, joined, sync_refused
 from shim.groups.classic.group import ClassicGroup, Round
 from shim.groups.classic.member import Member
 from shim.groups.classic.states import RULES, Request, Rule, State
+from shim.groups.offsets import delete_all
 from shim.groups.shard import Shard
 
 
@@ -85,6 +86,16 @@ def end(shard: Shard, group: ClassicGroup, rule: Rule, now: float) -> None:
         shard.write_group(group, {}, now)
         if shard.outbox.listening:
             trace.state(shard, group, State.PREPARING_REBALANCE, rule)
+        if group.is_ephemeral:
+            _vanish(shard, group)
+
+
+def _vanish(shard: Shard, group: ClassicGroup) -> None:
+    """An ephemeral group goes with its last member."""
+    delete_all(shard, group.group_id)
+    shard.erase(group)
+    if shard.outbox.listening:
+        trace.group(shard.outbox, group, "deleted")
 
 
 def remove_member(shard: Shard, group: ClassicGroup, member: Member, change: str, rule: Rule) -> None:

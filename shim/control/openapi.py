@@ -1,0 +1,141 @@
+"""The OpenAPI document, made from the operations.
+
+Decides how an operation reads in it. Schemas come from the types of bodies and answers, which are also what checks
+them, so that the document is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Any, Final, cast
+
+import msgspec
+from msgspec import Meta
+
+from shim.control.operation import PATH_TYPES, Answer, Operation
+
+Said = dict[str, Any]
+
+_MEANING: Final = {
+    400: "What was said is not what this takes; `message` says why.",
+    401: "The token is missing or wrong.",
+    403: "Only a coordinator for tests does this, or a page of another origin asks.",
+    404: "What is named is not there.",
+    408: "The body did not come in time.",
+    409: "It cannot be done as things are; `message` says why, for an await in vain with the story so far.",
+    413: "The body is too large.",
+    415: "The body is not said to be JSON.",
+    421: "The server is not called by this name.",
+    503: "The coordinator cannot do it now.",
+}
+
+
+class ProblemShown(Answer, kw_only=True):
+    """What cannot be done, and why."""
+
+    error: Annotated[str, Meta(description="Kafka's name of the error, or ours.", examples=["GROUP_ID_NOT_FOUND"])]
+    message: Annotated[str, Meta(description="One sentence.", examples=["There is no such group."])]
+
+
+def openapi(operations: Sequence[Operation], with_token: bool = False) -> Said:
+    """The document of these operations, as a server shows it that asks for a token or not."""
+    types: list[Any] = [ProblemShown]
+    for each in operations:
+        types += [kind for kind in (each.body, *each.answers, each.query) if kind is not None]
+        types += [PATH_TYPES[name] for name in each.names]
+    shown, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    schemas = iter(shown)
+    problem = next(schemas)
+    paths: dict[str, Said] = {}
+    for each in operations:
+        body = next(schemas) if each.body is not None else None
+        answers = [next(schemas) for _ in each.answers] or [{"type": "string"}]
+        query = next(schemas) if each.query is not None else None
+        parameters = [{"name": name, "in": "path", "required": True, "schema": next(schemas)} for name in each.names]
+        if query is not None:
+            parameters += _query(components[query["$ref"].rpartition("/")[2]])
+        described: Said = {
+            "summary": each.summary,
+            "operationId": _id(each),
+            "tags": [each.tag],
+            "parameters": parameters,
+            "responses": _responses(each, answers, problem, with_token),
+        }
+        if body is not None:
+            content: Said = {"schema": body}
+            if each.example is not None:
+                content["example"] = each.example
+            described["requestBody"] = {
+                "required": not _is_optional(each),
+                "content": {"application/json": content},
+            }
+        paths.setdefault(each.path, {})[each.method.lower()] = described
+    document: Said = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Control API of the group coordinator",
+            "version": version("kafka-group-shim"),
+            "description": "Groups, topics and metrics of a coordinator; with `--lab` its faults, time and members.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+    if with_token:
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+        paths["/health"]["get"]["security"] = []
+    return cast(Said, _tidy(document))
+
+
+def _responses(each: Operation, answers: list[Said], problem: Said, with_token: bool) -> Said:
+    statuses = {400, 403, 421, *each.problems}
+    if each.body is not None:
+        statuses |= {408, 413, 415}
+    if with_token:
+        statuses |= {401}
+        statuses -= {421}
+    if each.names:
+        statuses |= {404}
+    answer = answers[0] if len(answers) == 1 else {"anyOf": answers}
+    done = {"description": "Done.", "content": {each.media_type: {"schema": answer}}}
+    responses: Said = {"200": done}
+    for status in sorted(statuses):
+        content = {"application/json": {"schema": problem}}
+        responses[str(status)] = {"description": _MEANING[status], "content": content}
+    if each.degraded:
+        responses["503"] = {**done, "description": "Some of it is not served now."}
+    return responses
+
+
+def _is_optional(each: Operation) -> bool:
+    """Whether nothing has to be said."""
+    try:
+        msgspec.json.decode(b"{}", type=each.body)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _query(schema: Said) -> list[Said]:
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": each}
+        for name, each in schema["properties"].items()
+    ]
+
+
+def _id(each: Operation) -> str:
+    words = [part.strip("{}") for part in each.path.removeprefix("/v1").split("/") if part]
+    return "-".join([each.method.lower(), *words])
+
+
+def _tidy(value: Any) -> Any:
+    """The same without what says nothing: the titles that repeat the names of types."""
+    if isinstance(value, dict):
+        return {name: _tidy(each) for name, each in value.items() if not (name == "title" and "type" in value)}
+    if isinstance(value, list | tuple):
+        return [_tidy(each) for each in value]
+    return value

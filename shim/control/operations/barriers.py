@@ -1,0 +1,173 @@
+"""Barriers over HTTP: put in force, awaited, let go, removed."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from shim.control.bench import Bench
+from shim.control.operation import Answer, Body, Operation, Timeout
+from shim.control.operations.matching import Match, Matched, said
+from shim.control.problems import Problem
+from shim.server.awaiting import TIMEOUT, NotReached
+from shim.server.barriers import NAMED_POINTS, Barrier
+from shim.server.interception import API_NAMES, error_code, split_match
+
+if TYPE_CHECKING:
+    Point = str
+else:
+    Point = Enum("Point", {name: name for name in ("request", "answer", *NAMED_POINTS, *sorted(API_NAMES))})
+
+
+class CreateBarrier(Match, kw_only=True):
+    """Where to hold what."""
+
+    point: Annotated[Point, Meta(description="`request` or `answer`, a named point, or an API for its requests.")]
+
+
+class HeldRequest(Answer, kw_only=True):
+    """A request, or its answer, that is held."""
+
+    connection: int
+    api: str
+    member: str
+
+
+class BarrierShown(Matched, kw_only=True):
+    """A barrier in force."""
+
+    barrier: Annotated[int, Meta(description="What it is called by.")]
+    point: Literal["request", "answer"]
+    reached: Annotated[int, Meta(description="How many it has held so far.")]
+    held: list[HeldRequest]
+
+
+class Barriers(Answer, kw_only=True):
+    """All barriers in force."""
+
+    barriers: list[BarrierShown]
+
+
+class AwaitBarrier(Body, kw_only=True):
+    """How many it is to hold."""
+
+    requests: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 1
+    timeout: Timeout = TIMEOUT
+
+
+class ReleaseBarrier(Body, kw_only=True):
+    """How many to let go; all unless said."""
+
+    requests: Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType = UNSET
+
+
+class BarrierReleased(Answer, kw_only=True):
+    """How many were let go."""
+
+    released: int
+
+
+def _barriers(bench: Bench) -> dict[str, Any]:
+    return {"barriers": [barrier.to_json() for barrier in bench.barriers.barriers.values()]}
+
+
+def _add(bench: Bench, body: CreateBarrier) -> dict[str, Any]:
+    fields = said(body)
+    point = fields.pop("point")
+    if "error" in fields:
+        fields["error"] = int(error_code(fields["error"]))
+    match, _ = split_match(fields)
+    if point in ("request", "answer"):
+        return bench.barriers.add(match, point).to_json()
+    return bench.barriers.at(point, match).to_json()
+
+
+async def _reached(bench: Bench, barrier: int, body: AwaitBarrier) -> dict[str, Any]:
+    found = _found(bench, barrier)
+    if not await found.reached_by(body.requests, body.timeout):
+        story = "\n  ".join(bench.watch.story()[-40:])
+        raise NotReached(
+            f"Waited {body.timeout:g} s for the {found} to hold {body.requests}; it holds {len(found.held)}.\n"
+            f"The story so far:\n  {story}"
+        )
+    return found.to_json()
+
+
+def _release(bench: Bench, barrier: int, body: ReleaseBarrier) -> BarrierReleased:
+    requests = None if body.requests is UNSET else body.requests
+    return BarrierReleased(released=_found(bench, barrier).release(requests))
+
+
+def _remove(bench: Bench, barrier: int) -> dict[str, Any]:
+    found = _found(bench, barrier)
+    found.remove()
+    return found.to_json()
+
+
+def _found(bench: Bench, number: int) -> Barrier:
+    barrier = bench.barriers.barriers.get(number)
+    if barrier is None:
+        raise Problem(404, "NOT_FOUND", "There is no such barrier.")
+    return barrier
+
+
+_BARRIER: Final = "/v1/barriers/{barrier}"
+
+OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/v1/barriers",
+        summary="All barriers in force.",
+        do=_barriers,
+        answers=(Barriers,),
+        lab=True,
+        tag="barriers",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/barriers",
+        summary="Hold requests, or answers, until they are let go.",
+        do=_add,
+        body=CreateBarrier,
+        answers=(BarrierShown,),
+        lab=True,
+        tag="barriers",
+        example={"point": "leader-sync-arrived", "group": "billing"},
+    ),
+    Operation(
+        method="POST",
+        path=_BARRIER + "/await",
+        summary="Wait until a barrier holds so many.",
+        do=_reached,
+        body=AwaitBarrier,
+        answers=(BarrierShown,),
+        problems=(404, 409),
+        lab=True,
+        tag="barriers",
+        example={"requests": 1, "timeout": 0.1},
+    ),
+    Operation(
+        method="POST",
+        path=_BARRIER + "/release",
+        summary="Let go what a barrier holds.",
+        do=_release,
+        body=ReleaseBarrier,
+        answers=(BarrierReleased,),
+        problems=(404,),
+        lab=True,
+        tag="barriers",
+        example={"requests": 1},
+    ),
+    Operation(
+        method="DELETE",
+        path=_BARRIER,
+        summary="Let go everything, and hold nothing more.",
+        do=_remove,
+        answers=(BarrierShown,),
+        problems=(404,),
+        lab=True,
+        tag="barriers",
+    ),
+)

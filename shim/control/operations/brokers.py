@@ -1,0 +1,154 @@
+"""Brokers and their store over HTTP: stopped, killed, restarted, slow to load, unable to write."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from apis.wire.errors import ErrorCode
+from shim.control.bench import Bench, Breakable, Refused
+from shim.control.operation import Answer, Body, Operation
+
+
+class Broker(Answer, kw_only=True):
+    """A broker."""
+
+    broker: Annotated[int, Meta(description="Its id.")]
+    host: str
+    port: int
+    up: bool
+
+
+class Brokers(Answer, kw_only=True):
+    """All brokers."""
+
+    brokers: list[Broker]
+    load_seconds: Annotated[float, Meta(description="How much longer than it must every load of partitions takes.")]
+
+
+class SetBroker(Body, kw_only=True):
+    """What becomes of it."""
+
+    do: Literal["stop", "kill", "restart"]
+
+
+class SetLoading(Body, kw_only=True):
+    """How much longer than it must every load of partitions takes from now on."""
+
+    seconds: Annotated[float, Meta(ge=0, le=3600)]
+
+
+class LoadingSet(Answer, kw_only=True):
+    """The same."""
+
+    seconds: float
+
+
+class FailStore(Body, kw_only=True):
+    """How many writes fail."""
+
+    times: Annotated[
+        Annotated[int, Meta(ge=1, le=2**31 - 1)] | None,
+        Meta(description="How many; null for all until repaired."),
+    ] = 1
+
+
+class StoreFails(Answer, kw_only=True):
+    """How many writes fail from now on; null for all."""
+
+    times: int | None
+
+
+def _brokers(bench: Bench) -> Brokers:
+    return Brokers(
+        brokers=[
+            Broker(broker=node.id, host=node.address.host, port=node.address.port, up=node.up)
+            for node in bench.cluster.nodes.values()
+        ],
+        load_seconds=bench.cluster.loader.seconds,
+    )
+
+
+def _set(bench: Bench, broker: int, body: SetBroker) -> Brokers:
+    bench.check_broker(broker, up=body.do != "restart")
+    match body.do:
+        case "stop":
+            bench.cluster.stop_broker(broker)
+        case "kill":
+            bench.cluster.kill_broker(broker)
+        case "restart":
+            bench.cluster.restart_broker(broker)
+    bench.settle()
+    return _brokers(bench)
+
+
+def _load(bench: Bench, body: SetLoading) -> LoadingSet:
+    bench.load_takes(body.seconds)
+    return LoadingSet(seconds=body.seconds)
+
+
+def _fail(bench: Bench, body: FailStore) -> StoreFails:
+    _breakable(bench).fail(body.times)
+    return StoreFails(times=body.times)
+
+
+def _repair(bench: Bench) -> StoreFails:
+    _breakable(bench).repair()
+    return StoreFails(times=0)
+
+
+def _breakable(bench: Bench) -> Breakable:
+    if bench.store is None:
+        raise Refused(ErrorCode.INVALID_REQUEST, "This coordinator's store cannot be made to fail.")
+    return bench.store
+
+
+OPERATIONS: Final = (
+    Operation(method="GET", path="/v1/brokers", summary="All brokers.", do=_brokers, answers=(Brokers,), tag="brokers"),
+    Operation(
+        method="POST",
+        path="/v1/brokers/{broker}",
+        summary="Stop, kill or restart a broker.",
+        do=_set,
+        body=SetBroker,
+        answers=(Brokers,),
+        problems=(404, 409),
+        lab=True,
+        tag="brokers",
+        example={"do": "kill"},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/loading",
+        summary="Let every load of partitions take longer.",
+        do=_load,
+        body=SetLoading,
+        answers=(LoadingSet,),
+        lab=True,
+        tag="brokers",
+        example={"seconds": 2},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/store/fail",
+        summary="Let the next writes to the store fail.",
+        do=_fail,
+        body=FailStore,
+        answers=(StoreFails,),
+        problems=(409,),
+        lab=True,
+        tag="brokers",
+        example={"times": 1},
+    ),
+    Operation(
+        method="DELETE",
+        path="/v1/store/fail",
+        summary="Let the store write again.",
+        do=_repair,
+        answers=(StoreFails,),
+        problems=(409,),
+        lab=True,
+        tag="brokers",
+    ),
+)

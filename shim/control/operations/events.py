@@ -1,0 +1,85 @@
+"""What happens, as server-sent events over HTTP: the events of docs/trace.md from now on.
+
+Decides how far a reader may be behind before it is cut off. Who reads slowly costs its own memory only, and bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from math import inf
+from typing import Annotated, Any, Final
+
+import orjson
+import trio
+from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response, StreamingResponse
+
+from shim.control.bench import Bench
+from shim.control.operation import MAX_TEXT, Body, Operation
+
+_BEHIND: Final = 10_000
+"""Events that a reader of the stream may be behind before it is cut off."""
+_BREATH_SECONDS: Final = 15.0
+"""After so much silence a comment is sent, so that it shows when nobody is there any more."""
+
+
+class Query(Body, kw_only=True):
+    """Which events, and for how long."""
+
+    group: Annotated[str, Meta(max_length=MAX_TEXT, description="Only those of this group.")] | UnsetType = UNSET
+    seconds: (
+        Annotated[float, Meta(ge=0, le=86_400, description="End after so many real seconds; never unless said.")]
+        | UnsetType
+    ) = UNSET
+
+
+def _stream(bench: Bench, query: Query) -> Response:
+    return StreamingResponse(
+        _events(bench, query), media_type="text/event-stream", headers={"cache-control": "no-store"}
+    )
+
+
+async def _events(bench: Bench, query: Query) -> AsyncIterator[bytes]:
+    send, receive = trio.open_memory_channel[bytes](_BEHIND)
+
+    def tell(number: int, now: float, event: dict[str, Any]) -> None:
+        if query.group is UNSET or event.get("group") == query.group:
+            stamped = event | {"seq": number, "mono": now, "wall": now + bench.cluster.wall_offset}
+            try:
+                send.send_nowait(b"id: %d\ndata: %s\n\n" % (number, orjson.dumps(stamped)))
+            except trio.WouldBlock:
+                send.close()
+                end()
+
+    end = bench.watch.follow(tell)
+    ends = trio.current_time() + (inf if query.seconds is UNSET else query.seconds)
+    with bench.watch.listening():
+        try:
+            yield b": events of the coordinator\n\n"
+            while trio.current_time() < ends:
+                event = None
+                with trio.move_on_at(min(ends, trio.current_time() + _BREATH_SECONDS)):
+                    event = await receive.receive()
+                if event is not None:
+                    yield event
+                elif trio.current_time() < ends:
+                    yield b": nothing yet\n\n"
+        except trio.EndOfChannel:
+            yield b": cut off, too far behind\n\n"
+        finally:
+            receive.close()
+            send.close()
+            end()
+
+
+OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/v1/events",
+        summary="What happens from now on, as server-sent events.",
+        do=_stream,
+        query=Query,
+        media_type="text/event-stream",
+        tag="server",
+    ),
+)

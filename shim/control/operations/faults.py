@@ -1,0 +1,228 @@
+"""Faults over HTTP: put in force, listed, awaited, cleared.
+
+Decides which fields each action takes; what they do is in `shim/server/faults.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from shim.control.bench import Bench
+from shim.control.operation import Answer, Body, Operation, Timeout
+from shim.control.operations.matching import Failure, Match, Matched, said
+from shim.control.problems import Problem
+from shim.server.awaiting import TIMEOUT, NotReached
+from shim.server.faults import Fault
+
+
+class Plan(Match, tag_field="action", kw_only=True):
+    """How often it happens."""
+
+    times: Annotated[
+        Annotated[int, Meta(ge=1, le=2**31 - 1)] | None, Meta(description="How often; null for always.")
+    ] = 1
+    nth: Annotated[int, Meta(ge=1, le=2**31 - 1, description="Only the n-th time.")] | UnsetType = UNSET
+    probability: Annotated[float, Meta(ge=0, le=1, description="By chance.")] | UnsetType = UNSET
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="What chance is drawn from.")] = 0
+    optional: Annotated[bool, Meta(description="Whether it need not happen.")] = False
+
+
+_Applied = Annotated[bool, Meta(description="Do it to the answer, when the request has taken effect.")]
+
+
+class ErrorFault(Plan, tag="error", kw_only=True):
+    """Answer an error. With `code` too, that is what is answered, and `error` says which answers are meant."""
+
+    error: Annotated[Failure, Meta(description="The error to answer.", examples=["NOT_COORDINATOR", 16])]
+    code: Failure | UnsetType = UNSET
+    applied: _Applied = False
+
+
+class DelayFault(Plan, tag="delay", kw_only=True):
+    """Let it wait."""
+
+    seconds: Annotated[float, Meta(ge=0, le=86_400)]
+    applied: _Applied = False
+
+
+class DropFault(Plan, tag="drop", kw_only=True):
+    """Do nothing, answer nothing."""
+
+
+class SwallowFault(Plan, tag="swallow", kw_only=True):
+    """Do it, answer nothing."""
+
+
+class CloseFault(Plan, tag="close", kw_only=True):
+    """Close the connection."""
+
+    when: Literal["before", "applied", "answered"] = "before"
+
+
+class DuplicateFault(Plan, tag="duplicate", kw_only=True):
+    """Do it twice, answer once."""
+
+
+class HalfOpenFault(Plan, tag="half-open", kw_only=True):
+    """Serve and answer nothing of the connection any more, but keep it."""
+
+    applied: _Applied = False
+
+
+class SlowFault(Plan, tag="slow", kw_only=True):
+    """Send the answer in pieces."""
+
+    bytes_per_second: Annotated[float, Meta(ge=1, le=1e9)] = 100.0
+
+
+AnyFault = ErrorFault | DelayFault | DropFault | SwallowFault | CloseFault | DuplicateFault | HalfOpenFault | SlowFault
+
+
+class FaultShown(Matched, kw_only=True):
+    """A fault in force, and how often it has happened."""
+
+    fault: Annotated[int, Meta(description="What it is called by.")]
+    action: str
+    code: int | UnsetType = UNSET
+    seconds: float
+    bytes_per_second: float
+    when: str
+    applied: bool
+    times: int | None
+    nth: int | None
+    probability: float | None
+    seed: int
+    optional: bool
+    matched: Annotated[int, Meta(description="How many requests it fitted.")]
+    fired: Annotated[int, Meta(description="How often it has happened.")]
+
+
+class Faults(Answer, kw_only=True):
+    """Faults in force."""
+
+    faults: list[FaultShown]
+
+
+class FaultsCleared(Answer, kw_only=True):
+    """Faults that were in force; `unfired` are those that were to happen, and have not."""
+
+    faults: list[FaultShown]
+    unfired: list[int]
+
+
+class AwaitFault(Body, kw_only=True):
+    """How often it is to have happened."""
+
+    times: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 1
+    timeout: Timeout = TIMEOUT
+
+
+def _faults(bench: Bench) -> dict[str, Any]:
+    return {"faults": [fault.to_json() for fault in bench.faults]}
+
+
+def _add(bench: Bench, body: AnyFault) -> dict[str, Any]:
+    return bench.faults.declare(said(body)).to_json()
+
+
+def _show(bench: Bench, fault: int) -> dict[str, Any]:
+    return _found(bench, fault).to_json()
+
+
+async def _fired(bench: Bench, fault: int, body: AwaitFault) -> dict[str, Any]:
+    found = _found(bench, fault)
+    if not await bench.interception.until(lambda: found.fired >= body.times, body.timeout):
+        raise NotReached(
+            f"Waited {body.timeout:g} s for {found} to happen {body.times} times; it was {found.fired},"
+            f" of {found.matched} requests that it fitted."
+        )
+    return found.to_json()
+
+
+def _clear(bench: Bench, fault: int) -> dict[str, Any]:
+    found = _found(bench, fault)
+    found.clear()
+    return found.to_json()
+
+
+def _clear_all(bench: Bench) -> dict[str, Any]:
+    found = list(bench.faults)
+    bench.faults.clear()
+    unfired = [fault.number for fault in found if not fault.fired and not fault.optional]
+    return {"faults": [fault.to_json() for fault in found], "unfired": unfired}
+
+
+def _found(bench: Bench, number: int) -> Fault:
+    fault = bench.faults.get(number)
+    if fault is None:
+        raise Problem(404, "NOT_FOUND", "There is no such fault.")
+    return fault
+
+
+_FAULT: Final = "/v1/faults/{fault}"
+
+OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/v1/faults",
+        summary="All faults in force.",
+        do=_faults,
+        answers=(Faults,),
+        lab=True,
+        tag="faults",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/faults",
+        summary="Put a fault in force.",
+        do=_add,
+        body=AnyFault,
+        answers=(FaultShown,),
+        lab=True,
+        tag="faults",
+        example={"action": "error", "api": "OffsetCommit", "error": "NOT_COORDINATOR", "group": "billing", "times": 2},
+    ),
+    Operation(
+        method="DELETE",
+        path="/v1/faults",
+        summary="Let no fault happen any more; says which never happened.",
+        do=_clear_all,
+        answers=(FaultsCleared,),
+        lab=True,
+        tag="faults",
+    ),
+    Operation(
+        method="GET",
+        path=_FAULT,
+        summary="A fault, and how often it has happened.",
+        do=_show,
+        answers=(FaultShown,),
+        problems=(404,),
+        lab=True,
+        tag="faults",
+    ),
+    Operation(
+        method="DELETE",
+        path=_FAULT,
+        summary="Let a fault happen no more.",
+        do=_clear,
+        answers=(FaultShown,),
+        problems=(404,),
+        lab=True,
+        tag="faults",
+    ),
+    Operation(
+        method="POST",
+        path=_FAULT + "/await",
+        summary="Wait until a fault has happened so often.",
+        do=_fired,
+        body=AwaitFault,
+        answers=(FaultShown,),
+        problems=(404, 409),
+        lab=True,
+        tag="faults",
+        example={"times": 1, "timeout": 0.1},
+    ),
+)

@@ -1,0 +1,71 @@
+"""Which requests a fault or a barrier means, as it is said over HTTP."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from apis.wire.errors import ErrorCode
+from shim.control.operation import MAX_TEXT
+from shim.server.interception import API_NAMES
+
+if TYPE_CHECKING:
+    Api = str
+    ErrorNumber = int
+    ErrorName = str
+    FailureNumber = int
+    FailureName = str
+else:
+    Api = Enum("Api", {name: name for name in sorted(API_NAMES)})
+    ErrorNumber = IntEnum("ErrorNumber", {each.name: each.value for each in ErrorCode})
+    ErrorName = Enum("ErrorName", {each.name: each.name for each in ErrorCode})
+    FailureNumber = IntEnum("FailureNumber", {each.name: each.value for each in ErrorCode if each})
+    FailureName = Enum("FailureName", {each.name: each.name for each in ErrorCode if each})
+
+AnyError = ErrorNumber | ErrorName
+"""An error of Kafka's protocol by number or name, NONE included."""
+Failure = FailureNumber | FailureName
+"""The same without NONE."""
+
+_Wild = Annotated[str, Meta(max_length=MAX_TEXT, description="`*` and `?` as in file names.")]
+
+
+class Match(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which requests are meant; what is not said is not asked."""
+
+    api: Annotated[Api, Meta(description="Name of an API.")] | UnsetType = UNSET
+    group: _Wild | UnsetType = UNSET
+    member: _Wild | UnsetType = UNSET
+    instance: _Wild | UnsetType = UNSET
+    client_id: _Wild | UnsetType = UNSET
+    generation: (
+        Annotated[int, Meta(ge=-1, le=2**31 - 1, description="The generation that the request says.")] | UnsetType
+    ) = UNSET
+    state: Annotated[_Wild, Meta(description="State of the group at that moment.")] | UnsetType = UNSET
+    role: Literal["leader", "follower"] | UnsetType = UNSET
+    broker: Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of the broker asked.")] | UnsetType = UNSET
+    error: Annotated[AnyError, Meta(description="Error of the answer; only answers have one.")] | UnsetType = UNSET
+
+
+class Matched(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Which requests are meant, as it is shown."""
+
+    api: str | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    member: str | UnsetType = UNSET
+    instance: str | UnsetType = UNSET
+    client_id: str | UnsetType = UNSET
+    generation: int | UnsetType = UNSET
+    state: str | UnsetType = UNSET
+    role: str | UnsetType = UNSET
+    broker: int | UnsetType = UNSET
+    error: int | UnsetType = UNSET
+
+
+def said(body: Struct) -> dict[str, Any]:
+    """What was said, by name."""
+    found: Final[dict[str, Any]] = msgspec.to_builtins(body)
+    return found

@@ -1,0 +1,86 @@
+"""Topics over HTTP: listed, made, deleted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from apis.wire.errors import ErrorCode
+from shim.control.bench import Bench, Refused
+from shim.control.operation import Answer, Body, Operation, TopicName
+
+
+class Topic(Answer, kw_only=True):
+    """A topic."""
+
+    topic: str
+    partitions: int
+
+
+class Topics(Answer, kw_only=True):
+    """All topics, by name."""
+
+    topics: list[Topic]
+
+
+class CreateTopic(Body, kw_only=True):
+    """A topic to make."""
+
+    topic: TopicName
+    partitions: Annotated[int, Meta(ge=1, le=10_000)] = 1
+
+
+class TopicNamed(Answer, kw_only=True):
+    """The topic that it was done to."""
+
+    topic: str
+
+
+def _topics(bench: Bench) -> Topics:
+    found = sorted(bench.cluster.topics.all(), key=lambda topic: topic.name)
+    return Topics(topics=[Topic(topic=topic.name, partitions=len(topic.partitions)) for topic in found])
+
+
+def _create(bench: Bench, body: CreateTopic) -> Topic:
+    topics = bench.cluster.topics
+    if topics.named(body.topic) is not None:
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, "There is such a topic already.")
+    topics.check_new(body.topic)
+    topics.declare(body.topic, body.partitions)
+    bench.settle()
+    return Topic(topic=body.topic, partitions=body.partitions)
+
+
+def _delete(bench: Bench, topic: str) -> TopicNamed:
+    found = bench.cluster.topics.named(topic)
+    if found is None or found.is_internal:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic.")
+    bench.cluster.topics.delete(found)
+    bench.settle()
+    return TopicNamed(topic=topic)
+
+
+OPERATIONS: Final = (
+    Operation(method="GET", path="/v1/topics", summary="All topics.", do=_topics, answers=(Topics,), tag="topics"),
+    Operation(
+        method="POST",
+        path="/v1/topics",
+        summary="Make a topic.",
+        do=_create,
+        body=CreateTopic,
+        answers=(Topic,),
+        problems=(409,),
+        example={"topic": "orders", "partitions": 6},
+        tag="topics",
+    ),
+    Operation(
+        method="DELETE",
+        path="/v1/topics/{topic}",
+        summary="Delete a topic.",
+        do=_delete,
+        answers=(TopicNamed,),
+        problems=(404,),
+        tag="topics",
+    ),
+)

@@ -1,0 +1,192 @@
+"""Waiting over HTTP for what becomes of a group.
+
+Decides how what is awaited is said. A wait is answered when it has come, or with the story so far when it has not.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, assert_never
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from shim.control.bench import Bench
+from shim.control.operation import (
+    MAX_TEXT,
+    Answer,
+    ByTopic,
+    Offset,
+    Operation,
+    Owned,
+    PartitionNumber,
+    Text,
+    Timeout,
+    TopicName,
+)
+from shim.server.awaiting import TIMEOUT, GroupAwait
+from shim.server.watching import GroupSnapshot
+
+_Name = Annotated[str, Meta(max_length=MAX_TEXT, description="Member id, client id or group instance id.")]
+
+
+class Await(Struct, forbid_unknown_fields=True, kw_only=True, tag_field="for"):
+    """Something to wait for."""
+
+    timeout: Timeout = TIMEOUT
+
+
+class UntilStable(Await, tag="stable", kw_only=True):
+    """The group is Stable and every member has its assignment."""
+
+    members: (
+        Annotated[
+            Annotated[int, Meta(ge=0, le=2**31 - 1)] | list[_Name],
+            Meta(description="How many members there are, or what they are all called."),
+        ]
+        | UnsetType
+    ) = UNSET
+    generation: Annotated[int, Meta(ge=-1, le=2**31 - 1, description="This generation or a later one.")] | UnsetType = (
+        UNSET
+    )
+    owners: Annotated[dict[_Name, ByTopic], Meta(description="Who owns exactly what.")] | UnsetType = UNSET
+
+
+class UntilOwned(Await, tag="owns", kw_only=True):
+    """A member owns at least these partitions."""
+
+    member: _Name
+    partitions: ByTopic
+
+
+class UntilEmpty(Await, tag="empty", kw_only=True):
+    """The group has no members."""
+
+
+class UntilCommitted(Await, tag="committed", kw_only=True):
+    """There is a committed offset, and one that is large enough."""
+
+    topic: TopicName
+    partition: PartitionNumber
+    at_least: Offset | UnsetType = UNSET
+
+
+class UntilEvent(Await, tag="event", kw_only=True):
+    """The next event of a kind (docs/trace.md), since the last one that was awaited of this group."""
+
+    event: Annotated[Text, Meta(description="Its kind.", examples=["state"])]
+    fields: Annotated[
+        dict[Annotated[str, Meta(pattern="^(?!(event|timeout|self)$)", max_length=MAX_TEXT)], Any],
+        Meta(description="What its fields must be."),
+    ] = {}
+
+
+class NoRebalance(Await, tag="no-rebalance", kw_only=True):
+    """No rebalance begins for so many seconds, or until everybody has sent so many heartbeats."""
+
+    seconds: (
+        Annotated[float, Meta(ge=0, le=300, description="Of the coordinator, when its clock stands still.")] | UnsetType
+    ) = UNSET
+    heartbeats: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
+
+
+class MemberSeen(Answer, kw_only=True):
+    """A member and what it owns."""
+
+    member_id: str
+    client_id: str
+    group_instance_id: str | None
+    assignment: Owned
+
+
+class GroupSeen(Answer, kw_only=True):
+    """A group at the moment at which what was awaited had come."""
+
+    group: str
+    state: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    members: list[MemberSeen]
+
+
+class OffsetSeen(Answer, kw_only=True):
+    """The committed offset."""
+
+    offset: int
+
+
+class EventSeen(Struct):
+    """An event as docs/trace.md has it; its fields depend on its kind."""
+
+    event: str
+
+
+async def _await(
+    bench: Bench, group: str, body: UntilStable | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance
+) -> GroupSeen | OffsetSeen | dict[str, Any]:
+    with bench.watch.listening():
+        waits = bench.group(group)
+        match body:
+            case UntilStable():
+                return _seen(
+                    await waits.stable(
+                        members=None if body.members is UNSET else body.members,
+                        generation=None if body.generation is UNSET else body.generation,
+                        owners=None if body.owners is UNSET else body.owners,
+                        timeout=body.timeout,
+                    )
+                )
+            case UntilOwned():
+                return _seen(await waits.owns(body.member, body.partitions, timeout=body.timeout))
+            case UntilEmpty():
+                return _seen(await waits.empty(timeout=body.timeout))
+            case UntilCommitted():
+                at_least = None if body.at_least is UNSET else body.at_least
+                offset = await waits.committed(body.topic, body.partition, at_least=at_least, timeout=body.timeout)
+                return OffsetSeen(offset=offset)
+            case UntilEvent():
+                return await waits.next(body.event, timeout=body.timeout, **body.fields)
+            case NoRebalance():
+                return await _no_rebalance(bench, waits, body)
+            case _:
+                assert_never(body)
+
+
+async def _no_rebalance(bench: Bench, waits: GroupAwait, body: NoRebalance) -> GroupSeen:
+    seconds = None if body.seconds is UNSET else body.seconds
+    advance = bench.advance if bench.clock is not None and bench.clock.is_frozen else None
+    heartbeats = None if body.heartbeats is UNSET else body.heartbeats
+    await waits.no_rebalance_for(seconds, heartbeats=heartbeats, advance=advance, timeout=body.timeout)
+    return _seen(waits.now)
+
+
+def _seen(group: GroupSnapshot) -> GroupSeen:
+    return GroupSeen(
+        group=group.group,
+        state=group.state,
+        generation=group.generation,
+        protocol=group.protocol,
+        leader=group.leader,
+        members=[
+            MemberSeen(
+                member_id=member.member_id,
+                client_id=member.client_id,
+                group_instance_id=member.instance_id,
+                assignment=member.owned,
+            )
+            for member in group.members
+        ],
+    )
+
+
+OPERATIONS: Final = (
+    Operation(
+        method="POST",
+        path="/v1/groups/{group}/await",
+        summary="Wait for what becomes of a group.",
+        do=_await,
+        body=UntilStable | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance,
+        answers=(GroupSeen, OffsetSeen, EventSeen),
+        problems=(409,),
+        example={"for": "stable", "members": 2, "timeout": 0.1},
+    ),
+)

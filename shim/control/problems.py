@@ -1,0 +1,78 @@
+"""How what cannot be done is told over HTTP: a status, Kafka's name of the error where there is one, one sentence.
+
+Decides which status each error of the coordinator has. What is no error of this list is a fault of ours.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import orjson
+from starlette.responses import Response
+
+from apis.wire.errors import ErrorCode
+from shim.broker.topics import TopicError
+from shim.control.bench import Refused
+from shim.server.awaiting import NotReached
+from shim.server.interception import Unmatchable
+from shim.server.rewind import CannotRewind
+
+
+class Problem(Exception):
+    """A request that cannot be served, in one sentence."""
+
+    def __init__(self, status: int, error: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error = error
+
+    def answer(self) -> Response:
+        """What is answered."""
+        headers = {"www-authenticate": "Bearer"} if self.status == 401 else None
+        body = orjson.dumps({"error": self.error, "message": str(self)})
+        return Response(body, self.status, headers, media_type="application/json")
+
+
+def problem_of(error: Exception) -> Problem | None:
+    """How an error of the coordinator is told; None for one that must not happen."""
+    match error:
+        case Problem():
+            return error
+        case Refused() | CannotRewind():
+            return Problem(_STATUS.get(error.error, 409), error.error.name, str(error))
+        case NotReached():
+            return Problem(409, "NOT_REACHED", str(error))
+        case TopicError():
+            return Problem(409, error.error.name, _sentence(error.message))
+        case Unmatchable():
+            return Problem(400, "INVALID_REQUEST", _sentence(str(error)))
+        case _:
+            return None
+
+
+def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError) -> Problem:
+    """A body that is not what the operation takes."""
+    match error:
+        case msgspec.ValidationError():
+            said = str(error).replace(" - at `$.", " in `").replace(" - at `$", " in `").replace("`", "'")
+            return Problem(400, "INVALID_REQUEST", _sentence(said))
+        case UnicodeDecodeError():
+            return Problem(400, "INVALID_REQUEST", "The body is no UTF-8.")
+        case RecursionError():
+            return Problem(400, "INVALID_REQUEST", "The body is nested too deeply.")
+        case _:
+            return Problem(400, "INVALID_REQUEST", _sentence(f"The body is no JSON: {error}"))
+
+
+def _sentence(text: str) -> str:
+    return f"{text.rstrip('.')}."
+
+
+_STATUS: Final = {
+    ErrorCode.GROUP_ID_NOT_FOUND: 404,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
+    ErrorCode.BROKER_NOT_AVAILABLE: 404,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: 503,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: 503,
+}

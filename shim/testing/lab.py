@@ -1,0 +1,29 @@
+"""What `kafka-shim serve --lab` has beyond a server: puppets, and a store that fails when it is told to.
+
+Decides nothing: `shim.cli` hands it to whoever runs the server, which must not know this folder.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from persistence.store import SharedStore, Store
+from shim.control.bench import Bench
+from shim.server.clock import TestClock
+from shim.server.server import Server
+from shim.testing.kit import Kit
+from shim.testing.store import BreakableStore
+
+
+class Laboratory:
+    """See `shim.control.run.Laboratory`."""
+
+    def store(self, store: Store) -> Store:
+        """The store to serve from; one that processes share is none that a test may break."""
+        return store if isinstance(store, SharedStore) else BreakableStore(store)
+
+    def bench(self, server: Server, nursery: trio.Nursery, clock: TestClock, store: Store) -> Bench:
+        """The bench of a server that has begun, and its puppets begin to play."""
+        kit = Kit(server, clock, store if isinstance(store, BreakableStore) else None, nursery)
+        nursery.start_soon(kit.play)
+        return kit
