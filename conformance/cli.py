@@ -22,13 +22,13 @@ from conformance.case import Case, Verdict, all_cases, select
 from conformance.clients import command as clients_command
 from conformance.differential import command as differential_command
 from conformance.expect import Expectations
+from conformance.invariants import tell_violations
 from conformance.report import evidence as evidence_report
 from conformance.report.files import write_badge, write_json, write_junit
 from conformance.report.html import write_html
 from conformance.runner import Result, Run, Runner
 from conformance.targets import TargetError, open_target
 
-_VIOLATIONS_TOLD = 20
 _COLOURS = {
     Verdict.PASS: "green",
     Verdict.FAIL: "red",
@@ -89,7 +89,21 @@ def cli(
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(2))
     console = Console()
     if client is not None:
-        sys.exit(clients_command.run(console, target, client, patterns, listing, jobs, json_path, evidence_folder))
+        choice = clients_command.Choice(
+            target=target,
+            client=client,
+            patterns=patterns,
+            level=level,
+            listing=listing,
+            dry_run=dry_run,
+            jobs=jobs,
+            repeat=repeat,
+            json_path=json_path,
+            junit_path=junit_path,
+            html_path=html_path,
+            evidence=evidence_folder,
+        )
+        sys.exit(clients_command.run(console, choice))
     if against is not None:
         sys.exit(differential_command.run(console, target, against, scripts, seed, jobs, json_path))
     cases = select(all_cases(), patterns, level)
@@ -175,8 +189,7 @@ def tell(console: Console, run: Run, expectations: Expectations) -> int:
     ]
     cases = len({each.cell.case.id for each in run.results})
     console.print(f"{cases} cases, {len(run.results)} cells, {len(surprises)} not as expected, {run.seconds:.1f} s")
-    for violation in run.violations[:_VIOLATIONS_TOLD]:
-        console.print(f"[red]violated[/] {escape(violation)}", soft_wrap=True)
+    tell_violations(console, run.violations)
     if any(each.verdict is Verdict.HARNESS_ERROR for each in run.results):
         return 2
     return 1 if surprises or run.violations else 0

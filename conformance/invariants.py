@@ -21,6 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from rich.console import Console
+from rich.markup import escape
+
+_TOLD: Final = 20
 _COME: Final = frozenset({"added", "replaced"})
 _GENERATION_FIELDS: Final = {
     "Heartbeat": "generation_id",
@@ -169,3 +173,9 @@ def check_trace(path: Path) -> list[str]:
                         yield json.loads(line)
 
     return check(events())
+
+
+def tell_violations(console: Console, violations: list[str]) -> None:
+    """Print the first of them."""
+    for violation in violations[:_TOLD]:
+        console.print(f"[red]violated[/] {escape(violation)}", soft_wrap=True)

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from conformance.differential.run import Finding, Report
 from conformance.differential.run import run as run_scripts
 from conformance.differential.script import described
+from conformance.invariants import tell_violations
 from conformance.targets import TargetError, open_target
 
 
@@ -39,11 +40,13 @@ def run(
         return 2
     console.print(
         f"{report.scripts} scripts (seed {seed}), {report.steps} steps compared, {len(report.findings)} differences, "
-        f"{report.undetermined} scripts ended early at a choice that is free"
+        f"{report.undetermined} scripts ended early at a choice that is free, "
+        f"{len(report.violations)} invariants broken"
     )
+    tell_violations(console, report.violations)
     if json_path:
         json_path.write_text(json.dumps(as_json(report, seed), indent=1) + "\n")
-    return 1 if report.findings else 0
+    return 1 if report.findings or report.violations else 0
 
 
 def tell(console: Console, left: str, right: str, finding: Finding) -> None:
@@ -74,4 +77,5 @@ def as_json(report: Report, seed: int) -> dict[str, object]:
             }
             for finding in report.findings
         ],
+        "violations": report.violations,
     }

@@ -43,6 +43,7 @@ class Report:
     """What a run came to: scripts played, steps compared, scripts cut short by a choice that is free, findings.
 
     `kinds` counts the scripts that differ, by the kind of their difference; a finding is the first of its kind.
+    `violations` are the invariants that the traces of the targets show broken, whatever they said.
     """
 
     targets: tuple[str, str]
@@ -51,6 +52,7 @@ class Report:
     undetermined: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
 
 
 class Pair:
@@ -108,11 +110,11 @@ def run(
     discovered: Callable[[Finding], None] = lambda finding: None,
 ) -> Report:
     """Play `count` scripts on both targets. `played` hears of scripts as they are done, `discovered` of findings."""
+    report = Report((targets[0].name, targets[1].name))
     try:
         with ThreadPoolExecutor(2) as pool:
             left, right = pool.map(started, targets)
         pair = Pair(left, right)
-        report = Report((targets[0].name, targets[1].name))
         lock = threading.Lock()
         parts = [min(_EXAMPLES_AT_A_TIME, count - done) for done in range(0, count, _EXAMPLES_AT_A_TIME)]
 
@@ -121,10 +123,11 @@ def run(
 
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(part, range(len(parts))))
-        return report
     finally:
         for target in targets:
             target.stop()
+    report.violations = [violation for target in targets for violation in target.violations]
+    return report
 
 
 class _Differs(Exception):

@@ -1,6 +1,8 @@
 """What is expected of each target where it is not a pass: one TOML file per target, a reason on every line.
 
 A change in either direction is news: a cell that fails unexpectedly, and one that passes where a failure was expected.
+So is a cell that was skipped, or whose API is not there any more: a target that refuses everything must not look fine.
+Only of a target without a file, somebody's own, nothing is known that could be missing.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from pathlib import Path
 
 from conformance.case import Verdict
 
-NEUTRAL = frozenset({Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED})
-"""Verdicts that need no line."""
+NOT_RUN = frozenset({Verdict.SKIP, Verdict.UNIMPLEMENTED})
+"""Verdicts that say nothing about what the target does."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,11 @@ class Expectation:
 
 
 class Expectations:
-    """The lines of one file; the last that covers a cell counts."""
+    """The lines of one file; the last that covers a cell counts. `known`: what the target has is known, too."""
 
-    def __init__(self, lines: list[Expectation]) -> None:
+    def __init__(self, lines: list[Expectation], *, known: bool = True) -> None:
         self.lines = lines
+        self._usual = frozenset({Verdict.PASS}) if known else NOT_RUN | {Verdict.PASS}
 
     @classmethod
     def read(cls, path: Path) -> Expectations:
@@ -61,7 +64,7 @@ class Expectations:
             if path.exists():
                 return cls.read(path)
             stem = stem[: max(stem.rfind("."), stem.rfind("-"), 0)]
-        return cls([])
+        return cls([], known=False)
 
     def of_cell(self, case_id: str, version: int) -> Expectation | None:
         """The line that covers a cell."""
@@ -72,7 +75,7 @@ class Expectations:
         """Why a verdict is news; None if it is as expected."""
         line = self.of_cell(case_id, version)
         if line is None:
-            return None if verdict in NEUTRAL else f"{verdict} where a pass was expected"
-        if verdict in line.verdicts or verdict in (Verdict.SKIP, Verdict.UNIMPLEMENTED):
+            return None if verdict in self._usual else f"{verdict} where a pass was expected"
+        if verdict in line.verdicts:
             return None
         return f"{verdict} where {' or '.join(sorted(line.verdicts))} was expected ({line.reason})"
