@@ -14,27 +14,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from apis.api_versions import ApiVersionsRequest
-from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from apis.describe_groups import DescribeGroupsRequest
-from apis.find_coordinator import FindCoordinatorRequest
-from apis.metadata import MetadataRequest
 from apis.wire import DecodeError
 from conformance.case import Case, Failed, Level, NotServed, Skipped, Unadvertised, Verdict
-from conformance.harmless import GROUP_KEYS, harmless
-from conformance.protocol import BY_NAME, EXCHANGES
-from conformance.targets import Instance, Target, TargetError
-from conformance.targets.base import LIMIT_NAMES, end
+from conformance.peers import Peers
+from conformance.peers import probe as probe
+from conformance.protocol import BY_NAME
+from conformance.targets import Instance, Target
 from conformance.trial import Peer, Trial
-from conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable, WireTrouble
+from conformance.wire import Closed, NoAnswer, Tape, Undecodable
 
-_WARM_GROUPS: Final = [f"warm-up-{number}" for number in range(32)]
-_BROKER_RESOURCE: Final = 4
 ALONE_AT_A_TIME: Final = 8
 """How many instances may run beside each other after crashes."""
 
-SHARED_TOPICS: Final = (1, 3, 8, 100)
-_NOT_READY: Final = frozenset({14, 15, 16})
+DYING: Final = 1.0
+"""Seconds before a crash is noticed in which what a target did, or did not do, may have been the crash."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,8 @@ class Cell:
 class Result:
     """What a cell came to.
 
-    `due`: the API key and version left unanswered, where that is the reason. `ended`: the target's process had ended.
+    `due`: the API key and version left unanswered, where that is the reason. `instance`: where it ran, if it ran;
+    `finished_at`: when it was over, by the monotonic clock.
     """
 
     cell: Cell
@@ -63,7 +57,8 @@ class Result:
     seconds: float
     tape: Tape
     due: tuple[int, int] | None = None
-    ended: bool = False
+    instance: Instance | None = None
+    finished_at: float = 0.0
 
 
 @dataclass
@@ -100,19 +95,20 @@ class Runner:
 
     def __init__(self, target: Target, *, jobs: int, turns: int = 1, seed: int | None = None) -> None:
         self.target = target
+        self.peers = Peers(target)
         self._jobs = jobs
         self._turns = turns
         self._seed = seed
-        self._peers: dict[str, Peer] = {}
         self._answered: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
+        self._alone = threading.local()
         self._run_id = f"{random.Random(seed).getrandbits(32) if seed is not None else random.getrandbits(32):08x}"
 
     def plan(self, cases: list[Case]) -> list[Cell]:
         """The cells a run would have. Starts the target to learn what it advertises, and stops it."""
         try:
-            self._start({case.profile for case in cases} & self.target.profiles)
-            return self._cells(cases)
+            self.peers.start({case.profile for case in cases})
+            return self.cells(cases)
         finally:
             self.target.stop()
 
@@ -122,23 +118,34 @@ class Runner:
         planned: Callable[[int], None],
         finished: Callable[[Result], None] = lambda result: None,
     ) -> Run:
-        """Start the target, run every cell, stop the target. `planned` hears their number, `finished` each result."""
+        """Start the target, run every cell, stop the target.
+
+        `planned` hears how many cells there are, `finished` each result; one that a crash may have spoilt comes later.
+        """
         start = time.monotonic()
         try:
-            self._start({case.profile for case in cases} & self.target.profiles)
-            run = Run(self.target.name, next(iter(self._peers.values())).instance.description if self._peers else "")
-            cells = self._cells(cases)
+            self.peers.start({case.profile for case in cases})
+            run = Run(self.target.name, self.peers.describe())
+            cells = self.cells(cases)
             planned(len(cells))
 
             def one(cell: Cell) -> Result:
                 result = self.run_cell(cell)
-                finished(result)
+                if not is_spoilt(result):
+                    finished(result)
                 return result
+
+            def once_more(result: Result) -> Result:
+                if not is_spoilt(result):
+                    return result
+                again = self._run_alone(result.cell)
+                finished(again)
+                return again
 
             with ThreadPoolExecutor(self._jobs) as pool:
                 run.results = list(pool.map(one, cells))
             with ThreadPoolExecutor(min(self._jobs, ALONE_AT_A_TIME)) as pool:
-                run.results = list(pool.map(self._alone, run.results))
+                run.results = list(pool.map(once_more, run.results))
         finally:
             self.target.stop()
         run.results = [self._judged_again(result) for result in run.results]
@@ -146,32 +153,19 @@ class Runner:
         run.seconds = time.monotonic() - start
         return run
 
-    def _cells(self, cases: list[Case]) -> list[Cell]:
+    def cells(self, cases: list[Case]) -> list[Cell]:
+        """The cells of the cases, in the order they are run, once the target has been started."""
         cells = []
         for case in cases:
-            peer = self._peers.get(case.profile)
+            peer = self.peers.of(case.profile)
             cells += cells_of([case], peer.versions if peer else {}, self._turns)
         if self._seed is not None:
             random.Random(self._seed).shuffle(cells)
         return cells
 
-    def _start(self, profiles: set[str]) -> None:
-        with ThreadPoolExecutor(max(1, len(profiles))) as pool:
-            for profile, peer in zip(sorted(profiles), pool.map(self._prepare, sorted(profiles)), strict=True):
-                self._peers[profile] = peer
-
-    def _prepare(self, profile: str) -> Peer:
-        instance = self.target.start(profile)
-        peer = probe(instance)
-        if "configurable" not in instance.capabilities:
-            instance.limits = instance.limits.configured(configuration(peer))
-        find_served(peer)
-        make_topics(peer)
-        return peer
-
     def run_cell(self, cell: Cell) -> Result:
         """Run one cell; never raises for what the target does."""
-        peer = self._living(cell.case.profile)
+        peer = self.peers.living(cell.case.profile)
         if peer is None:
             return Result(cell, Verdict.SKIP, f"the target cannot be started with {cell.case.profile}", 0.0, Tape())
         if cell.version < 0:
@@ -204,8 +198,9 @@ class Runner:
             verdict, reason = Verdict.DECLARED_NOT_SERVED, str(refused)
         except Skipped as skipped:
             verdict, reason = Verdict.SKIP, str(skipped)
-        except ConnectionRefusedError:
-            verdict, reason = Verdict.FAIL, "the target no longer listens"
+        except LookupError as lack:
+            # Cases take what an answer must hold by its place; what a target leaves out is not there.
+            verdict, reason = Verdict.FAIL, f"an answer does not hold what it must: {lack!r}"
         except Exception:
             verdict, reason = Verdict.HARNESS_ERROR, traceback.format_exc()
         finally:
@@ -214,35 +209,29 @@ class Runner:
             verdict = Verdict.NON_STRICT
         with self._lock:
             self._answered |= trial.answered
-        ended = verdict not in (Verdict.PASS, Verdict.SKIP) and peer.instance.has_ended
-        return Result(cell, verdict, reason, time.monotonic() - start, trial.tape, due, ended)
+        if verdict not in (Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED):
+            peer.instance.has_crashed()
+        end = time.monotonic()
+        return Result(cell, verdict, reason, end - start, trial.tape, due, peer.instance, end)
 
-    def _living(self, profile: str) -> Peer | None:
-        """The target of a profile, started again if it has crashed."""
-        with self._lock:
-            peer = self._peers.get(profile)
-            if peer is not None and peer.instance.has_ended:
-                peer = self._peers[profile] = self._another(peer)
-            return peer
+    def _run_alone(self, cell: Cell) -> Result:
+        """Run a cell with nobody beside it, so that a crash is its own.
 
-    def _another(self, crashed: Peer) -> Peer:
-        """Another instance like one that crashed, what is known of that one taken over."""
-        peer = probe(self.target.start(crashed.instance.profile))
-        peer.served = crashed.served
-        make_topics(peer)
-        return peer
-
-    def _alone(self, result: Result) -> Result:
-        """A cell in which the target crashed is run again on an instance of its own, to tell who crashed it."""
-        if not result.ended:
-            return result
-        peer = self._another(self._peers[result.cell.case.profile])
-        again = self._run_with(peer, result.cell)
-        if peer.instance.process is not None:
-            end(peer.instance.process)
-        if again.ended:
-            return replace(again, verdict=Verdict.FAIL, reason=f"the target crashed: {again.reason}", due=None)
-        return again
+        The instance is one of this thread's own, and kept for its next cell. After a crash only a cell that had a new
+        one to itself is told guilty.
+        """
+        mine: dict[str, Peer] = self._alone.__dict__
+        profile = cell.case.profile
+        while True:
+            used = profile in mine
+            peer = mine.setdefault(profile, mine.get(profile) or self.peers.another(profile))
+            again = self._run_with(peer, cell)
+            if not peer.instance.has_crashed():
+                return again
+            del mine[profile]
+            if not used:
+                guilty = Verdict.FAIL if cell.case.level is Level.MUST else Verdict.NON_STRICT
+                return replace(again, verdict=guilty, reason=f"the target crashed: {again.reason}", due=None)
 
     def _judged_again(self, result: Result) -> Result:
         """A failure for want of any answer to a version nobody ever got an answer to is a version not served."""
@@ -251,100 +240,7 @@ class Runner:
         return replace(result, verdict=Verdict.DECLARED_NOT_SERVED)
 
 
-def probe(instance: Instance, seconds: float = 60.0) -> Peer:
-    """Ask a target what it advertises, and wait until its coordinators answer."""
-    deadline = time.monotonic() + seconds
-    while True:
-        connection = None
-        try:
-            connection = Connection(
-                instance.host, instance.port, patience=15.0, deadline=deadline, tape=Tape(), label="probe"
-            )
-            told = connection.call(ApiVersionsRequest(), 0)
-            versions = {each.api_key: (each.min_version, each.max_version) for each in told.api_keys}
-            peer = Peer(instance, versions)
-            if coordinators_ready(connection, peer):
-                return peer
-        except (WireTrouble, OSError) as trouble:
-            if time.monotonic() > deadline:
-                raise TargetError(f"{instance.host}:{instance.port} gives no usable answer: {trouble}") from trouble
-        finally:
-            if connection is not None:
-                connection.close()
-        if time.monotonic() > deadline:
-            raise TargetError(f"the coordinators of {instance.host}:{instance.port} never became ready")
-        time.sleep(0.05)
-
-
-def coordinators_ready(connection: Connection, peer: Peer) -> bool:
-    """Whether group coordinators are found and have loaded."""
-    version = min(peer.newest("FindCoordinator"), 3)
-    if connection.call(FindCoordinatorRequest(_WARM_GROUPS[0]), version).error_code != 0:
-        return False
-    try:
-        version = peer.newest("DescribeGroups")
-    except Unadvertised:
-        return True
-    described = connection.call(DescribeGroupsRequest(_WARM_GROUPS), version).groups
-    return not any(group.error_code in _NOT_READY for group in described)
-
-
-def find_served(peer: Peer) -> None:
-    """Find the newest version of each API that is really answered: what is only declared is not leaned on.
-
-    Where no version's answer can be read, the newest that has an answer is taken.
-    """
-    instance = peer.instance
-    for key in (3, *GROUP_KEYS):
-        low, high = peer.versions.get(key, (1, 0))
-        for version in range(min(high, EXCHANGES[key].request.versions[-1]), low - 1, -1):
-            connection = Connection(
-                instance.host,
-                instance.port,
-                patience=instance.limits.patience,
-                deadline=time.monotonic() + 60,
-                tape=Tape(),
-                label="probe",
-            )
-            try:
-                connection.call(harmless(key, version, f"probe-{key}-{version}"), version)
-                peer.served[key] = version
-                break
-            except Undecodable:
-                peer.served.setdefault(key, version)
-            except WireTrouble:
-                if instance.has_ended:
-                    return
-            finally:
-                connection.close()
-
-
-def make_topics(peer: Peer) -> None:
-    """Make the topics the cases share, so that none of them is new to the coordinator when a case begins."""
-    case = Case("topics", "", "", Level.MUST, None, None, frozenset(), frozenset(), "", 30.0, lambda trial: None, "")
-    trial = Trial(case, 0, peer, "topics")
-    try:
-        for partitions in SHARED_TOPICS:
-            trial.topic(partitions)
-    except (Unadvertised, Skipped, Failed, WireTrouble):
-        """A target that makes no topics: the cases that need one will each say so."""
-    finally:
-        trial.end()
-
-
-def configuration(peer: Peer) -> dict[str, str]:
-    """The broker settings the suite derives its waits from, as far as the target tells them."""
-    instance = peer.instance
-    connection = Connection(
-        instance.host, instance.port, patience=5.0, deadline=time.monotonic() + 10, tape=Tape(), label="probe"
-    )
-    try:
-        version = peer.newest("DescribeConfigs")
-        broker = connection.call(MetadataRequest([]), peer.newest("Metadata")).brokers[0]
-        resource = DescribeConfigsResource(_BROKER_RESOURCE, str(broker.node_id), list(LIMIT_NAMES))
-        answer = connection.call(DescribeConfigsRequest([resource]), version)
-        return {each.name: each.value for result in answer.results for each in result.configs if each.value}
-    except (WireTrouble, Unadvertised):
-        return {}
-    finally:
-        connection.close()
+def is_spoilt(result: Result) -> bool:
+    """Whether a cell ran on a target that was crashing, whoever's fault that was."""
+    ended_at = None if result.instance is None else result.instance.ended_at
+    return ended_at is not None and result.finished_at > ended_at - DYING

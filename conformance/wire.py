@@ -102,7 +102,12 @@ class Connection:
         self._buffer = bytearray()
         self._next_correlation_id = 1
         self.answered: set[tuple[int, int]] = set()
-        self._socket = socket.create_connection((host, port), timeout=self._seconds())
+        try:
+            self._socket = socket.create_connection((host, port), timeout=self._seconds())
+        except TimeoutError as error:
+            raise NoAnswer(f"connection {label} was not accepted") from error
+        except OSError as error:
+            raise Closed(f"connection {label} was refused: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _seconds(self, seconds: float | None = None) -> float:

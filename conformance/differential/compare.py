@@ -18,6 +18,7 @@ from conformance.differential.script import Script
 _UNSAID: Final = frozenset({"throttle_time_ms", "error_message", "authorized_operations"})
 _ANY_ORDER: Final = frozenset({"members", "groups", "topics", "partitions"})
 _RANDOM: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{27}$")
+_UNKNOWN_MEMBER_ID: Final = 25
 _REBALANCE_IN_PROGRESS: Final = 27
 _DEPARTURES: Final = frozenset({"leave", "wait", "disconnect"})
 
@@ -65,17 +66,17 @@ def compare(script: Script, left: Played, right: Played, group: str) -> Outcome:
 def is_explained(script: Script, sent: int, at: int, one: Any, other: Any) -> bool:
     """Whether a difference is one we know and keep.
 
-    A JoinGroup or SyncGroup whose member sent another while it was parked: Kafka forgets it and never answers, which
-    leaves its connection stuck for good; ours answers REBALANCE_IN_PROGRESS.
+    A JoinGroup or SyncGroup whose member sent another while it was parked, and a SyncGroup whose member left: Kafka
+    forgets it and never answers, which leaves its connection stuck for good; ours answers REBALANCE_IN_PROGRESS, and
+    UNKNOWN_MEMBER_ID to who left.
     """
     doing = script[sent].do
     told = next((said for said in (one, other) if isinstance(said, dict)), None)
-    return (
-        doing in ("join", "sync")
-        and "no answer yet" in (one, other)
-        and told is not None
-        and told["error_code"] == _REBALANCE_IN_PROGRESS
-        and any(step.do == doing for step in script[sent + 1 : at + 1])
+    if told is None or doing not in ("join", "sync") or "no answer yet" not in (one, other):
+        return False
+    since = {step.do for step in script[sent + 1 : at + 1]}
+    return (told["error_code"] == _REBALANCE_IN_PROGRESS and doing in since) or (
+        told["error_code"] == _UNKNOWN_MEMBER_ID and doing == "sync" and "leave" in since
     )
 
 

@@ -18,8 +18,8 @@ from typing import Final
 from conformance.differential.compare import Difference, compare
 from conformance.differential.play import Player, Versions
 from conformance.differential.script import Script, scripts
+from conformance.peers import make_topics, probe
 from conformance.protocol import EXCHANGES
-from conformance.runner import make_topics, probe
 from conformance.targets import Target
 from conformance.trial import Peer
 

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -38,6 +39,9 @@ PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
         "offsets.retention.check.interval.ms": "300",
     },
 }
+
+
+_DYING_SECONDS: Final = 20.0
 
 
 class TargetError(Exception):
@@ -88,7 +92,7 @@ LIMIT_NAMES: Final[Mapping[str, str]] = {
 class Instance:
     """One running target: where it listens, how it is limited, what a case may count on.
 
-    `process` is what ends when the target crashes; None for one that is not ours.
+    `process` is what ends when the target crashes; None for one that is not ours. `ended_at` is when it did.
     """
 
     host: str
@@ -98,11 +102,29 @@ class Instance:
     capabilities: frozenset[str] = frozenset()
     description: str = ""
     process: subprocess.Popen[str] | subprocess.Popen[bytes] | None = None
+    ended_at: float | None = None
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the target has crashed."""
-        return self.process is not None and self.process.poll() is not None
+    def has_crashed(self) -> bool:
+        """Whether the target has crashed; `ended_at` is when that was first noticed, by the monotonic clock.
+
+        A process that no longer listens is dying, and its end is waited for.
+        """
+        if self.process is not None and self.ended_at is None:
+            if self.process.poll() is None and not self._listens():
+                with suppress(subprocess.TimeoutExpired):
+                    self.process.wait(_DYING_SECONDS)
+            if self.process.poll() is not None:
+                self.ended_at = time.monotonic()
+        return self.ended_at is not None
+
+    def _listens(self) -> bool:
+        try:
+            socket.create_connection((self.host, self.port), timeout=1).close()
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            """Too busy to say."""
+        return True
 
 
 class Target(Protocol):

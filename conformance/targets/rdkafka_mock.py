@@ -13,7 +13,8 @@ from typing import Final
 from conformance.targets.base import Instance, Limits, LineReader, end
 
 _PROGRAM: Final = """\
-import sys
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 from confluent_kafka import Producer, libversion, version
 producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
 broker = next(iter(producer.list_topics(timeout=10).brokers.values()))

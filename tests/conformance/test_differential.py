@@ -50,6 +50,14 @@ def test_a_request_forgotten_for_a_newer_one_is_explained_and_one_just_forgotten
     assert compare((Step("join"), Step("heartbeat")), answered, silent, "g").difference is not None
 
 
+def test_a_sync_forgotten_because_its_member_left_is_explained() -> None:
+    answered = Played([Answer(0, 1, 0, HeartbeatResponse(0, 25))], [STATE] * 2)
+    silent = Played([], [STATE] * 2)
+    assert compare((Step("sync"), Step("leave")), answered, silent, "g").difference is None
+    assert compare((Step("sync"), Step("heartbeat")), answered, silent, "g").difference is not None
+    assert compare((Step("join"), Step("leave")), answered, silent, "g").difference is not None
+
+
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Pair]:
     targets = open_target("shim"), open_target("shim")

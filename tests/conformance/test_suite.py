@@ -14,8 +14,9 @@ from click.testing import CliRunner
 from conformance.case import Level, Verdict, all_cases, select
 from conformance.cli import cli
 from conformance.expect import Expectations
+from conformance.peers import probe
 from conformance.report.evidence import annotated
-from conformance.runner import Result, Runner, probe
+from conformance.runner import Result, Runner
 from conformance.targets import open_target
 from conformance.targets.base import Instance, Limits
 from conformance.targets.foreign import ForeignTarget
@@ -59,9 +60,9 @@ def one_cell(port: int, case_id: str, version: int, advertised: dict[int, tuple[
     """Run a single cell against a port without the preparations of a run."""
     runner = Runner(ForeignTarget(f"127.0.0.1:{port}"), jobs=1)
     instance = Instance("127.0.0.1", port, "default", Limits(initial_rebalance_delay=0))
-    runner._peers["default"] = Peer(instance, advertised)
+    runner.peers._peers["default"] = Peer(instance, advertised)
     (case,) = select(all_cases(), (case_id,), "all")
-    cell = next(each for each in runner._cells([case]) if each.version == version)
+    cell = next(each for each in runner.cells([case]) if each.version == version)
     return runner.run_cell(cell)
 
 
