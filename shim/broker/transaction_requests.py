@@ -121,7 +121,7 @@ class TransactionRequests:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if marker.coordinator_epoch < log.transactions.coordinator_epoch(marker.producer_id):
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
-        self._transactions.write_marker(
+        self._transactions.ends.write_marker(
             log,
             marker.producer_id,
             marker.producer_epoch,

@@ -4,21 +4,16 @@ Decides which producer and epoch a transactional id has, what is part of its tra
 the transaction ends. The state of an id lives in the shard that its name hashes to, as a group does, and is changed by
 records alone; what a pending offset is, is the shard's business too (`shim/groups/transactions.py`).
 
-In Kafka a transaction ends in steps: the decision is logged, markers are sent to every partition, the end is logged.
-Here all partitions of `__consumer_offsets` share one store, so the decision, the offsets it commits and the new state
-of the id are one batch, durable together or not at all; logs of other topics are in memory and get their markers at
-once. So nobody ever sees a transaction that is about to end, and CONCURRENT_TRANSACTIONS (51) is answered in one case
-alone: to an InitProducerId that has just ended the transaction of the producer before it, as Kafka does. A store that
-refuses the batch leaves the transaction open, though its records can be read already: who ends it again, ends it well.
-
-Partitions of `__consumer_offsets` that another process coordinates can have no part in a transaction.
+A transaction ends in steps (`transaction_ends.py`): the decision is durable, then partitions are told, then the end is
+noted. A producer is answered when the decision is durable; while partitions are told, whoever asks for the id is
+answered CONCURRENT_TRANSACTIONS (51), and asks again.
 
 Source: KIP-98, KIP-360, KIP-447, KIP-890; error by error the answers of a running Kafka 4.2.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from apis.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -35,19 +30,13 @@ from apis.txn_offset_commit import TxnOffsetCommitRequest
 from apis.wire.errors import ErrorCode
 from persistence.partition import partition_for
 from persistence.records import TransactionKey
-from shim.broker.log import PartitionLog
 from shim.broker.topics import OFFSETS_TOPIC, Topics
-from shim.groups import transactions as pending
+from shim.broker.transaction_ends import Elsewhere, Ends
 from shim.groups.shard import Shard
 from shim.groups.transactions import Status, Transaction, write_transaction
 
 LAST_EPOCH: Final = 2**15 - 2
 """A producer with this epoch gets a new id instead of the next epoch."""
-
-RETRY_SECONDS: Final = 1.0
-"""When a transaction that ran out of time and could not be ended is tried again."""
-
-COORDINATOR_EPOCH: Final = 0
 
 Partitions = Mapping[tuple[str, int], None]
 
@@ -65,7 +54,7 @@ class Transactions:
 
     `shard_at(partition)` is the shard of a partition of `__consumer_offsets`, on whichever broker, if it is active;
     `place_of(name)` the partition of a group or transactional id. `epoch_ms` turns monotonic seconds into ms since the
-    epoch.
+    epoch. Without `elsewhere` this process is the whole cluster.
     """
 
     def __init__(
@@ -74,11 +63,12 @@ class Transactions:
         shard_at: Callable[[int], Shard | None],
         partitions: int,
         epoch_ms: Callable[[float], int],
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self.topics = topics
+        self.ends = Ends(topics, shard_at, epoch_ms, elsewhere)
         self._shard_at = shard_at
         self._partitions = partitions
-        self._epoch_ms = epoch_ms
         self._longest_ms = topics.settings.number("transaction.max.timeout.ms")
         self._expiration_ms = topics.settings.number("transactional.id.expiration.ms")
 
@@ -102,8 +92,9 @@ class Transactions:
             if said[0] not in (-1, known[0], transaction.last_producer[0]):
                 return _not_given(ErrorCode.PRODUCER_FENCED)
             if transaction.is_ongoing:
-                error = self._fence(shard, transactional_id, transaction, now)
-                return _not_given(error or ErrorCode.CONCURRENT_TRANSACTIONS)
+                self._fence(shard, transactional_id, transaction, now)
+            if transaction.is_prepared:
+                return _not_given(ErrorCode.CONCURRENT_TRANSACTIONS)
             if said[1] != -1 and said == transaction.last_producer:
                 producer = known
             elif said[1] in (-1, known[1]):
@@ -122,26 +113,27 @@ class Transactions:
         producer_id, epoch = producer
         return (next(self.topics.producer_ids), 0) if epoch >= LAST_EPOCH else (producer_id, epoch + 1)
 
-    def _fence(self, shard: Shard, transactional_id: str, transaction: Transaction, now: float) -> ErrorCode:
+    def _fence(self, shard: Shard, transactional_id: str, transaction: Transaction, now: float) -> None:
         """Abort a transaction whose producer is not to be heard any more."""
         epoch = transaction.producer_epoch + (transaction.producer_epoch <= LAST_EPOCH)
         producer = (transaction.producer_id, epoch)
-        error = self._finish(shard, transactional_id, transaction, producer, now, committed=False, marker_epoch=epoch)
+        self.ends.decide(shard, transactional_id, transaction, producer, now, committed=False, marker_epoch=epoch)
         transaction.last_producer = (-1, -1)
-        return error
 
     def time_out(self, shard: Shard, transactional_id: str, now: float) -> None:
-        """A transaction has been open for longer than its producer said it would be."""
+        """A transaction has been open for longer than its producer said it would be, or not all partitions were told
+        how it has ended."""
         transaction = shard.transactions[transactional_id]
-        if self._fence(shard, transactional_id, transaction, now):
-            shard.arm(transaction.timer, now + RETRY_SECONDS)
-        self.topics.settle(now)
+        if transaction.is_prepared:
+            self.ends.carry_out(shard, transactional_id, now)
+        else:
+            self._fence(shard, transactional_id, transaction, now)
 
     def expire_ids(self, shard: Shard, now: float) -> None:
         """Forget the transactional ids that were last used transactional.id.expiration.ms ago and have nothing open."""
         oldest = shard.wall_ms(now) - self._expiration_ms
         for transactional_id, transaction in list(shard.transactions.items()):
-            if transaction.updated_ms <= oldest and not transaction.is_ongoing:
+            if transaction.updated_ms <= oldest and not (transaction.is_ongoing or transaction.is_prepared):
                 shard.write(TransactionKey(transactional_id), None)
 
     # What is part of a transaction
@@ -152,7 +144,7 @@ class Transactions:
         """Add partitions to a transaction, which may begin with them, or see whether they are part of it.
 
         The error of all, or none and those that are missing. Errors: INVALID_REQUEST (42),
-        INVALID_PRODUCER_ID_MAPPING (49), PRODUCER_FENCED (90).
+        INVALID_PRODUCER_ID_MAPPING (49), PRODUCER_FENCED (90), CONCURRENT_TRANSACTIONS (51).
         """
         if not sender.transactional_id:
             return ErrorCode.INVALID_REQUEST, {}
@@ -161,6 +153,8 @@ class Transactions:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING, {}
         if transaction.producer_epoch != sender.producer_epoch:
             return ErrorCode.PRODUCER_FENCED, {}
+        if transaction.is_prepared:
+            return ErrorCode.CONCURRENT_TRANSACTIONS, {}
         within = transaction.partitions if transaction.is_ongoing else {}
         missing = {each: None for each in partitions if each not in within}
         if not adds or not missing:
@@ -241,8 +235,7 @@ class Transactions:
         """EndTxn; `bumps_epoch` (KIP-890, v5+): every end gives the next epoch, so that nothing late gets in.
 
         Errors: INVALID_REQUEST (42), INVALID_PRODUCER_ID_MAPPING (49), PRODUCER_FENCED (90), INVALID_TXN_STATE (48)
-        where there is nothing to end, or it ended the other way; COORDINATOR_NOT_AVAILABLE (15) while offsets of the
-        transaction have no coordinator.
+        where there is nothing to end, or it ended the other way; CONCURRENT_TRANSACTIONS (51) while it is ending.
         """
         if not request.transactional_id:
             return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -256,6 +249,11 @@ class Transactions:
             return EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if said != known and not is_repeated:
             return EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED)
+        if transaction.is_prepared:
+            is_same = transaction.is_committed is request.committed
+            return EndTxnResponse(
+                error_code=ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE
+            )
         producer = self._next(known) if bumps_epoch else known
         if not transaction.is_ongoing:
             wanted = Status.COMPLETE_COMMIT if request.committed else Status.COMPLETE_ABORT
@@ -264,7 +262,7 @@ class Transactions:
                 return EndTxnResponse(producer_id=known[0], producer_epoch=known[1])
             if request.committed or not bumps_epoch or is_repeated:
                 return EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)
-        error = self._finish(
+        self.ends.decide(
             shard,
             request.transactional_id,
             transaction,
@@ -273,8 +271,6 @@ class Transactions:
             committed=request.committed,
             marker_epoch=known[1] + bumps_epoch,
         )
-        if error:
-            return EndTxnResponse(error_code=error)
         if bumps_epoch:
             transaction.last_producer = known
         return EndTxnResponse(producer_id=producer[0], producer_epoch=producer[1])
@@ -285,46 +281,6 @@ class Transactions:
             return False
         known = (transaction.producer_id, transaction.producer_epoch - 1)
         return said in (known, transaction.last_producer)
-
-    def _finish(
-        self,
-        shard: Shard,
-        transactional_id: str,
-        transaction: Transaction,
-        producer: tuple[int, int],
-        now: float,
-        *,
-        committed: bool,
-        marker_epoch: int,
-    ) -> ErrorCode:
-        """End the transaction everywhere, or nowhere with COORDINATOR_NOT_AVAILABLE (15)."""
-        shards = [self._shard_at(index) for topic, index in transaction.partitions if topic == OFFSETS_TOPIC]
-        if None in shards:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        producer_id = transaction.producer_id
-        partitions = [each for each in transaction.partitions if each[0] != OFFSETS_TOPIC]
-        status = Status.COMPLETE_COMMIT if committed else Status.COMPLETE_ABORT
-        for each in shards:
-            if each is not None:
-                pending.end(each, producer_id, committed=committed)
-        self._note(shard, transactional_id, now, producer=producer, status=status, timeout=transaction.timeout_ms)
-        self._mark(partitions, producer_id, marker_epoch, now, committed=committed)
-        return ErrorCode.NONE
-
-    def _mark(
-        self, partitions: Iterable[tuple[str, int]], producer_id: int, epoch: int, now: float, *, committed: bool
-    ) -> None:
-        for name, index in partitions:
-            topic = self.topics.named(name)
-            partition = topic.partition(index) if topic is not None else None
-            if partition is not None:
-                self.write_marker(partition.log, producer_id, epoch, COORDINATOR_EPOCH, now, committed=committed)
-
-    def write_marker(
-        self, log: PartitionLog, producer_id: int, epoch: int, coordinator_epoch: int, now: float, *, committed: bool
-    ) -> None:
-        """End a producer's transaction in one log. Whoever is done with all logs settles the topics."""
-        log.end_transaction(producer_id, epoch, coordinator_epoch, self._epoch_ms(now), now, committed=committed)
 
     def _note(
         self,

@@ -5,7 +5,7 @@ The one effect channel of the rules. It decides nothing; the server empties it a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 
@@ -17,20 +17,21 @@ class Sharded(Protocol):
 
 
 class Outbox:
-    """Replies, records and events of the current tick.
+    """Replies, records and events of the current tick, and what is to be done once records are durable.
 
     `gate` is the highest batch number whose records the answer of the current request may show: the server resets it
     to 0 before a request and holds the answer until that batch is durable. `batch` is the number of the batch being
     filled. `listening` says whether anybody wants trace events; rules build none when it is False.
     """
 
-    __slots__ = ("replies", "records", "events", "gate", "batch", "listening")
+    __slots__ = ("replies", "records", "events", "thens", "gate", "batch", "listening")
 
     def __init__(self) -> None:
         self.replies: list[tuple[object, Any, int]] = []
         self.records: list[tuple[int, Any, Any]] = []
         # Dictionaries, and what the server has rendered already.
         self.events: list[Any] = []
+        self.thens: list[tuple[int, int, Callable[[float], None]]] = []
         self.gate = 0
         self.batch = 1
         self.listening = False
@@ -48,6 +49,11 @@ class Outbox:
         """Make several records, each with the partition of `shard`, durable with the current batch."""
         self.records += records
         shard.batch = self.gate = self.batch
+
+    def then(self, shard: Sharded, action: Callable[[float], None]) -> None:
+        """Call `action(now)` when the shard's newest records are durable; never if they do not become so, or the shard
+        goes elsewhere before."""
+        self.thens.append((shard.batch, shard.partition, action))
 
     def touch(self, shard: Sharded) -> None:
         """The current answer may show what this shard wrote last."""

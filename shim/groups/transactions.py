@@ -48,6 +48,7 @@ OVERTAKEN: Final = 0
 _NONE: Final = int(ErrorCode.NONE)
 _OFFSET_METADATA_TOO_LARGE: Final = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 _NO_OFFSETS: Final[Mapping[PendingOffsetKey, PendingOffsetValue]] = {}
+_NO_PARTITIONS: Final[Mapping[tuple[str, int], None]] = {}
 
 
 class PendingOffsets:
@@ -197,47 +198,70 @@ def overtake(shard: Shard, group_id: str, topic: str, partition: int, *, before:
 
 
 class Status(IntEnum):
-    """State of a transactional id, by Kafka's numbers. The states between two batches of a log do not occur here: what
-    ends a transaction is one batch."""
+    """State of a transactional id, by Kafka's numbers. What is prepared is decided, and not all have been told."""
 
     EMPTY = 0
     ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
 
 
 class Transaction:
-    """A transactional id, and its open or last transaction: hard state but for the timer and the previous producer.
+    """A transactional id, and its open or last transaction: hard state but for the timer, the previous producer, and
+    how far the telling of a decision is.
 
     `last_producer` is the id and epoch before the newest ones, by which a producer that did not hear the answer of its
-    InitProducerId is known again (KIP-360); it is forgotten with the process, as in Kafka.
+    InitProducerId is known again (KIP-360); it is forgotten with the process, as in Kafka. While a decision is carried
+    out `producer_epoch` is that of its markers, and `next_producer_id` the id that follows if the epoch was the last,
+    else -1. `ending` is an object of its own for each decision; `untold` are the partitions that do not know of it, and
+    `asked` those of them that another process is asked to tell.
     """
 
     __slots__ = (
+        "asked",
+        "ending",
         "last_producer",
+        "next_producer_id",
         "partitions",
         "producer_epoch",
         "producer_id",
         "status",
         "timeout_ms",
         "timer",
+        "untold",
         "updated_ms",
     )
 
     def __init__(self, transactional_id: str, partition: int) -> None:
         self.producer_id = -1
         self.producer_epoch = -1
+        self.next_producer_id = -1
         self.timeout_ms = 0
         self.updated_ms = 0
         """Unix time of the last change."""
         self.status = Status.EMPTY
         self.partitions: dict[tuple[str, int], None] = {}
+        self.ending: object | None = None
+        self.untold: set[tuple[str, int]] = set()
+        self.asked: set[tuple[str, int]] = set()
         self.last_producer = (-1, -1)
         self.timer = Timer(TimerKind.TRANSACTION, partition, transactional_id)
 
     @property
     def is_ongoing(self) -> bool:
         return self.status is Status.ONGOING
+
+    @property
+    def is_prepared(self) -> bool:
+        """Decided, and not everybody has been told."""
+        return self.status in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
+
+    @property
+    def is_committed(self) -> bool:
+        """What was decided, or was in the end."""
+        return self.status in (Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT)
 
 
 def replay_transaction(shard: Shard, key: TransactionKey, value: TransactionValue | None) -> None:
@@ -253,12 +277,16 @@ def replay_transaction(shard: Shard, key: TransactionKey, value: TransactionValu
         transaction = shard.transactions[transactional_id] = Transaction(transactional_id, shard.partition)
     transaction.producer_id = value.producer_id
     transaction.producer_epoch = value.producer_epoch
+    transaction.next_producer_id = value.next_producer_id
     transaction.timeout_ms = value.transaction_timeout_ms
     transaction.updated_ms = value.transaction_last_update_timestamp_ms
     transaction.status = Status(value.transaction_status)
     transaction.partitions = {
         (topic.topic, partition): None for topic in value.transaction_partitions for partition in topic.partition_ids
     }
+    transaction.ending = object() if transaction.is_prepared else None
+    transaction.untold = set(transaction.partitions) if transaction.is_prepared else set()
+    transaction.asked = set()
 
 
 def write_transaction(
@@ -269,7 +297,8 @@ def write_transaction(
     producer: tuple[int, int],
     timeout_ms: int,
     status: Status,
-    partitions: Mapping[tuple[str, int], None],
+    partitions: Mapping[tuple[str, int], None] = _NO_PARTITIONS,
+    next_producer_id: int = -1,
 ) -> None:
     """Write the record of a transactional id; its timer runs while a transaction is open."""
     known = shard.transactions.get(transactional_id)
@@ -281,6 +310,7 @@ def write_transaction(
         TransactionKey(transactional_id),
         TransactionValue(
             producer_id=producer[0],
+            next_producer_id=next_producer_id,
             producer_epoch=producer[1],
             transaction_timeout_ms=timeout_ms,
             transaction_status=status,
@@ -297,10 +327,12 @@ def write_transaction(
 
 
 def activate(shard: Shard, now: float) -> None:
-    """Transactions that were open when the shard was loaded have their whole time again."""
+    """Transactions that were open when the shard was loaded have their whole time again; what was decided is due."""
     for transaction in shard.transactions.values():
         if transaction.is_ongoing:
             shard.arm(transaction.timer, now + transaction.timeout_ms / 1000)
+        elif transaction.is_prepared:
+            shard.arm(transaction.timer, now)
 
 
 def resign(shard: Shard) -> None:

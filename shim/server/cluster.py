@@ -423,7 +423,7 @@ class Cluster:
     def settle(self, now: float) -> None:
         """Hand on what requests or timers have left in the outbox: records, answers, events."""
         outbox = self.outbox
-        if outbox.records or outbox.replies:
+        if outbox.records or outbox.replies or outbox.thens:
             self.durability.settle(now)
         if outbox.events:
             events, outbox.events = outbox.events, []

@@ -75,6 +75,8 @@ class Durability:
         self._fenced = fenced
         self._partitions = partitions
         self._held: dict[int, list[Held]] = {}
+        self._thens: dict[int, list[tuple[int, Callable[[float], None]]]] = {}
+        """By batch, what is to be done when it is durable, each with the partition it is about."""
         self._written = trio.Event()
         self._idle = trio.Event()
         self._idle.set()
@@ -88,18 +90,28 @@ class Durability:
     def settle(self, now: float) -> None:
         """Hand on what the rules have left in the outbox. Call it after requests and timers."""
         outbox = self._outbox
-        while outbox.replies or outbox.records:
+        while outbox.replies or outbox.records or outbox.thens:
+            if outbox.thens:
+                self._take_thens(now)
             if outbox.records:
                 if self.store.durable_at_once:
                     self._write_at_once(now)
                 else:
                     self._idle = trio.Event() if self._idle.is_set() else self._idle
                     self._written.set()
-                    if not outbox.replies:
+                    if not (outbox.replies or outbox.thens):
                         return
             replies, outbox.replies = outbox.replies, []
             for session, response, gate in replies:
                 session.reply(response, gate, now)  # type: ignore[attr-defined]
+
+    def _take_thens(self, now: float) -> None:
+        thens, self._outbox.thens = self._outbox.thens, []
+        for batch, partition, action in thens:
+            if batch <= self.durable:
+                action(now)
+            else:
+                self._thens.setdefault(batch, []).append((partition, action))
 
     def _write_at_once(self, now: float) -> None:
         number, records = self._next_batch()
@@ -120,6 +132,8 @@ class Durability:
     def _succeeded(self, number: int, now: float) -> None:
         self.batches += 1
         self.durable = number
+        for _, action in self._thens.pop(number, ()):
+            action(now)
         for held in self._held.pop(number, ()):
             held.session.release(held.response, held.data, now)
 
@@ -130,6 +144,8 @@ class Durability:
         self.durable = self._outbox.batch - 1
         waiting = [held for gate in sorted(self._held) for held in self._held[gate]]
         self._held.clear()
+        self._thens.clear()
+        self._outbox.thens = []
         # Before anybody is answered: an answer lets the next request of a connection run.
         self._reload({partition for partition, _, _ in (*records, *dropped)})
         for held in waiting:
@@ -143,6 +159,9 @@ class Durability:
         """
         outbox = self._outbox
         outbox.records = [record for record in outbox.records if record[0] not in partitions]
+        outbox.thens = [each for each in outbox.thens if each[1] not in partitions]
+        for number, thens in self._thens.items():
+            self._thens[number] = [each for each in thens if each[0] not in partitions]
         failed = []
         for gate, waiting in list(self._held.items()):
             concerned = [held for held in waiting if self._concerns(held, partitions)]

@@ -54,7 +54,9 @@ class Loader:
             for partition in tickets:
                 groups.begin_loading(partition)
             self._tickets |= tickets
-            self.idle = trio.Event()
+            # Who waits already is to be told too.
+            if self.idle.is_set():
+                self.idle = trio.Event()
             self._send.send_nowait((groups, tickets))
 
     def forget(self, partition: int) -> None:

@@ -111,10 +111,80 @@ class TestOffsets:
         assert partition != broker.service.partition_of("id")
         broker.service.unload(partition, broker.now)
         broker.service.begin_loading(partition)
-        assert broker.end(producer) == 15
+        ended = broker.end(producer)
+        assert ended == (producer[0], producer[1] + 1)
+        assert broker.add(ended, 0) == [51]
+        assert broker.ask("InitProducerId", InitProducerIdRequest("id", 1000), 5).error_code == 51
+        assert broker.end(producer) == 51
+        assert broker.end(producer, commit=False) == 48
         broker.service.load(partition, list(broker.store.load(partition)), broker.now)
-        assert broker.end(producer) == (producer[0], producer[1] + 1)
+        assert broker.offsets() == {0: UNSTABLE}
+        broker.advance(1)
         assert broker.offsets() == {0: 10}
+        assert broker.end(producer) == ended
+        assert broker.add(ended, 0) == [0]
+
+
+class TestDecisions:
+    """A transaction that ends: nothing shows before the decision is durable, and everything does in the end."""
+
+    def open(self, broker: Transacting) -> tuple[int, int]:
+        producer = broker.init()
+        broker.commit({0: 1})
+        assert broker.commit_in(producer, {0: 10}) == [0]
+        assert broker.produce(producer, 0) == 0
+        return producer
+
+    @pytest.mark.parametrize("commit", [True, False])
+    def test_one_that_the_store_has_not_got_shows_nowhere_and_the_transaction_stays_open(self, broker, commit):
+        producer = self.open(broker)
+        broker.decide(producer, commit=commit)
+        assert broker.ends() == (0, 1)
+        broker.restart()
+        assert broker.ends() == (0, 1)
+        assert broker.offsets() == {0: UNSTABLE}
+        assert broker.end(producer, commit=not commit) == (producer[0], producer[1] + 1)
+        assert broker.ends() == (2, 2)
+        assert broker.offsets() == {0: 1 if commit else 10}
+
+    @pytest.mark.parametrize("commit", [True, False])
+    def test_one_that_was_durable_when_the_process_ended_is_carried_out_by_the_next(self, broker, commit):
+        producer = self.open(broker)
+        broker.decide(producer, commit=commit)
+        broker.write()
+        assert broker.ends() == (0, 1)
+        broker.restart()
+        broker.advance(0)
+        assert broker.ends() == (2, 2)
+        assert broker.offsets() == {0: 10 if commit else 1}
+        assert broker.add((producer[0], producer[1] + 1), 0) == [0]
+
+    def test_the_end_is_noted_when_all_that_was_told_is_durable_and_not_before(self, broker):
+        producer = self.open(broker)
+        key = TransactionKey("id")
+        home = broker.service.partition_of("id")
+        broker.decide(producer)
+        statuses = []
+        while broker.outbox.records or broker.outbox.thens:
+            broker.step()
+            statuses.append((dict(broker.store.load(home))[key].transaction_status, broker.stored_offset("grp", 0)))
+        assert statuses == [(2, 1), (2, 10), (4, 10)]
+
+    def test_of_the_last_epoch_the_next_producer_id_is_known_to_the_next_process_too(self, broker):
+        producer_id, _ = broker.init()
+        shard = broker.service.shard_of("id")
+        last = dict(broker.store.load(shard.partition))[TransactionKey("id")]
+        last.producer_epoch = 2**15 - 2
+        shard.write(TransactionKey("id"), last)
+        producer = (producer_id, 2**15 - 2)
+        assert broker.produce(producer, 0) == 0
+        answer = broker.decide(producer)
+        broker.write()
+        broker.restart()
+        broker.advance(0)
+        assert (answer.producer_id, answer.producer_epoch) != producer
+        assert answer.producer_epoch == 0
+        assert broker.produce((answer.producer_id, 0), 0, partition=1) == 0
 
 
 class TestTransactionalIds:

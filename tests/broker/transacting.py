@@ -26,6 +26,7 @@ from apis.txn_offset_commit import (
 from apis.wire import Message
 from persistence.batch import Record, write_batch
 from persistence.memory import MemoryStore
+from persistence.records import OffsetCommitKey
 from shim.broker.transactions import Transactions
 from shim.groups.config import GroupConfig
 from shim.groups.outbox import Outbox
@@ -73,6 +74,19 @@ class Transacting:
         self.settle()
 
     def settle(self) -> None:
+        """Let what was written be durable, and what follows from that happen."""
+        while self.outbox.records or self.outbox.thens:
+            self.step()
+
+    def step(self) -> None:
+        """One batch, and what was to follow it."""
+        thens, self.outbox.thens = self.outbox.thens, []
+        self.write()
+        for _, _, action in thens:
+            action(self.now)
+
+    def write(self) -> None:
+        """One batch, and nothing of what should follow."""
         self.store.write(self.outbox.records)
         self.outbox.records.clear()
 
@@ -87,10 +101,15 @@ class Transacting:
 
     def ask(self, name: str, request: Message, version: int) -> Any:
         """What the handler of an API answers in a version."""
+        answer = self.judge(name, request, version)
+        self.settle()
+        return answer
+
+    def judge(self, name: str, request: Message, version: int) -> Any:
+        """As `ask`, but what the handler has written is not durable yet."""
         api = registry.APIS[KEYS[name]]
         call = Call(version, CLIENT, next(self.tokens), self.now, 1, self.service, self.cluster.broker)
         answer = api.handle(request, call)
-        self.settle()
         return answer if answer is PARKED else api.shape(answer, version)
 
     # Producers
@@ -137,7 +156,16 @@ class Transacting:
         answer = self.ask("EndTxn", EndTxnRequest(name, *producer, commit), version)
         return answer.error_code or ((answer.producer_id, answer.producer_epoch) if version >= 5 else producer)
 
+    def decide(self, producer: tuple[int, int], *, commit: bool = True, name: str = "id", version: int = 5) -> Any:
+        """EndTxn, of which nothing is durable yet; the answer that is to leave when it is."""
+        return self.judge("EndTxn", EndTxnRequest(name, *producer, commit), version)
+
     # Offsets
+
+    def stored_offset(self, group: str, partition: int) -> int:
+        """The offset that the store has."""
+        records = dict(self.store.load(self.service.partition_of(group)))
+        return int(records[OffsetCommitKey(group, "t", partition)].offset)
 
     def commit_in(
         self, producer: tuple[int, int], offsets: dict[int, int], *, group: str = "grp", name: str = "id",

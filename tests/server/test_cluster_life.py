@@ -157,6 +157,18 @@ async def test_a_partition_that_moves_on_while_it_loads_is_loaded_once_where_it_
         assert PARTITION not in cluster.nodes[OTHER].groups.partitions()
 
 
+async def test_who_waits_for_loading_to_end_is_told_though_more_partitions_came_meanwhile(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with cluster_of(load_seconds=4.0) as cluster:
+        cluster.move_partition(PARTITION, OTHER)
+        idle = cluster.loader.idle
+        await trio.sleep(2)
+        cluster.move_partition(PARTITION + 1, OTHER)
+        with trio.fail_after(4.1):
+            await idle.wait()
+
+
 # Brokers
 
 

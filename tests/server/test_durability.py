@@ -9,6 +9,8 @@ import pytest
 import trio
 
 from apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from apis.end_txn import EndTxnRequest, EndTxnResponse
+from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from apis.offset_commit import (
     OffsetCommitRequest,
@@ -17,7 +19,10 @@ from apis.offset_commit import (
     OffsetCommitResponse,
 )
 from apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from apis.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from apis.wire import Message
 from apis.wire.errors import ErrorCode
+from persistence.batch import Record, write_batch
 from persistence.memory import MemoryStore
 from persistence.store import Entry, StoreError
 from shim.broker.topics import Node as Address
@@ -243,3 +248,41 @@ async def test_a_store_that_is_durable_at_once_answers_at_once() -> None:
     first, second = wire.answers()
     assert first[:4] == second[:4]
     assert cluster.durability.durable == 1
+
+
+async def test_an_end_of_a_transaction_that_is_not_stored_shows_in_no_log() -> None:
+    store = SlowStore()
+    async with running(store) as cluster:
+        wire = Wire(cluster)
+
+        async def ask(message: Message, version: int, answer: type[Message]) -> Any:
+            wire.receive(request(message, version), cluster.clock())
+            await until(lambda: wire.sent)
+            return wire.answer(answer, version)[1]
+
+        store.let_go(2)
+        given = await ask(InitProducerIdRequest("id", 60_000), 4, InitProducerIdResponse)
+        sender = (given.producer_id, given.producer_epoch)
+        record = write_batch(
+            [Record(0, 0, None, b"x")],
+            producer_id=sender[0],
+            producer_epoch=sender[1],
+            base_sequence=0,
+            transactional=True,
+        )
+        topics = [TopicProduceData("orders", partition_data=[PartitionProduceData(0, record)])]
+        produced = await ask(ProduceRequest("id", -1, 1000, topics), 12, ProduceResponse)
+        assert produced.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+        log = cluster.topics.named("orders").partitions[0].log
+        store.failure = StoreError("The disk is full.")
+        store.let_go()
+        refused = await ask(EndTxnRequest("id", *sender, True), 3, EndTxnResponse)
+        assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (log.last_stable_offset, log.end_offset) == (0, 1)
+        await cluster.loader.idle.wait()
+        assert (log.last_stable_offset, log.end_offset) == (0, 1)
+        store.failure = None
+        store.let_go(2)
+        ended = await ask(EndTxnRequest("id", *sender, True), 3, EndTxnResponse)
+        assert ended.error_code == ErrorCode.NONE
+        assert (log.last_stable_offset, log.end_offset) == (2, 2)
