@@ -122,13 +122,22 @@ async def _body(operation: Operation, request: Request) -> Any:
         raise Problem(400, "INVALID_REQUEST", "The body is not whole.") from None
     except trio.TooSlowError:
         raise Problem(408, "TOO_SLOW", f"A body comes within {BODY_SECONDS:.0f} seconds.") from None
-    if kind != "application/json":
-        # Also where there is no body: any web page may have a browser send what is not said to be JSON.
-        raise Problem(415, "NOT_JSON", "A request has the header Content-Type: application/json.")
+    if kind != "application/json" and (body or kind):
+        # Any web page may have a browser send what is not said to be JSON.
+        raise Problem(415, "NOT_JSON", "A body is sent with the header Content-Type: application/json.")
     try:
-        return msgspec.json.decode(bytes(body) or b"{}", type=operation.body)
+        return msgspec.convert(_DECODER.decode(bytes(body) or b"{}"), operation.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(error) from None
+
+
+def _number(text: str) -> int | float:
+    """A number with a point or an exponent: a whole one where it is one, as JSON Schema has it."""
+    found = float(text)
+    return int(found) if found.is_integer() else found
+
+
+_DECODER: Final = msgspec.json.Decoder(float_hook=_number)
 
 
 def _query(operation: Operation, said: QueryParams) -> Any:

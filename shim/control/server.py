@@ -30,6 +30,8 @@ log: Final = logging.getLogger("shim.control")
 LINGER_SECONDS: Final = 0.2
 MAX_CONNECTIONS: Final = 512
 """Who comes when there are so many is turned away: clients of the coordinator need descriptors too."""
+MAX_HEAD: Final = 128 * 1024
+"""Bytes of a request before its body: the longest group id has 98,292, percent-encoded."""
 UNREAD_SECONDS: Final = 30
 """How long a client may leave what it is sent unread before its connection ends."""
 
@@ -81,6 +83,7 @@ class Connections:
         self._config.accesslog = None
         self._config.errorlog = log
         self._config.include_server_header = False
+        self._config.h11_max_incomplete_size = MAX_HEAD
         self._context = WorkerContext(None)
         app = make_app(bench, lab, token)
         self._app = ASGIWrapper(app)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from shim.control.operations.matching import Match, Matched, said
 from shim.control.problems import Problem
 from shim.server.awaiting import TIMEOUT, NotReached
 from shim.server.barriers import NAMED_POINTS, Barrier
-from shim.server.interception import API_NAMES, error_code, split_match
+from shim.server.interception import API_NAMES, split_match
 
 if TYPE_CHECKING:
     Point = str
@@ -76,8 +76,6 @@ def _barriers(bench: Bench) -> dict[str, Any]:
 def _add(bench: Bench, body: CreateBarrier) -> dict[str, Any]:
     fields = said(body)
     point = fields.pop("point")
-    if "error" in fields:
-        fields["error"] = int(error_code(fields["error"]))
     match, _ = split_match(fields)
     if point in ("request", "answer"):
         return bench.barriers.add(match, point).to_json()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from math import inf
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 import trio
@@ -15,7 +15,8 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response, StreamingResponse
 
 from shim.control.bench import Bench
-from shim.control.operation import MAX_TEXT, Body, Operation
+from shim.control.operation import MAX_TEXT, Answer, Body, Operation
+from shim.server.story import Story
 
 _BEHIND: Final = 10_000
 """Events that a reader of the stream may be behind before it is cut off."""
@@ -31,6 +32,17 @@ class Query(Body, kw_only=True):
         Annotated[float, Meta(ge=0, le=86_400, description="End after so many real seconds; never unless said.")]
         | UnsetType
     ) = UNSET
+    form: Annotated[
+        Literal["events", "story"], Meta(description="As docs/trace.md has them, or in lines a person reads.")
+    ] = "events"
+
+
+class ServerSentEvent(Answer, kw_only=True):
+    """One event of the stream: JSON, or a line of the story."""
+
+    id: Annotated[str, Meta(description="Its number.")] | UnsetType = UNSET
+    event: Literal["message"] = "message"
+    data: str
 
 
 def _stream(bench: Bench, query: Query) -> Response:
@@ -42,11 +54,18 @@ def _stream(bench: Bench, query: Query) -> Response:
 async def _events(bench: Bench, query: Query) -> AsyncIterator[bytes]:
     send, receive = trio.open_memory_channel[bytes](_BEHIND)
 
+    told = Story()
+
+    def lines(number: int, now: float, event: dict[str, Any]) -> list[bytes]:
+        if query.form == "story":
+            return [str(line).encode() for line in told.tell(event, now)]
+        return [orjson.dumps(event | {"seq": number, "mono": now, "wall": now + bench.cluster.wall_offset})]
+
     def tell(number: int, now: float, event: dict[str, Any]) -> None:
         if query.group is UNSET or event.get("group") == query.group:
-            stamped = event | {"seq": number, "mono": now, "wall": now + bench.cluster.wall_offset}
             try:
-                send.send_nowait(b"id: %d\ndata: %s\n\n" % (number, orjson.dumps(stamped)))
+                for line in lines(number, now, event):
+                    send.send_nowait(b"id: %d\ndata: %s\n\n" % (number, line))
             except trio.WouldBlock:
                 send.close()
                 end()
@@ -78,6 +97,7 @@ OPERATIONS: Final = (
         path="/v1/events",
         summary="What happens from now on, as server-sent events.",
         do=_stream,
+        answers=(ServerSentEvent,),
         query=Query,
         media_type="text/event-stream",
         tag="server",

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from apis.wire.errors import ErrorCode
 from shim.control.operation import MAX_TEXT
-from shim.server.interception import API_NAMES
+from shim.server.interception import API_NAMES, error_code
 
 if TYPE_CHECKING:
     Api = str
-    ErrorNumber = int
     ErrorName = str
-    FailureNumber = int
     FailureName = str
 else:
     Api = Enum("Api", {name: name for name in sorted(API_NAMES)})
-    ErrorNumber = IntEnum("ErrorNumber", {each.name: each.value for each in ErrorCode})
     ErrorName = Enum("ErrorName", {each.name: each.name for each in ErrorCode})
-    FailureNumber = IntEnum("FailureNumber", {each.name: each.value for each in ErrorCode if each})
     FailureName = Enum("FailureName", {each.name: each.name for each in ErrorCode if each})
 
-AnyError = ErrorNumber | ErrorName
+AnyError = Annotated[int, Meta(ge=int(min(ErrorCode)), le=int(max(ErrorCode)))] | ErrorName
 """An error of Kafka's protocol by number or name, NONE included."""
-Failure = FailureNumber | FailureName
+Failure = Annotated[int, Meta(ge=1, le=int(max(ErrorCode)))] | FailureName
 """The same without NONE."""
 
 _Wild = Annotated[str, Meta(max_length=MAX_TEXT, description="`*` and `?` as in file names.")]
@@ -66,6 +62,8 @@ class Matched(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=Tr
 
 
 def said(body: Struct) -> dict[str, Any]:
-    """What was said, by name."""
-    found: Final[dict[str, Any]] = msgspec.to_builtins(body)
+    """What was said, by name; the error by number."""
+    found: dict[str, Any] = msgspec.to_builtins(body)
+    if isinstance(found.get("error"), str):
+        found["error"] = int(error_code(found["error"]))
     return found

@@ -50,8 +50,15 @@ class CreatePuppet(Body, kw_only=True):
     manner: Manner | UnsetType = UNSET
 
 
+class ErrorSeen(Answer, kw_only=True):
+    """An error that a puppet was answered."""
+
+    api: str
+    error: str
+
+
 class PuppetShown(Answer, kw_only=True):
-    """A puppet: what it knows of itself, and the newest errors that it was answered, by API."""
+    """A puppet: what it knows of itself, and the newest errors that it was answered."""
 
     puppet: Annotated[int, Meta(description="What it is called by.")]
     group: str
@@ -62,7 +69,7 @@ class PuppetShown(Answer, kw_only=True):
     leads: bool
     fenced: bool
     owned: Owned
-    errors: list[tuple[str, str]]
+    errors: list[ErrorSeen]
 
 
 class Puppets(Answer, kw_only=True):
@@ -169,7 +176,7 @@ def _shown(number: int, puppet: Puppet) -> PuppetShown:
         leads=puppet.leads,
         fenced=puppet.fenced,
         owned=puppet.owned,
-        errors=[(api, error.name) for api, error in puppet.errors[-_ERRORS_SHOWN:]],
+        errors=[ErrorSeen(api=api, error=error.name) for api, error in puppet.errors[-_ERRORS_SHOWN:]],
     )
 
 

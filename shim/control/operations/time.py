@@ -23,7 +23,7 @@ class SetClock(Body, kw_only=True):
     """What to do to it: first stop it or let it go on, then put it forward."""
 
     frozen: bool | UnsetType = UNSET
-    advance: Annotated[float, Meta(ge=0, le=366 * 86_400, description="Seconds to put it forward.")] = 0.0
+    advance: Annotated[float, Meta(ge=0, le=31 * 86_400, description="Seconds to put it forward.")] = 0.0
 
 
 def _clock(bench: Bench) -> Clock:
