@@ -66,25 +66,30 @@ class Group:
         self._handed_out: dict[str, None] = {}
         self._gone: list[Sign] = []
         self._round: Event = {}
+        self._lost: list[Asked] = []
         self._assigned: int | None = None
+        self._syncing: dict[str, None] = {}
         self._sync: Asked | None = None
 
     # What members send
 
     def asked(self, asked: Asked) -> None:
         """A request of a member was read."""
-        member = self.members.get(getattr(asked.request, "member_id", ""))
-        if member is not None:
-            member.heard = asked.arrived
+        request = asked.request
         if asked.api == "JoinGroup":
             self._joins[asked] = None
-            self._see(self._sign_of_join(asked, member))
-        elif asked.api == "SyncGroup" and asked.request.assignments:
-            self._sync = asked
+            self._see(self._sign_of_join(asked, self.members.get(request.member_id)))
+        elif asked.api == "SyncGroup" and request.generation_id == self.generation:
+            self._syncing[request.member_id] = None
+            if request.assignments:
+                self._sync = asked
 
     def forget(self, asked: Asked) -> None:
-        """The connection of a JoinGroup is gone: its answer will not be seen."""
-        self._joins.pop(asked, None)
+        """The connection of a JoinGroup is gone: its answer will not be seen, but the member may be in the round."""
+        if asked in self._joins:
+            del self._joins[asked]
+            if len(self._lost) < SIGNS:
+                self._lost.append(asked)
 
     def _see(self, sign: Sign | None) -> None:
         if sign is not None and len(self._signs) < SIGNS:
@@ -158,23 +163,31 @@ class Group:
         elif asked.api in ("Heartbeat", "SyncGroup"):
             if answer.error_code in (REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID):
                 self._see(Sign(now, None))
+                if answer.error_code == REBALANCE_IN_PROGRESS and asked.api == "Heartbeat":
+                    self.heard(request.member_id, asked.arrived)
             elif not answer.error_code:
-                self._in_generation(asked, request.member_id, request.generation_id, now)
+                self._in_generation(asked, request.member_id, request.generation_id)
                 if asked.api == "SyncGroup":
                     self._synced(request, now)
+                else:
+                    self.heard(request.member_id, asked.arrived)
 
-    def _in_generation(self, asked: Asked, member_id: str, generation: int, now: float) -> None:
+    def heard(self, member_id: str, at: float) -> None:
+        """A member's session begins anew."""
+        member = self.members.get(member_id)
+        if member is not None:
+            member.heard = at
+
+    def _in_generation(self, asked: Asked, member_id: str, generation: int) -> None:
         """A member is told that it is in a generation: perhaps it has been since before anything was seen."""
         if self.generation is None:
             self.generation = generation
         if member_id not in self.members and generation == self.generation:
             self.members[member_id] = Member(member_id, asked.request.group_instance_id)
-            self.members[member_id].heard = now
 
     def _synced(self, request: Any, now: float) -> None:
         member = self.members.get(request.member_id)
         if member is not None:
-            member.heard = now
             member.sync_s = None
         sync = self._sync
         generation = request.generation_id
@@ -183,6 +196,9 @@ class Group:
         if self._assigned == generation or self._round.get("generation") != generation:
             return
         self._assigned = generation
+        for member_id in self._syncing:
+            # The assignment renews the sessions of all that wait for it, gone or not; a later SyncGroup renews none.
+            self.heard(member_id, now)
         given = {each.member_id: each.assignment for each in sync.request.assignments}
         self._say(
             "assignment",
@@ -196,7 +212,6 @@ class Group:
                 for member_id in self.members
             },
         )
-        self._sync = None
 
     def _left(self, asked: Asked, answer: Any) -> None:
         errors = [each.error_code for each in answer.members] or [0] * len(asked.request.members)
@@ -236,25 +251,29 @@ class Group:
             return
         leaders = telling.leaders_answer
         answer = leaders if leaders is not None else telling.joined[0][1]
+        joined = {answer.member_id: asked for asked, answer in telling.joined}
+        for asked in self._lost:
+            if member_id := asked.request.member_id or self._static_id(asked.request.group_instance_id):
+                joined.setdefault(member_id, asked)
         if leaders is not None:
             listed = {each.member_id: each.group_instance_id for each in leaders.members}
+            joined = {member_id: asked for member_id, asked in joined.items() if member_id in listed}
         else:
-            listed = {answer.member_id: asked.request.group_instance_id for asked, answer in telling.joined}
-        answered = {answer.member_id: asked for asked, answer in telling.joined}
+            listed = {member_id: asked.request.group_instance_id for member_id, asked in joined.items()}
         if self.generation is not None and telling.generation <= self.generation and not self.members:
             self._say("group", partition=-1, change="expired", state="Empty", generation=self.generation, members=0)
         for member_id, instance_id in listed.items():
             self._take_over(member_id, instance_id)
         missing = [member for member in self.members.values() if member.member_id not in listed]
-        cause, trigger, started = self._why(telling, missing, listed, answered)
+        cause, trigger, started = self._why(telling, missing, listed, joined)
         self._dismiss(missing, telling.ended)
         for member_id, instance_id in listed.items():
-            asked = answered.get(member_id)
+            joining = joined.get(member_id)
             if member_id not in self.members:
-                self._member(member_id, asked, "added", None, instance_id)
-            self._enter(member_id, asked, telling.ended, instance_id)
+                self._member(member_id, joining, "added", None, instance_id)
+            self._enter(member_id, joining, telling.ended, instance_id)
         waited = sorted(
-            ((round(max(asked.arrived - started, 0.0) * 1000, 3), member_id) for member_id, asked in answered.items()),
+            ((round(max(asked.arrived - started, 0.0) * 1000, 3), member_id) for member_id, asked in joined.items()),
             reverse=True,
         )
         went = [sign.trigger for sign in self._gone if sign.at > started]
@@ -278,22 +297,25 @@ class Group:
         )
         self._signs.clear()
         self._gone.clear()
+        self._lost.clear()
+        self._syncing.clear()
         for exchange in telling.exchanges:
             self._emit(exchange)
 
     def _why(
-        self, telling: _Telling, missing: list[Member], listed: dict[str, str | None], answered: dict[str, Asked]
+        self, telling: _Telling, missing: list[Member], listed: dict[str, str | None], joined: dict[str, Asked]
     ) -> tuple[str, str, float]:
         """The cause, who brought the round about, and when it began."""
-        sign = first([*self._signs, *silence(missing, telling.ended)])
-        began = min([asked.arrived for asked in answered.values()])
+        # Of what happened at the same moment, silence came first: the rest is what it led to.
+        sign = first([*silence(missing, telling.ended), *self._signs])
+        began = min([asked.arrived for asked in joined.values()])
         if sign is None:
             sign = Sign(began, None)
         cause, trigger = sign.cause, sign.trigger
         if cause is not None and not trigger:
-            trigger = next((member_id for member_id, asked in answered.items() if asked is sign.of), "")
+            trigger = next((member_id for member_id, asked in joined.items() if asked is sign.of), "")
         if cause is None:
-            unseen = [member_id for member_id in listed if member_id not in self.members and member_id not in answered]
+            unseen = [member_id for member_id in listed if member_id not in self.members and member_id not in joined]
             if unseen:
                 cause, trigger = Cause.NEW_MEMBER, unseen[0]
         return "" if cause is None else cause.value, trigger, min(sign.at, telling.ended)

@@ -55,7 +55,10 @@ _pack_size: Final = struct.Struct(">i").pack
 
 
 class Asked:
-    """A request that is not answered yet. `request` is None where it was not read; `arrived` is monotonic seconds."""
+    """A request that is not answered yet. `request` is None where it was not read.
+
+    `arrived` is when the broker takes it up, monotonic seconds: when it has come and the one before it is answered.
+    """
 
     __slots__ = ("arrived", "client_id", "correlation_id", "key", "line", "request", "version")
 
@@ -179,8 +182,8 @@ class Line:
         if len(part) < size:
             self._note(f"{asked.api} above {READ_BYTES} bytes is not read")
             return
-        self.waiting.append(asked)
         asked.arrived = self._clock()
+        self.waiting.append(asked)
         if not asked.readable:
             self._note(f"{asked.api} of version {asked.version} is not known")
             return
@@ -191,7 +194,8 @@ class Line:
             self._note(f"{asked.api} of version {asked.version} cannot be read ({error})")
             return
         asked.client_id = client_id or ""
-        self._on_asked(asked)
+        if self.waiting[0] is asked:
+            self._on_asked(asked)
 
     # Answers
 
@@ -218,6 +222,14 @@ class Line:
     def _answer_ends(self, size: int, part: bytes) -> bytes | Naming | None:
         asked = self._answering
         assert asked is not None
+        try:
+            return self._read_answer(asked, size, part)
+        finally:
+            if self.waiting and self.waiting[0].request is not None:
+                self.waiting[0].arrived = self._clock()
+                self._on_asked(self.waiting[0])
+
+    def _read_answer(self, asked: Asked, size: int, part: bytes) -> bytes | Naming | None:
         if len(part) < size or not asked.readable:
             return None
         frame = _pack_size(size) + part

@@ -139,7 +139,11 @@ class Record:
         if group is not None:
             group.answered(asked, answer, now)
         elif asked.api == "OffsetCommit":
-            self._events.append(_commit(asked.request, answer))
+            commit = _commit(asked.request, answer)
+            self._events.append(commit)
+            committing = self.groups.get(asked.request.group_id)
+            if committing is not None and not commit["error"]:
+                committing.heard(asked.request.member_id, asked.arrived)
         elif asked.api == "DeleteGroups":
             self._deleted(answer)
         self._events.append(event)

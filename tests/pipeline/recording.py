@@ -1,0 +1,179 @@
+"""Makes `tests/pipeline/recordings`: `python -m tests.pipeline.recording OUT` works a real Kafka with real consumers.
+
+Three groups of three kinds of clients come through `kafka-shim trace record`: some are killed, some restarted one by
+one, one is static. OUT gets the trace of the relay, the segments of `__consumer_offsets` of the same run, and
+`story.json`: what was done to whom, which the trace must tell again. Every step waits until the group is whole again,
+so that each is a rebalance of its own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from conformance.clients.crew import CLIENTS, OTHER_LANGUAGES, Client, Crew, Member, all_of
+from tests.persistence.real_kafka import RealKafka
+from tests.relay.recording import recording
+
+PYTHON = CLIENTS["kafka-python-3.0"]
+CONFLUENT = CLIENTS["confluent-kafka-2.16"]
+JAVA = next(iter(OTHER_LANGUAGES.values()))
+
+TOPICS = {"orders": 6, "shipments": 6, "payments": 4}
+RECORDS = 600
+SESSION_MS = 6_000
+HEARTBEAT_MS = 500
+
+
+class Group:
+    """The members of one group, and what is done to them."""
+
+    def __init__(self, bootstrap: str, name: str, topic: str, client: Client, story: list[dict[str, Any]]) -> None:
+        self.crew = Crew(bootstrap, name)
+        self.name = name
+        self.topic = topic
+        self.client = client
+        self.story = story
+        self.members: list[Member] = []
+
+    def start(self, **config: Any) -> Member:
+        """One more member; the group shares its partitions among all."""
+        member = self.crew.start(
+            self.client, topics=[self.topic], session_ms=SESSION_MS, heartbeat_ms=HEARTBEAT_MS, **config
+        )
+        self.members.append(member)
+        self.whole(patience=60)
+        self.told("started", member, rounds=1)
+        return member
+
+    def whole(self, patience: float = 30) -> None:
+        partitions = all_of({self.topic: TOPICS[self.topic]})
+        self.crew.wait(
+            lambda: (
+                sorted(owned for member in self.members for owned in member.owns) == sorted(partitions)
+                and len({member.generation for member in self.members}) == 1
+            ),
+            f"{self.name} is whole",
+            patience,
+        )
+
+    def close(self, member: Member) -> None:
+        """A member leaves in good order."""
+        self.members.remove(member)
+        self.told("closed", member, rounds=1 if self.members else 0)
+        member.close()
+        if self.members:
+            self.whole()
+
+    def kill(self, member: Member, *, again: dict[str, Any] | None = None) -> None:
+        """A member dies; it is started again at once with the settings `again`, or the others wait for its session."""
+        self.members.remove(member)
+        self.told("killed", member, rounds=0 if again else 1)
+        member.kill()
+        if again is not None:
+            self.start(**again)
+            self.story[-1]["rounds"] = 0
+        else:
+            self.whole()
+
+    def commit(self) -> None:
+        """Everybody commits where the group has come to in its partitions."""
+        with self.crew.changed:
+            ends = {
+                (self.topic, partition): offset + 1
+                for member in self.crew.members
+                for partition, offset, *_ in sorted(member.records(self.topic))
+            }
+            owned = [(member, sorted(member.owns)) for member in self.members]
+        for member, partitions in owned:
+            member.do("commit", offsets=[[*each, ends[each]] for each in partitions])
+
+    def told(self, what: str, member: Member, rounds: int) -> None:
+        self.story.append(
+            {
+                "group": self.name,
+                "what": what,
+                "client_id": member.name,
+                "member_id": member.member_id,
+                "rounds": rounds,
+                "at": time.time(),
+            }
+        )
+
+
+def produce(bootstrap: str, each: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    for topic, partitions in TOPICS.items():
+        for number in range(each):
+            producer.produce(topic, f"{number}", partition=number % partitions)
+    assert producer.flush(30) == 0
+
+
+def work(bootstrap: str) -> list[dict[str, Any]]:
+    """What happens; the story of it."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([NewTopic(topic, count, 1) for topic, count in TOPICS.items()]).values():
+        made.result(30)
+    story: list[dict[str, Any]] = []
+    billing = Group(bootstrap, "billing", "orders", PYTHON, story)
+    shipping = Group(bootstrap, "shipping", "shipments", CONFLUENT, story)
+    audit = Group(bootstrap, "audit", "payments", JAVA, story)
+    groups = [billing, shipping, audit]
+    try:
+        produce(bootstrap, RECORDS)
+        for _ in range(3):
+            billing.start(assignors=["range"])
+            shipping.start(assignors=["cooperative-sticky"])
+        for number in (1, 2):
+            audit.start(assignors=["range"], instance=f"audit-{number}")
+        for group in groups:
+            group.crew.consumed(group.members, group.topic, RECORDS)
+            group.commit()
+        # Crashes: of one that nobody replaces, of a static member that is back before its session ends, of a leader.
+        billing.kill(billing.members[1])
+        audit.kill(audit.members[0], again={"assignors": ["range"], "instance": "audit-1"})
+        # A rolling restart.
+        for member in list(shipping.members):
+            shipping.close(member)
+            shipping.start(assignors=["cooperative-sticky"])
+        produce(bootstrap, RECORDS)
+        billing.start(assignors=["range"])
+        for group in groups:
+            group.commit()
+        audit.kill(audit.members[0])
+        for group in (billing, shipping):
+            group.kill(group.members[0])
+            group.commit()
+    finally:
+        for group in groups:
+            group.crew.end()
+    return story
+
+
+def main(out: Path) -> None:
+    """Records into a folder that must not be there yet."""
+    out.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        kafka = RealKafka(folder)
+        with kafka.running() as upstream, recording(upstream, folder / "trace.jsonl") as bootstrap:
+            story = work(bootstrap)
+        (out / "trace").mkdir()
+        with (folder / "trace.jsonl").open("rb") as plain, gzip.open(out / "trace" / "trace.jsonl.gz", "wb") as packed:
+            shutil.copyfileobj(plain, packed)
+        for log in sorted(kafka.data.glob("__consumer_offsets-*")):
+            shutil.copytree(log, out / "segments" / log.name, ignore=shutil.ignore_patterns("*.timeindex", "*.index"))
+    (out / "story.json").write_text(json.dumps(story, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

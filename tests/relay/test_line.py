@@ -1,0 +1,245 @@
+"""What a relay does with the bytes of one connection: all pass, few are read, and few of these are changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apis.fetch import FetchResponse
+from apis.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from apis.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from apis.produce import NodeEndpoint, PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from apis.wire import DecodeError, Message
+from apis.wire.frames import frame
+from apis.wire.headers import encode_request_header, encode_response_header
+from shim.relay.frames import Frames, Wanted
+from shim.relay.line import IN_FLIGHT, READ_BYTES, Asked, Line, Naming
+
+
+def asks(request: Message, version: int, correlation_id: int = 7) -> bytes:
+    assert request.api_key is not None
+    return frame(encode_request_header(request.api_key, version, correlation_id, "me") + request.encode(version))
+
+
+def answers(key: int, response: Message, version: int, correlation_id: int = 7) -> bytes:
+    return frame(encode_response_header(key, version, correlation_id) + response.encode(version))
+
+
+class Seen:
+    """A line, and what it was found to read."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.answered: list[tuple[Asked, Any]] = []
+        self.notes: list[str] = []
+        self.now = 0.0
+        self.line = Line(
+            1, 5, "/127.0.0.1",
+            clock=lambda: self.now,
+            asked=self.asked.append,
+            answered=lambda asked, answer: self.answered.append((asked, answer)),
+            note=self.notes.append,
+        )  # fmt: skip
+
+    def back(self, data: bytes, chunk: int = 1 << 20) -> bytes:
+        """What passes to the client, every broker's port made 1 more."""
+        out = b""
+        for start in range(0, len(data), chunk):
+            for part in self.line.from_broker(data[start : start + chunk]):
+                if isinstance(part, Naming):
+                    for named in part.brokers:
+                        named.place.port = named.port + 1
+                    part = part.changed()
+                out += part
+        return out
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.binary(min_size=8, max_size=60), st.sampled_from(["pass", "read", "hold"]))), st.data())
+def test_every_byte_passes_once_in_order_however_it_is_cut(
+    frames: list[tuple[bytes, str]], data: st.DataObject
+) -> None:
+    read: list[bytes] = []
+    plan = iter([each for _, each in frames])
+
+    def begin(size: int, head: bytes) -> Wanted:
+        wanted = next(plan)
+        return Wanted(size if wanted != "pass" else 8, hold=wanted == "hold")
+
+    def end(size: int, part: bytes) -> bytes | None:
+        read.append(part)
+        return b"<" + part + b">"
+
+    cut = Frames(8, begin, end)
+    whole = b"".join(frame(each) for each, _ in frames)
+    out = b""
+    most = 0
+    while whole:
+        size = data.draw(st.integers(1, len(whole)))
+        out += b"".join(cut.feed(whole[:size]))
+        most = max(most, cut.held)
+        whole = whole[size:]
+    assert out == b"".join(b"<" + each + b">" if how == "hold" else frame(each) for each, how in frames)
+    assert read == [each if how != "pass" else each[:8] for each, how in frames]
+    assert most <= 64
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200), st.integers(1, 50))
+def test_garbage_passes_as_it_came(garbage: bytes, chunk: int) -> None:
+    seen = Seen()
+    good = asks(HeartbeatRequest("g", 1, "m"), 4)
+    there = b"".join(seen.line.from_client(part) for part in cut(good + garbage, chunk))
+    assert (good + garbage).startswith(there)
+    assert len(good + garbage) - len(there) < 12
+    back = answers(12, HeartbeatResponse(), 4) + garbage
+    got = seen.back(back, chunk)
+    assert back.startswith(got)
+    assert len(back) - len(got) < 12
+
+
+def cut(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+def test_an_exchange_is_read_and_passes_untouched() -> None:
+    seen = Seen()
+    seen.now = 3.0
+    request = asks(HeartbeatRequest("g", 1, "m"), 4)
+    assert b"".join(map(seen.line.from_client, cut(request, 5))) == request
+    answer = answers(12, HeartbeatResponse(error_code=27), 4)
+    assert seen.back(answer, 3) == answer
+    ((asked, answered),) = seen.answered
+    assert seen.asked == [asked]
+    assert (asked.request.group_id, asked.arrived, asked.client_id, answered.error_code) == ("g", 3.0, "me", 27)
+    assert seen.line.held == 0
+    assert not seen.line.waiting
+
+
+def test_a_request_is_taken_up_when_the_one_before_it_is_answered() -> None:
+    seen = Seen()
+    seen.line.from_client(asks(HeartbeatRequest("g", 1, "m"), 4, 1) + asks(HeartbeatRequest("h", 1, "m"), 4, 2))
+    assert [asked.request.group_id for asked in seen.asked] == ["g"]
+    seen.now = 9.0
+    seen.back(answers(12, HeartbeatResponse(), 4, 1))
+    assert [(asked.request.group_id, asked.arrived) for asked in seen.asked] == [("g", 0.0), ("h", 9.0)]
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_brokers_of_metadata_are_changed_and_nothing_else(version: int) -> None:
+    seen = Seen()
+    seen.line.from_client(asks(MetadataRequest(topics=[]), version))
+    brokers = [MetadataResponseBroker(node, f"b{node}", 9000 + node) for node in (1, 2)]
+    changed = [MetadataResponseBroker(node, f"b{node}", 9001 + node) for node in (1, 2)]
+    assert seen.back(answers(3, MetadataResponse(brokers=brokers), version), 11) == answers(
+        3, MetadataResponse(brokers=changed), version
+    )
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_coordinators_are_changed_unless_there_is_none(version: int) -> None:
+    seen = Seen()
+    wanted = FindCoordinatorRequest(key="g") if version < 4 else FindCoordinatorRequest(coordinator_keys=["g"])
+    for host, port, expected in (("b", 9000, 9001), ("", -1, -1)):
+        seen.line.from_client(asks(wanted, version))
+
+        def found(port: int, host: str = host) -> FindCoordinatorResponse:
+            if version < 4:
+                return FindCoordinatorResponse(node_id=1, host=host, port=port)
+            each = Coordinator(key="g", node_id=1, host=host, port=port, error_code=0, error_message="")
+            return FindCoordinatorResponse(coordinators=[each])
+
+        assert seen.back(answers(10, found(port), version)) == answers(10, found(expected), version)
+
+
+def test_new_leaders_are_changed_in_what_a_produce_is_answered() -> None:
+    seen = Seen()
+    seen.line.from_client(asks(ProduceRequest(acks=-1, timeout_ms=1), 10))
+    answer = ProduceResponse(node_endpoints=[NodeEndpoint(1, "b", 9000)])
+    assert seen.back(answers(0, answer, 10)) == answers(
+        0, ProduceResponse(node_endpoints=[NodeEndpoint(1, "b", 9001)]), 10
+    )
+
+
+@pytest.mark.parametrize("version", [2, 3, 8, 9, 13])
+def test_a_produce_without_acknowledgement_is_not_waited_for(version: int) -> None:
+    seen = Seen()
+    records = [TopicProduceData("t", partition_data=[PartitionProduceData(0, b"x" * 200_000)])]
+    names: list[str | None] = [None, "t" * 300] if version >= 3 else [None]
+    for name in names:
+        for acks in (0, 1):
+            for data in cut(asks(ProduceRequest(name, acks, 1, records), version, acks), 5000):
+                seen.line.from_client(data)
+    assert [asked.correlation_id for asked in seen.line.waiting] == [1] * len(names)
+    seen.back(answers(0, ProduceResponse(), version, 1))
+    assert seen.notes == []
+
+
+def test_versions_and_apis_nobody_knows_pass_and_are_noted_once() -> None:
+    seen = Seen()
+    for number in range(3):
+        future = frame(encode_request_header(12, 99, number, "me") + b"whatever")
+        assert seen.line.from_client(future) == future
+        unknown = frame(encode_request_header(777, 3, number, "me") + b"whatever")
+        assert seen.line.from_client(unknown) == unknown
+        back = frame(number.to_bytes(4, "big") + b"so")
+        assert seen.back(back + back) == back + back
+    assert set(seen.notes) == {"Heartbeat of version 99 is not known"}
+    assert seen.answered == []
+
+
+def test_a_request_that_cannot_be_read_passes_with_its_answer() -> None:
+    seen = Seen()
+    broken = frame(encode_request_header(12, 4, 7, "me") + b"\xff\xff")
+    assert seen.line.from_client(broken) == broken
+    answer = answers(12, HeartbeatResponse(error_code=42), 4)
+    assert seen.back(answer) == answer
+    assert "cannot be read" in seen.notes[0]
+
+
+def test_large_frames_pass_without_being_kept() -> None:
+    seen = Seen()
+    seen.line.from_client(frame(encode_request_header(1, 17, 7, "me") + b"fetch"))
+    size = READ_BYTES * 5
+    answer = frame((7).to_bytes(4, "big") + bytes(size))
+    for data in cut(answer, 65536):
+        assert seen.line.from_broker(data) == [data] or seen.line.held == 0
+        assert seen.line.held < 100_000
+    assert not seen.line.waiting
+    fetched = answers(1, FetchResponse(), 17)
+    seen.line.from_client(frame(encode_request_header(1, 17, 7, "me") + b"fetch"))
+    assert seen.back(fetched) == fetched
+
+
+def test_what_follows_an_old_sasl_handshake_only_passes() -> None:
+    seen = Seen()
+    handshake = frame(encode_request_header(17, 0, 7, "me") + b"\x00\x05PLAIN")
+    assert seen.line.from_client(handshake) == handshake
+    token = frame(b"\x00me\x00secret")
+    assert seen.line.from_client(token) == token
+    assert seen.back(b"\x00\x00") == b"\x00\x00"
+    assert len(seen.notes) == 1
+
+
+def test_an_answer_to_another_request_ends_the_reading_not_the_passing() -> None:
+    seen = Seen()
+    seen.line.from_client(asks(HeartbeatRequest("g", 1, "m"), 4))
+    stray = answers(12, HeartbeatResponse(), 4, 8)
+    assert seen.back(stray) == stray
+    assert seen.answered == []
+    more = asks(HeartbeatRequest("g", 1, "m"), 4) * (IN_FLIGHT + 10)
+    assert seen.line.from_client(more) == more
+    assert not seen.line.waiting
+
+
+def test_a_frame_of_no_size_breaks_the_stream() -> None:
+    def never(size: int, head: bytes) -> Wanted:
+        raise DecodeError("no", 0, "x")
+
+    cut_ = Frames(4, never, lambda size, part: None)
+    assert b"".join([*cut_.feed(b"\xff\xff\xff\xff"), *cut_.feed(b"abcdefgh")]) == b"\xff\xff\xff\xffabcdefgh"
+    assert cut_.broken is not None
