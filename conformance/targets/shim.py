@@ -7,14 +7,20 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 from conformance.invariants import check_trace
 from conformance.targets.base import PROFILES, Instance, Limits, LineReader, TargetError, end
+from conformance.targets.postgres import postgres_server
 
 
 class ShimTarget:
-    """`shim` or `shim:STORE`, such as `shim:sqlite:/path/to/file`; the memory store by default.
+    """`shim` or `shim:STORE`; the memory store by default.
+
+    `shim:sqlite:` and `shim:postgresql:` have a file and a server of their own, for the run. `shim:sqlite:PATH` has a
+    file for each profile, `PATH-PROFILE`. A database that somebody else runs, `shim:postgresql://...`, serves the
+    default profile alone: several processes that share a database are one cluster.
 
     It writes a trace, whose invariants are checked at the end, unless it is not to be `traced`: that costs time.
     """
@@ -22,15 +28,30 @@ class ShimTarget:
     def __init__(self, store: str = "memory:", *, traced: bool = True) -> None:
         self._traced = traced
         self.name = "shim" if store == "memory:" else f"shim:{store}"
-        self.profiles = frozenset(PROFILES)
+        self.profiles = frozenset({"default"} if store.startswith(("postgresql://", "postgres://")) else PROFILES)
         self.violations: list[str] = []
+        self.keep_traces_in: Path | None = None
+        """A folder its traces are moved to when it stops; they are removed without one."""
         self._store = store
         self._traces: list[Path] = []
         self._running: list[subprocess.Popen[str]] = []
         self._lock = threading.Lock()
+        self._kept = ExitStack()
+        self._server: str | None = None
+        self._folder: str | None = None
 
     def _store_of(self, profile: str) -> str:
-        """The store of a profile: a file has one owner, so each profile has a file of its own."""
+        """The store of a profile: a file or database has one owner, so each profile has one of its own."""
+        if self._store == "postgresql:":
+            with self._lock:
+                if self._server is None:
+                    self._server = self._kept.enter_context(postgres_server(*PROFILES))
+            return self._server.rpartition("/")[0] + f"/{profile}"
+        if self._store == "sqlite:":
+            with self._lock:
+                if self._folder is None:
+                    self._folder = self._kept.enter_context(tempfile.TemporaryDirectory(prefix="conformance-store-"))
+            return f"sqlite:{self._folder}/{profile}.db"
         return f"{self._store}-{profile}" if self._store.startswith("sqlite:") else self._store
 
     def start(self, profile: str) -> Instance:
@@ -70,6 +91,10 @@ class ShimTarget:
             process.terminate()
         for process in running:
             end(process)
+        self._kept.close()
+        self._server = self._folder = None
         for trace in traces:
             self.violations += check_trace(trace)
+            if self.keep_traces_in is not None:
+                shutil.move(trace.parent, self.keep_traces_in)
             shutil.rmtree(trace.parent, ignore_errors=True)
