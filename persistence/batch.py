@@ -335,7 +335,8 @@ _DECOMPRESS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "zstd": lambda data: bytes(cramjam.zstd.decompress(data)),
 }
 _COMPRESS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "gzip": gzip.compress,
+    # As Java's does: no time in it, so that the same records are the same bytes.
+    "gzip": lambda data: gzip.compress(data, mtime=0),
     "snappy": _snappy_compress,
     "lz4": _lz4_compress,
     "zstd": lambda data: bytes(cramjam.zstd.compress(data)),

@@ -1,0 +1,225 @@
+"""What a coordinator's trace says of one classic group: its requests, answers and members.
+
+Decides how an exchange of each API, a commit, a member's coming and a change of state look as events. An event is
+(mono, kind, fields as JSON text); sequence number and wall time are put on by whoever merges groups into a trace. When
+anything happens is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from pipeline.generate.faults import Fault
+
+Emitted: TypeAlias = tuple[float, str, str]
+Partition: TypeAlias = tuple[str, int]
+
+REBALANCE_TIMEOUT_MS: Final = 300_000
+
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@dataclass(slots=True)
+class Member:
+    client_id: str
+    member_id: str
+    host: str
+    conn: int
+    instance_id: str | None
+    correlation: int = 0
+    next_heartbeat: float = 0.0
+    next_commit: float = 0.0
+    owned: list[Partition] = field(default_factory=list)
+    heartbeat_text: str = ""
+
+
+@dataclass(slots=True)
+class Commit:
+    """An accepted commit, for the segments."""
+
+    at: float
+    group: str
+    offsets: list[tuple[str, int, int]]
+
+
+class Telling:
+    """One group, and how it is told of."""
+
+    def __init__(self, index: int, node: int, fault: Fault, start: float, duration: float, seed: int) -> None:
+        rng = self.rng = Random(f"{seed} group {index}")
+        self.group_id = f"group-{index:05d}"
+        self.node = node
+        self.fault = fault
+        self.start = start + rng.uniform(0, min(30.0, duration / 10))
+        self.end = start + duration
+        self.cooperative = rng.random() < 0.5
+        self.protocol = "cooperative-sticky" if self.cooperative else rng.choice(["range", "roundrobin"])
+        # A fault that needs a second member, or a static one, gets its way.
+        self.size = rng.randint(2, 6) if fault is Fault.NONE else rng.randint(3, 6)
+        self.static = fault is Fault.FENCED_ACCEPTED or (fault is Fault.NONE and rng.random() < 0.2)
+        self.session_timeout_ms = 45_000 if rng.random() < 0.8 else 10_000
+        topics = [f"topic-{rng.randrange(40):02d}" for _ in range(rng.choice([1, 1, 2]))]
+        self.partitions: list[Partition] = [
+            (topic, number) for topic in dict.fromkeys(topics) for number in range(rng.choice([4, 6, 12]))
+        ]
+        self.offsets: dict[Partition, int] = {each: rng.randrange(1_000_000) for each in self.partitions}
+        self.committed: dict[Partition, int] = {}
+        self.pace = rng.uniform(1.0, 200.0)
+        self.offsets_partition = index % 50
+        self.generation = 0
+        self.state = "Empty"
+        self.leader = ""
+        self.cause: str | None = None
+        self.trigger = ""
+        self.members: list[Member] = []
+        self.commits: list[Commit] = []
+        self.listed: list[dict[str, Any]] = []
+        self.now = self.start
+        self._serial = 0
+
+    # What is listed and emitted.
+
+    def note(self, kind: str, **what: Any) -> None:
+        """Put a fault on the list."""
+        self.listed.append({"kind": kind, "group": self.group_id, **what})
+
+    def event(self, at: float, kind: str, **fields: Any) -> Emitted:
+        return at, kind, _dumps(fields)[1:-1]
+
+    def _exchange(
+        self, member: Member, at: float, arrived: float, api: str, version: int, request: dict[str, Any],
+        answer: dict[str, Any], *, said_id: str | None = None,
+    ) -> Emitted:  # fmt: skip
+        member.correlation += 1
+        return self.event(
+            at, "exchange", conn=member.conn, node=self.node, api=api, version=version,
+            correlation_id=member.correlation, client_id=member.client_id,
+            group="" if api == "OffsetFetch" else self.group_id,
+            member=(member.member_id if said_id is None else said_id) or None, arrived=arrived,
+            request=request, answer=answer, error=answer.get("error_code", 0),
+        )  # fmt: skip
+
+    def _member_event(self, at: float, member: Member, change: str, rule: str) -> Emitted:
+        return self.event(
+            at, "member", group=self.group_id, member_id=member.member_id, instance_id=member.instance_id,
+            client_id=member.client_id, client_host=member.host, change=change, rule=rule,
+        )  # fmt: skip
+
+    def _state(self, at: float, to: str, rule: str) -> Emitted:
+        before, self.state = self.state, to
+        return self.event(
+            at, "state", group=self.group_id, **{"from": before}, to=to, generation=self.generation, cause=self.cause,
+            trigger=self.trigger, rule=rule,
+        )  # fmt: skip
+
+    # Who there is.
+
+    def _new_member(self, number: int, instance_id: str | None = None) -> Member:
+        self._serial += 1
+        client_id = f"{self.group_id}-client-{number}"
+        prefix = instance_id or client_id
+        return Member(
+            client_id=client_id,
+            member_id=f"{prefix}-{self.rng.getrandbits(64):016x}",
+            host=f"/10.{self.node}.{int(self.group_id[-5:]) % 250}.{number}",
+            conn=int(self.group_id[-5:]) * 1000 + self._serial,
+            instance_id=instance_id,
+        )
+
+    def heartbeat(self, member: Member, at: float, error: int = 0, generation: int | None = None) -> Emitted:
+        if error == 0 and generation is None and member.heartbeat_text:
+            # By far the most frequent event: the text but for its numbers is made once a generation.
+            member.correlation += 1
+            head, tail = member.heartbeat_text.split("\0")
+            return at, "exchange", f'{head}{member.correlation},"arrived":{at - 0.0002:.6f},{tail}'
+        member.correlation += 1
+        request = {
+            "group_id": self.group_id, "generation_id": self.generation if generation is None else generation,
+            "member_id": member.member_id, "group_instance_id": member.instance_id,
+        }  # fmt: skip
+        head = _dumps(
+            {
+                "conn": member.conn, "node": self.node, "api": "Heartbeat", "version": 4,
+                "client_id": member.client_id, "group": self.group_id, "member": member.member_id,
+            }
+        )[1:-1] + ',"correlation_id":'  # fmt: skip
+        answer = {"throttle_time_ms": 0, "error_code": error}
+        tail = f'"request":{_dumps(request)},"answer":{_dumps(answer)},"error":{error}'
+        if error == 0 and generation is None:
+            member.heartbeat_text = f"{head}\0{tail}"
+        return at, "exchange", f'{head}{member.correlation},"arrived":{at - 0.0002:.6f},{tail}'
+
+    def _commit(self, member: Member, at: float, offsets: dict[Partition, int]) -> Iterator[Emitted]:
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for (topic, partition), offset in offsets.items():
+            topics.setdefault(topic, []).append(
+                {
+                    "partition_index": partition, "committed_offset": offset, "committed_leader_epoch": -1,
+                    "committed_metadata": "",
+                }
+            )  # fmt: skip
+        yield self.event(
+            at, "commit", group=self.group_id, partition=self.offsets_partition, member_id=member.member_id,
+            generation=self.generation, error=0,
+            offsets=[{"topic": t, "partition": p, "offset": offset} for (t, p), offset in offsets.items()],
+        )  # fmt: skip
+        request = {
+            "group_id": self.group_id, "generation_id_or_member_epoch": self.generation,
+            "member_id": member.member_id, "group_instance_id": member.instance_id, "retention_time_ms": -1,
+            "topics": [{"name": topic, "partitions": each} for topic, each in topics.items()],
+        }  # fmt: skip
+        answer = {
+            "throttle_time_ms": 0,
+            "topics": [
+                {
+                    "name": topic,
+                    "partitions": [{"partition_index": p["partition_index"], "error_code": 0} for p in each],
+                }
+                for topic, each in topics.items()
+            ],
+        }
+        yield self._exchange(member, at + 0.0004, at - 0.0002, "OffsetCommit", 9, request, answer)
+        self.committed.update(offsets)
+        self.commits.append(Commit(at, self.group_id, [(t, p, offset) for (t, p), offset in offsets.items()]))
+
+    def _fetch_offsets(self, member: Member, at: float, lie: bool = False) -> Emitted:
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for index, each in enumerate(member.owned):
+            offset = self.committed.get(each, -1) + (12_345 if lie and index == 0 else 0)
+            topics.setdefault(each[0], []).append(
+                {
+                    "partition_index": each[1], "committed_offset": offset, "committed_leader_epoch": -1,
+                    "metadata": "", "error_code": 0,
+                }
+            )  # fmt: skip
+        named = [{"name": topic, "partitions": each} for topic, each in topics.items()]
+        request = {
+            "group_id": "", "topics": None, "require_stable": True,
+            "groups": [{"group_id": self.group_id, "member_id": member.member_id, "member_epoch": self.generation}],
+        }  # fmt: skip
+        answer = {
+            "throttle_time_ms": 0, "topics": [], "error_code": 0,
+            "groups": [{"group_id": self.group_id, "topics": named, "error_code": 0}],
+        }  # fmt: skip
+        return self._exchange(member, at, at - 0.0003, "OffsetFetch", 9, request, answer, said_id="")
+
+    def _join_request(self, member: Member, member_id: str) -> dict[str, Any]:
+        return {
+            "group_id": self.group_id, "session_timeout_ms": self.session_timeout_ms,
+            "rebalance_timeout_ms": REBALANCE_TIMEOUT_MS, "member_id": member_id,
+            "group_instance_id": member.instance_id, "protocol_type": "consumer",
+            "protocols": [{"name": self.protocol, "metadata": 60}], "reason": "",
+        }  # fmt: skip
+
+    def _join_answer(
+        self, member: Member, leader: str, members: list[dict[str, Any]], error: int = 0
+    ) -> dict[str, Any]:
+        return {
+            "throttle_time_ms": 0, "error_code": error, "generation_id": -1 if error else self.generation,
+            "protocol_type": None if error else "consumer", "protocol_name": None if error else self.protocol,
+            "leader": leader, "skip_assignment": False, "member_id": member.member_id, "members": members,
+        }  # fmt: skip
