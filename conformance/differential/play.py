@@ -15,7 +15,7 @@ from apis.delete_groups import DeleteGroupsRequest
 from apis.describe_groups import DescribeGroupsRequest
 from apis.heartbeat import HeartbeatRequest
 from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from apis.leave_group import LeaveGroupRequest, MemberIdentity
+from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from apis.list_groups import ListGroupsRequest
 from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
@@ -88,6 +88,7 @@ class _Due:
     actor: int
     step: Step
     connection: Connection
+    leaving: tuple[str, ...] = ()
 
 
 class _Actor:
@@ -161,7 +162,10 @@ class Player:
         except Closed:
             self._note(_Due(self._at, actor.number, step, connection), "closed")
             return
-        self._due.append(_Due(self._at, actor.number, step, connection))
+        leaving: tuple[str, ...] = ()
+        if isinstance(request, LeaveGroupRequest):
+            leaving = (request.member_id, *(each.member_id for each in request.members))
+        self._due.append(_Due(self._at, actor.number, step, connection, leaving))
         if step.do not in ("join", "sync"):
             connection.answers_within(PATIENCE)
 
@@ -221,7 +225,7 @@ class Player:
             if due.step.do == "join":
                 self._joined(due, message)
             elif due.step.do == "leave" and message.error_code == 0:
-                self._left(due.actor)
+                self._left(due, message)
         return bool(ready)
 
     def _note(self, due: _Due, message: Any) -> None:
@@ -233,7 +237,7 @@ class Player:
             count = sum(name.startswith(f"m{actor.number}.") for name in self._played.ids.values())
             self._played.ids.setdefault(message.member_id, f"m{actor.number}.{count}")
             if actor.id != message.member_id:
-                actor.former, actor.id = actor.id, message.member_id
+                actor.former, actor.id = actor.id or actor.former, message.member_id
         if message.error_code == 0:
             actor.generation = message.generation_id
             actor.members = [member.member_id for member in message.members]
@@ -243,10 +247,16 @@ class Player:
                 actor, Step(**{**_fields(due.step), "who": "own", "again": False}), self._request(actor, due.step)
             )
 
-    def _left(self, number: int) -> None:
-        """A member that has left begins anew; what it says by `former` is what it had."""
-        actor = self._actors[number]
-        actor.former, actor.id, actor.generation, actor.members = actor.id or actor.former, "", -1, []
+    def _left(self, due: _Due, message: LeaveGroupResponse) -> None:
+        """Members that have left begin anew; what they say by `former` is what they had.
+
+        It is by the ids said that they are known: an answer to another request of theirs may come before this one or
+        after it.
+        """
+        refused = {each.member_id for each in message.members if each.error_code != 0}
+        for actor in self._actors:
+            if actor.id and actor.id in due.leaving and actor.id not in refused:
+                actor.former, actor.id, actor.generation, actor.members = actor.id, "", -1, []
 
     def _state(self) -> Any:
         """The group as it is described."""
