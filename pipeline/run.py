@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +20,12 @@ from pipeline.warehouse import Warehouse
 
 Step: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Called with the name of a step; the step is done within what it returns."""
+
+
+class _Read(Protocol):
+    """A table by name; `steady` is that of `Warehouse.read`."""
+
+    def __call__(self, name: str, steady: bool | None = None) -> DataFrame: ...
 
 
 class Inputs(NamedTuple):
@@ -75,8 +81,8 @@ def derived(
     """The tables made of what was read, in order, for all groups or those in some buckets; each is made when it is
     asked for, of those written before it."""
 
-    def read(name: str) -> DataFrame:
-        return warehouse.read(name, buckets)
+    def read(name: str, steady: bool | None = None) -> DataFrame:
+        return warehouse.read(name, buckets, steady=steady)
 
     log = warehouse.log()
     if log is not None:
@@ -89,32 +95,40 @@ def derived(
     if end_offsets is not None or warehouse.has_traces():
 
         def lag() -> DataFrame:
-            known = offset_tables.end_offsets_of_trace(read("requests"))
+            known = offset_tables.end_offsets_of_trace(read("requests", False))
             every = known if end_offsets is None else known.unionByName(end_offsets)
             return offset_tables.lag(read("offset_history"), every)
 
         yield "lag", lag
 
 
-def _derived_of_traces(
-    read: Callable[[str], DataFrame], log: DataFrame | None
-) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
-    yield "membership", lambda: groups.membership(read("events"))
-    yield "rounds", lambda: groups.rounds(read("events"))
-    yield "member_pauses", lambda: groups.member_pauses(read("requests"))
-    yield "ownership", lambda: partitions.ownership(read("events"))
+def _derived_of_traces(read: _Read, log: DataFrame | None) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
+    def changes(name: str) -> DataFrame:
+        return read(name, False)
+
+    yield "membership", lambda: groups.membership(changes("events"))
+    yield "rounds", lambda: groups.rounds(changes("events"))
+    yield "member_pauses", lambda: groups.member_pauses(changes("requests"))
+    yield "ownership", lambda: partitions.ownership(changes("events"))
     yield "partition_pauses", lambda: partitions.partition_pauses(read("ownership"))
-    yield "assignments", lambda: partitions.assignments(read("events"))
-    yield "commits", lambda: traces.commits(read("events"))
+    yield "assignments", lambda: partitions.assignments(changes("events"))
+    yield "commits", lambda: traces.commits(read("events", True))
 
     def history() -> DataFrame:
-        found = offset_tables.history_of_trace(read("events"), read("requests"))
+        found = offset_tables.history_of_trace(read("events"), changes("requests"))
         return found if log is None else found.unionByName(offset_tables.history_of_segments(log))
 
     yield "offset_history", history
     yield (
         "violations",
-        lambda: invariants.violations(read("events"), read("requests"), read("membership"), read("commits")),
+        lambda: invariants.violations(
+            changes("events"),
+            changes("requests"),
+            read("events", True),
+            read("requests", True),
+            read("membership"),
+            read("offset_history"),
+        ),
     )
 
 

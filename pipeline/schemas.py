@@ -409,3 +409,8 @@ PARTITIONED: Final = frozenset(name for name, table in TABLES.items() if _BUCKET
 
 INGESTED: Final = frozenset({"events", "requests", "quarantine"})
 """The tables that come straight from a trace; the others are made of them."""
+
+STEADY: Final = {"events": "commit_events", "requests": "renewals"}
+"""Where rows of a table lie that groups at rest bring about: commits, and requests Heartbeat and OffsetCommit. That is
+nearly all there is, so it lies apart from the rest of its table, and jobs about rebalances never read it."""
+STEADY_APIS: Final = ("Heartbeat", "OffsetCommit")

@@ -16,7 +16,9 @@ from pyspark.sql import SparkSession
 
 from pipeline.java import find_java
 
-SHUFFLE_PARTITIONS: Final = 8
+SHUFFLE_PARTITIONS: Final = 64
+"""How many parts a shuffle has before Spark puts small ones together. A multiple of the number of buckets: what is
+brought together by group is then in one bucket, as Spark hashes both alike."""
 
 _ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",

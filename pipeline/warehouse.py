@@ -17,7 +17,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.schemas import INGESTED, PARTITIONED, TABLES, Table
+from pipeline.schemas import INGESTED, PARTITIONED, STEADY, TABLES, Table
 from pipeline.tables.columns import conform
 
 _SHUFFLED: Final = frozenset(
@@ -73,11 +73,13 @@ class Warehouse:
             mode = mode.partitionBy(*_KEYS)
         mode.parquet(f"{self.path}/tables/{name}")
 
-    def read(self, name: str, buckets: Collection[int] | None = None) -> DataFrame:
-        """A table, of all groups or of those in some buckets; empty if nothing was written."""
+    def read(self, name: str, buckets: Collection[int] | None = None, *, steady: bool | None = None) -> DataFrame:
+        """A table, of all groups or of those in some buckets; empty if nothing was written. Of `events` and `requests`
+        `steady` chooses what groups at rest bring about, or the rest (`schemas.STEADY`)."""
         table = TABLES[name]
         if name in INGESTED:
-            pattern = f"{self.path}/ingest/batch=*/table={name}"
+            places = {None: [name, STEADY.get(name, name)], True: [STEADY.get(name, name)], False: [name]}[steady]
+            pattern = f"{self.path}/ingest/batch=*/table={{{','.join(dict.fromkeys(places))}}}"
             frame = self._read(table, pattern, base=f"{self.path}/ingest")
             if name == "quarantine" and self._exists(f"{self.path}/tables/quarantine"):
                 frame = frame.unionByName(self._read(table, f"{self.path}/tables/quarantine"))

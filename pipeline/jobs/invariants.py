@@ -41,19 +41,28 @@ CAUSES: Final = (
 
 _GROUP = ("trace", "group")
 _MEMBER = ("trace", "group", "member_id")
+_OFFSET = (*_GROUP, "topic", "partition")
 _REMEMBERED: Final = 16
 """How many commits before a fetch it may have seen; commits take no longer to be durable than that."""
 
 
-def violations(events: DataFrame, requests: DataFrame, membership: DataFrame, commits: DataFrame) -> DataFrame:
-    """Table `violations` of the tables."""
+def violations(
+    events: DataFrame,
+    requests: DataFrame,
+    commits: DataFrame,
+    renewals: DataFrame,
+    membership: DataFrame,
+    history: DataFrame,
+) -> DataFrame:
+    """Table `violations`. `events` and `requests` are those of groups that change, `commits` and `renewals` the rest
+    of the two tables (`pipeline.schemas.STEADY`); `history` is table `offset_history`."""
     found = [
         one_owner(events),
         generations_grow(events),
-        strangers(events, requests, membership, commits),
+        strangers(events, requests.unionByName(renewals), commits, membership),
         one_leader(events, requests),
         one_cause(events),
-        silent_changes(events, requests),
+        silent_changes(events, requests, commits, history),
     ]
     return reduce(DataFrame.unionByName, found)
 
@@ -90,15 +99,14 @@ def generations_grow(events: DataFrame) -> DataFrame:
     return _violations(back, "I2", "cast(generation as string)", "concat('after generation ', before)")
 
 
-def strangers(events: DataFrame, requests: DataFrame, membership: DataFrame, commits: DataFrame) -> DataFrame:
-    """I6 and I8."""
+def strangers(events: DataFrame, requests: DataFrame, commits: DataFrame, membership: DataFrame) -> DataFrame:
+    """I6 and I8. `commits` are the events, not the table."""
     answered = requests.where("error = 0 and api in ('Heartbeat', 'SyncGroup', 'JoinGroup')").select(
         *_MEMBER, "seq", "at", "arrived_at", "api"
     )
-    committed = commits.where("error = 0 and generation >= 0 and member_id != ''").select(
+    committed = commits.where("event = 'commit' and error = 0 and generation >= 0 and member_id != ''").select(
         *_MEMBER, "seq", "at", F.col("at").alias("arrived_at"), F.lit("OffsetCommit").alias("api")
     )
-    accepted = answered.unionByName(committed.distinct())
     known = membership.select(*_MEMBER, "joined_at", "left_at", "how")
     whole = (
         events.where("event = 'group'")
@@ -107,26 +115,25 @@ def strangers(events: DataFrame, requests: DataFrame, membership: DataFrame, com
         .where("created and not loaded")
         .select(*_GROUP, F.lit(True).alias("whole"))
     )
-    judged = accepted.join(F.broadcast(known), [*_MEMBER], "left").join(F.broadcast(whole), [*_GROUP], "left")
-    gone = judged.where("left_at < arrived_at")
-    never = judged.where("whole and joined_at is null and left_at is null and api != 'JoinGroup'")
-    early = judged.where("joined_at > at")
-    fenced = _violations(
-        gone.where("how = 'fenced'"), "I8", "member_id", "concat(api, ' succeeded, fenced at ', left_at)"
+    judged = (
+        answered.unionByName(committed)
+        .join(F.broadcast(known), [*_MEMBER], "left")
+        .join(F.broadcast(whole), [*_GROUP], "left")
     )
-    left = _violations(
-        gone.where("how != 'fenced' and api != 'JoinGroup'"),
-        "I6",
-        "member_id",
-        "concat(api, ' succeeded, ', how, ' at ', left_at)",
-    )
-    unknown = _violations(
-        never.unionByName(early.where("api != 'JoinGroup'")),
-        "I6",
-        "member_id",
-        "concat(api, ' succeeded, never joined')",
-    )
-    return fenced.unionByName(left).unionByName(unknown)
+    # A JoinGroup is how a stranger becomes a member, but for one that was fenced.
+    gone = F.expr("left_at < arrived_at and (how = 'fenced' or api != 'JoinGroup')")
+    never = F.expr("whole and joined_at is null and left_at is null and api != 'JoinGroup'")
+    early = F.expr("joined_at > at and api != 'JoinGroup'")
+    found = judged.withColumns(
+        {
+            "invariant": F.when(gone & (F.col("how") == "fenced"), "I8").when(gone | never | early, "I6"),
+            "detail": F.when(gone, F.expr("concat(api, ' succeeded, ', how, ' at ', left_at)")).otherwise(
+                F.expr("concat(api, ' succeeded, never joined')")
+            ),
+            "subject": F.col("member_id"),
+        }
+    ).where("invariant is not null")
+    return conform(keyed(found), "violations")
 
 
 def one_leader(events: DataFrame, requests: DataFrame) -> DataFrame:
@@ -193,41 +200,93 @@ def one_cause(events: DataFrame) -> DataFrame:
     )
 
 
-def silent_changes(events: DataFrame, requests: DataFrame) -> DataFrame:
+def silent_changes(events: DataFrame, requests: DataFrame, commits: DataFrame, history: DataFrame) -> DataFrame:
     """I11. What OffsetFetch answers must be what was committed last, or something committed while it was under way.
 
-    Groups that commit in transactions are left out: their commits show in the trace before they count.
+    Groups that commit in transactions are left out: their commits show in the trace before they count. Nearly all
+    answers are what the history says; only for the partitions of the others are the trace's commits gone through.
     """
-    key = (*_GROUP, "topic", "partition")
+    fetched = requests.where("api = 'OffsetFetch' and error = 0").select(
+        *_GROUP, "seq", "at", "arrived_at", F.lit("fetch").alias("event"), F.explode("offsets").alias("each")
+    )
+    fetched = fetched.where("coalesce(each.error, 0) = 0").select(
+        *_GROUP, "seq", "at", "arrived_at", "event", "each.topic", "each.partition", "each.offset"
+    )
+    transactional = requests.where("api = 'TxnOffsetCommit'").select(*_GROUP).distinct()
+    ended = events.where("event = 'group' and change in ('deleted', 'expired')").select(*_GROUP).distinct()
+    fetched = fetched.join(F.broadcast(transactional), [*_GROUP], "left_anti").join(
+        F.broadcast(ended), [*_GROUP], "left_anti"
+    )
+    doubted = _doubted(events, fetched, history)
+    groups = F.broadcast(doubted.select(*_GROUP).distinct())
+
+    happened = events.where("event = 'offsets_expired'").unionByName(commits.where("event = 'commit'"))
+    changes = (
+        happened.where("coalesce(error, 0) = 0")
+        .join(groups, [*_GROUP], "left_semi")
+        .select(*_GROUP, "seq", "at", "event", F.explode("offsets").alias("each"))
+    )
+    deleted = (
+        requests.where("api = 'OffsetDelete' and error = 0")
+        .join(groups, [*_GROUP], "left_semi")
+        .select(*_GROUP, "seq", "at", F.lit("deleted").alias("event"), F.explode("offsets").alias("each"))
+    )
+    moved = (
+        changes.unionByName(deleted)
+        .where("coalesce(each.error, 0) = 0")
+        .select(
+            *(*_GROUP, "seq", "at", F.lit(None).cast("timestamp").alias("arrived_at"), "event"),
+            *("each.topic", "each.partition", "each.offset"),
+        )
+    )
+    return _changed_silently(events, moved.unionByName(fetched).join(F.broadcast(doubted), [*_OFFSET], "left_semi"))
+
+
+def _doubted(events: DataFrame, fetched: DataFrame, history: DataFrame) -> DataFrame:
+    """The partitions with an answer that the history does not bear out: (trace, group, topic, partition), each once.
+
+    An offset was the committed one from each change to it until the next change of the partition. That it was at some
+    time between arrival and answer of the fetch is so if more such times began before the answer than ended before the
+    arrival. Nothing committed counts as -1, as OffsetFetch has it. The history goes by the clock, and groups that went
+    from one trace to another by several clocks, so these are always doubted.
+    """
+    key = ("group", "topic", "partition")
+    asked = fetched.where("offset is not null").select(*_OFFSET, "seq", "offset", "at", "arrived_at")
+    times = history.where("source = 'trace'")
+    nothing = F.lit(-1).cast("bigint")
+    sides = []
+    for value, held in (("offset", "at"), ("previous", "arrived_at")):
+        began = value == "offset"
+        each = times.select(*key, F.coalesce(value, nothing).alias("offset"), F.col("at").alias("changed_at"))
+        met = each.join(F.broadcast(asked), [*key, "offset"]).where(
+            F.col("changed_at") <= F.col(held) if began else F.col("changed_at") < F.col(held)
+        )
+        sides.append(met.select(*_OFFSET, "seq", "offset", F.lit(1 if began else -1).alias("counts")))
+    # Before the first change there was nothing.
+    always = asked.select(*_OFFSET, "seq", "offset", (F.col("offset") == -1).cast("int").alias("counts"))
+    unproven = (
+        reduce(DataFrame.unionByName, sides, always)
+        .groupBy(*_OFFSET, "seq", "offset")
+        .agg(F.sum("counts").alias("counts"))
+        .where("counts <= 0")
+        .select(*_OFFSET)
+    )
+    moving = events.where("event = 'group'").groupBy("group").agg(F.count_distinct("trace").alias("traces"))
+    unsure = fetched.join(F.broadcast(moving.where("traces > 1").select("group")), "group", "left_semi")
+    return unproven.unionByName(unsure.select(*_OFFSET)).distinct()
+
+
+def _changed_silently(events: DataFrame, changes: DataFrame) -> DataFrame:
+    """The violations among these changes and fetches, gone through in the order of the trace."""
     whole = (
         events.where("event = 'group' and change in ('created', 'loaded')")
         .groupBy(*_GROUP)
         .agg(F.min_by("change", "seq").alias("first_change"))
     )
-    changes = events.where("event in ('commit', 'offsets_expired') and coalesce(error, 0) = 0").select(
-        *_GROUP, "seq", "at", "event", F.explode("offsets").alias("each")
-    )
-    deleted = requests.where("api = 'OffsetDelete' and error = 0").select(
-        *_GROUP, "seq", "at", F.lit("deleted").alias("event"), F.explode("offsets").alias("each")
-    )
-    fetched = requests.where("api = 'OffsetFetch' and error = 0").select(
-        *_GROUP, "seq", "at", "arrived_at", F.lit("fetch").alias("event"), F.explode("offsets").alias("each")
-    )
-    moved = changes.unionByName(deleted).withColumn("arrived_at", F.lit(None).cast("timestamp"))
-    both = moved.unionByName(fetched).where("coalesce(each.error, 0) = 0")
-    both = both.select(*_GROUP, "seq", "at", "arrived_at", "event", "each.topic", "each.partition", "each.offset")
-    asked = fetched.select(*_GROUP).distinct()
-    transactional = requests.where("api = 'TxnOffsetCommit'").select(*_GROUP).distinct()
-    ended = events.where("event = 'group' and change in ('deleted', 'expired')").select(*_GROUP).distinct()
-    both = (
-        both.join(F.broadcast(asked), [*_GROUP])
-        .join(F.broadcast(transactional), [*_GROUP], "left_anti")
-        .join(F.broadcast(ended), [*_GROUP], "left_anti")
-    )
-    recent = Window.partitionBy(*key).orderBy("seq").rowsBetween(-_REMEMBERED, -1)
+    recent = Window.partitionBy(*_OFFSET).orderBy("seq").rowsBetween(-_REMEMBERED, -1)
     value = F.when(F.col("event") == "commit", F.col("offset")).otherwise(F.lit(-1))
     change = F.when(F.col("event") != "fetch", F.struct("at", value.alias("offset")))
-    seen = both.withColumn("recent", F.collect_list(change).over(recent)).where("event = 'fetch'")
+    seen = changes.withColumn("recent", F.collect_list(change).over(recent)).where("event = 'fetch'")
     seen = seen.join(F.broadcast(whole), [*_GROUP], "left")
     last_before = F.expr("element_at(filter(recent, each -> each.at < arrived_at), -1).offset")
     seen = seen.withColumns(

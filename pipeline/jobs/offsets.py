@@ -24,8 +24,10 @@ def regressions(history: DataFrame) -> DataFrame:
 def gaps(history: DataFrame, least_s: int = LEAST_GAP_S, times_median: int = TIMES_MEDIAN) -> DataFrame:
     """Times without a commit of a partition that are longer than `least_s` and than `times_median` times its median:
     the columns of the history and `median_ms`. `at` is when commits came again."""
-    medians = history.groupBy("source", *_KEY).agg(F.percentile_approx("gap_ms", 0.5).alias("median_ms"))
     long = history.where(F.col("what") == "commit").where(F.col("gap_ms") > least_s * 1000)
+    # Medians are dear, and few partitions have a long gap.
+    of_those = history.join(F.broadcast(long.select("source", *_KEY).distinct()), ["source", *_KEY], "left_semi")
+    medians = of_those.groupBy("source", *_KEY).agg(F.percentile_approx("gap_ms", 0.5).alias("median_ms"))
     return (
         long.join(medians, ["source", *_KEY])
         .where(F.col("gap_ms") > F.col("median_ms") * times_median)

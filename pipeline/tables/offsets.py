@@ -20,11 +20,11 @@ def history_of_trace(events: DataFrame, requests: DataFrame) -> DataFrame:
         "what", F.when(F.col("event") == "commit", "commit").otherwise("expired")
     )
     deleted = requests.where("api = 'OffsetDelete' and error = 0").withColumn("what", F.lit("deleted"))
-    taken = [
-        frame.select("*", F.explode("offsets").alias("each")).where("coalesce(each.error, 0) = 0").select(*columns)
-        for frame in (happened, deleted)
-    ]
-    found = taken[0].unionByName(taken[1])
+    needed = columns[:6]
+    both = happened.select(*needed, "offsets").unionByName(deleted.select(*needed, "offsets"))
+    # Brought together by group before there is a row for every partition: that moves less.
+    found = both.repartition("group").select("*", F.explode("offsets").alias("each"))
+    found = found.where("coalesce(each.error, 0) = 0").select(*columns)
     return _history(
         found.withColumns(
             {
@@ -92,7 +92,9 @@ def history_of_segments(records: DataFrame) -> DataFrame:
 
 def _history(changes: DataFrame) -> DataFrame:
     # Segments have a place for every change; a group moves between traces, so there time decides first.
-    order = Window.partitionBy("source", *_KEY).orderBy("at", "seq", "position")
+    # A number comes first: what is sorted is nearly always told apart by it, without a look at the strings.
+    changes = changes.withColumn("hash", F.xxhash64("source", *_KEY))
+    order = Window.partitionBy("hash", "source", *_KEY).orderBy("at", "seq", "position")
     found = changes.withColumns({"previous": F.lag("offset").over(order), "before": F.lag("at").over(order)})
     found = found.withColumns(
         {"delta": F.col("offset") - F.col("previous"), "gap_ms": ms_between(F.col("before"), F.col("at"))}
@@ -112,6 +114,8 @@ def end_offsets_of_trace(requests: DataFrame) -> DataFrame:
 def lag(history: DataFrame, end_offsets: DataFrame) -> DataFrame:
     """Table `lag`: each commit with the last end offset known at its time."""
     commits = history.where("what = 'commit'").select(*_KEY, "at", "offset")
+    named = end_offsets.select("topic", "partition").distinct()
+    commits = commits.join(F.broadcast(named), ["topic", "partition"], "left_semi")
     nothing = F.lit(None)
     both = commits.withColumns(
         {"end_offset": nothing.cast("bigint"), "known_at": nothing.cast("timestamp"), "is_commit": F.lit(1)}

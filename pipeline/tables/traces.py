@@ -5,15 +5,18 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.schemas import INGESTED, TABLES
+from pipeline.schemas import INGESTED, STEADY, STEADY_APIS, TABLES
 from pipeline.tables.columns import conform, keyed, ms_between, timestamp, wall_of
 
 
 def ingested(trace: DataFrame) -> DataFrame:
-    """Rows of the source as those of tables `events`, `requests` and `quarantine` at once, told apart by `table`: the
-    trace is parsed once for all of them. Columns of the other tables are null."""
+    """Rows of the source as those of tables `events`, `requests` and `quarantine` at once: the trace is parsed once for
+    all of them. `table` tells them apart; it is the table's name or that of `STEADY`. Columns of the other tables are
+    null."""
     table = (
         F.when(F.col("unreadable").isNotNull(), "quarantine")
+        .when(F.col("event") == "commit", STEADY["events"])
+        .when((F.col("event") == "exchange") & F.col("api").isin(*STEADY_APIS), STEADY["requests"])
         .when(F.col("event") == "exchange", "requests")
         .when(F.col("event") != "parked", "events")
     )

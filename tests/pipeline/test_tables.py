@@ -7,13 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual, assertSchemaEqual
 
 from pipeline import documents
 from pipeline.decode import events, records
 from pipeline.jobs import offsets as offset_jobs
 from pipeline.jobs import rebalances
-from pipeline.schemas import EVENTS, LOG_RECORDS, TABLES
+from pipeline.schemas import EVENTS, LOG_RECORDS, STEADY, TABLES
 from pipeline.tables import groups, offsets, partitions, traces
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -35,7 +36,8 @@ def trace(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
 
 def table(frame: DataFrame, name: str) -> DataFrame:
     """A table straight from the trace."""
-    return traces.ingested(frame).where(f"table = '{name}'").select(*TABLES[name].names)
+    places = (name, STEADY.get(name, name))
+    return traces.ingested(frame).where(F.col("table").isin(*places)).select(*TABLES[name].names)
 
 
 def clock(t: float) -> dict[str, Any]:
