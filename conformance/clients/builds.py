@@ -5,6 +5,7 @@ What is built stays in the cache folder until the adapter's source changes. It d
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -22,6 +23,11 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 KAFKA: Final = NEWEST["4.2"]
 KAFKAJS: Final = "2.2.4"
 FRANZ_GO: Final = "v1.22.2"
+_PYTHON_CLIENTS: Final = {
+    "kafka_python.py": ("kafka", "kafka-python"),
+    "aio_kafka.py": ("aiokafka", "aiokafka"),
+    "confluent.py": ("confluent_kafka", "confluent-kafka"),
+}
 _LOCK: Final = threading.Lock()
 
 
@@ -32,9 +38,14 @@ class ClientMissing(Exception):
 def python(adapter: str, lock: str | None) -> list[str]:
     """A Python that has the client, made if need be: ours, or that of an environment of its own."""
     if lock is None:
+        module, distribution = _PYTHON_CLIENTS[adapter]
+        if importlib.util.find_spec(module) is None:
+            raise ClientMissing(f"{distribution} is not installed; it comes with kafka-group-shim[clients]")
         return [sys.executable, str(ADAPTERS / adapter)]
     venv = ROOT / ".venvs" / lock
     install = ROOT / "requirements" / "install.py"
+    if not install.exists():
+        raise ClientMissing(f"{lock} is installed by a script that only a checkout of the repository has")
     # The base interpreter: an environment made from inside another would be taken for a different one by `make`.
     base = getattr(sys, "_base_executable", sys.executable)
     installed = subprocess.run([base, str(install), str(venv), str(ROOT / "requirements" / "old" / f"{lock}.txt")])
@@ -48,11 +59,11 @@ def java(adapter: str, lock: str | None) -> list[str]:
     """The Java consumer of the Kafka release that is our target too."""
     java, javac = shutil.which("java"), shutil.which("javac")
     if java is None or javac is None:
-        raise ClientMissing("the Java consumer needs a JDK")
+        raise ClientMissing("the Java consumer needs a JDK, and there is no java and javac here")
     try:
         jars = class_path(KAFKA)
     except TargetError as error:
-        raise ClientMissing(str(error)) from error
+        raise ClientMissing(f"the Java consumer cannot be had: {error}") from error
     folder = cache_folder() / f"client-java-{KAFKA}"
     _built(folder, adapter, lambda source: [[javac, "-d", str(folder), "-cp", jars, str(source)]])
     options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -64,7 +75,7 @@ def node(adapter: str, lock: str | None) -> list[str]:
     """KafkaJS."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        raise ClientMissing("KafkaJS needs Node.js and npm")
+        raise ClientMissing("KafkaJS needs Node.js, and there is no node and npm here")
     folder = cache_folder() / f"client-kafkajs-{KAFKAJS}"
     install = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), f"kafkajs@{KAFKAJS}"]
     source = _built(folder, adapter, lambda source: [install])
@@ -75,7 +86,7 @@ def go(adapter: str, lock: str | None) -> list[str]:
     """franz-go."""
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
-        raise ClientMissing("franz-go is built with Go")
+        raise ClientMissing("franz-go is built with Go, and there is no go here")
     folder = cache_folder() / f"client-franz-go-{FRANZ_GO}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text("module conformance/client\n\ngo 1.24\n")

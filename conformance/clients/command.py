@@ -1,127 +1,146 @@
-"""`--client`: the client cases with one client or all, told to a person and as JSON.
-
-What clients are known to do wrong stands in `expect.toml` beside this module; a change in either direction is news.
-"""
+"""`--client`: the client cases with one client or all, told to a person and in files."""
 
 from __future__ import annotations
 
-import json
-import tomllib
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from conformance.case import Verdict
-from conformance.clients.case import ClientCase, all_client_cases, select_clients
-from conformance.clients.crew import CLIENTS, OTHER_LANGUAGES
-from conformance.clients.runner import ClientResult
+from conformance.clients import report
+from conformance.clients.case import ClientCase, select_client_cases, select_clients
+from conformance.clients.crew import EVERY_CLIENT, Client
+from conformance.clients.expected import Known
+from conformance.clients.runner import ClientResult, ClientRun
 from conformance.clients.runner import run as run_cases
-from conformance.targets import TargetError, open_target
+from conformance.targets import Target, TargetError, open_target
 
 CLIENTS_AT_A_TIME: Final = 3
 """Every case starts processes; more of them at a time only make each other late."""
 
-EXPECT: Final = Path(__file__).with_name("expect.toml")
+_VIOLATIONS_TOLD: Final = 20
 
 
-def expected_failures() -> dict[tuple[str, str], dict[str, Any]]:
-    """The known failures: what is said of each, by client and case."""
-    with open(EXPECT, "rb") as file:
-        told = tomllib.load(file)
-    return {(each["client"], case): each for each in told["expected"] for case in each["cases"]}
+@dataclass(frozen=True)
+class Choice:
+    """What the command line asks of a run of client cases."""
+
+    target: str
+    client: str
+    patterns: tuple[str, ...]
+    level: str
+    listing: bool
+    dry_run: bool
+    jobs: int
+    repeat: int
+    json_path: Path | None
+    junit_path: Path | None
+    html_path: Path | None
+    evidence: Path | None
 
 
-def is_surprise(result: ClientResult, known: dict[tuple[str, str], dict[str, Any]]) -> bool:
-    """Whether a result is not what was expected of the client."""
-    failure = known.get((result.client.name, result.case.id))
-    if result.verdict is Verdict.SKIP or (failure is not None and failure.get("sometimes")):
-        return False
-    return (result.verdict is Verdict.PASS) == (failure is not None)
-
-
-def run(
-    console: Console,
-    target: str,
-    spec: str,
-    patterns: tuple[str, ...],
-    listing: bool,
-    jobs: int,
-    json_path: Path | None,
-    evidence: Path | None,
-) -> int:
+def run(console: Console, choice: Choice) -> int:
     """Run client cases and tell what came of them; the exit code."""
-    cases = [each for each in all_client_cases() if not patterns or each.id in patterns]
-    clients = select_clients(CLIENTS | OTHER_LANGUAGES, spec)
-    if not cases or not clients:
-        raise click.UsageError("no client case matches" if not cases else f"no client is called {spec}")
-    if listing:
+    clients = select_clients(EVERY_CLIENT, choice.client)
+    if not clients:
+        raise click.UsageError(f"no client is called {choice.client}")
+    protocols = {client.protocol for client in clients}
+    cases = [each for each in select_client_cases(choice.patterns, choice.level) if each.protocol in protocols]
+    if not cases:
+        raise click.UsageError("no client case matches")
+    if choice.listing:
         tell_cases(console, cases)
         return 0
-    known = expected_failures()
-
-    def finished(result: ClientResult) -> None:
-        if is_surprise(result, known):
-            reason = result.reason.partition("\n")[0] if result.reason else "a known failure is gone"
-            console.print(f"{result.verdict} {result.case.id} {result.client.name}  {escape(reason)}", soft_wrap=True)
-
+    if choice.dry_run:
+        for client in clients:
+            for case in cases:
+                if case.protocol == client.protocol:
+                    click.echo(f"{case.id} {client.name}")
+        return 0
+    known = Known.read()
     try:
-        chosen = open_target(target)
-        results = run_cases(chosen, cases, clients, jobs=min(jobs, CLIENTS_AT_A_TIME), finished=finished)
+        finished = watched(console, open_target(choice.target), cases, clients, known, choice)
     except TargetError as error:
         click.echo(f"the target could not be had: {error}", err=True)
         return 2
-    tell_matrix(console, results)
-    if json_path:
-        json_path.write_text(json.dumps(as_json(target, results), indent=1) + "\n")
-    if evidence:
-        write_evidence(results, evidence)
-    if any(each.verdict is Verdict.HARNESS_ERROR for each in results):
-        return 2
-    return 1 if any(is_surprise(each, known) for each in results) else 0
+    if choice.json_path:
+        report.write_json(finished, known, choice.json_path)
+    if choice.junit_path:
+        report.write_junit(finished, known, choice.junit_path)
+    if choice.html_path:
+        report.write_html(finished, known, choice.html_path)
+    if choice.evidence:
+        report.write_evidence(finished, known, choice.evidence)
+    return tell(console, finished, known)
+
+
+def watched(
+    console: Console, target: Target, cases: list[ClientCase], clients: list[Client], known: Known, choice: Choice
+) -> ClientRun:
+    """Run with a progress bar, telling surprises as they come."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(f"clients against {target.name}", total=None)
+
+        def finished(result: ClientResult) -> None:
+            progress.advance(task)
+            surprise = known.surprise(result)
+            if surprise is not None:
+                reason = result.reason.partition("\n")[0] or surprise
+                told = f"{result.verdict} {result.case.id} {result.client.name}  {escape(reason)}"
+                progress.console.print(told, soft_wrap=True)
+
+        return run_cases(
+            target,
+            cases,
+            clients,
+            jobs=min(choice.jobs, CLIENTS_AT_A_TIME),
+            turns=choice.repeat,
+            planned=lambda cells: progress.update(task, total=cells),
+            finished=finished,
+        )
 
 
 def tell_cases(console: Console, cases: list[ClientCase]) -> None:
     """Print the cases."""
-    table = Table("case", "needs", "requirement", "source", box=None)
+    table = Table("case", "protocol", "level", "needs", "requirement", "source", box=None)
     for case in cases:
-        table.add_row(case.id, ", ".join(sorted(case.needs)), escape(case.title), escape(case.source))
+        needs = ", ".join(sorted(case.needs))
+        table.add_row(case.id, case.protocol, case.level, needs, escape(case.title), escape(case.source))
     console.print(table)
+    console.print(f"{len(cases)} cases")
 
 
-def tell_matrix(console: Console, results: list[ClientResult]) -> None:
-    """Print cases by clients."""
-    clients = list(dict.fromkeys(each.client.name for each in results))
-    by_cell = {(each.case.id, each.client.name): each.verdict for each in results}
-    table = Table("case", *clients, box=None)
-    for case in dict.fromkeys(each.case.id for each in results):
-        table.add_row(case, *[str(by_cell[case, client]) for client in clients])
+def tell(console: Console, run: ClientRun, known: Known) -> int:
+    """Print the summary, clients by verdicts; the exit code."""
+    counts: dict[str, Counter[Verdict]] = {}
+    for each in run.results:
+        counts.setdefault(each.client.name, Counter())[each.verdict] += 1
+    seen = [verdict for verdict in Verdict if any(found[verdict] for found in counts.values())]
+    table = Table("client", *seen, title=f"{run.target}: {run.description}", title_justify="left", box=None)
+    for client, found in counts.items():
+        table.add_row(client, *[str(found[verdict] or "") for verdict in seen])
     console.print(table)
-
-
-def as_json(target: str, results: list[ClientResult]) -> dict[str, object]:
-    """Results for programs."""
-    return {
-        "target": target,
-        "results": [
-            {
-                "case": each.case.id,
-                "client": each.client.name,
-                "verdict": each.verdict,
-                "reason": each.reason.partition("\n")[0],
-                "seconds": round(each.seconds, 2),
-            }
-            for each in results
-        ],
-    }
-
-
-def write_evidence(results: list[ClientResult], folder: Path) -> None:
-    """The frames of every case that did not pass."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for each in results:
-        if each.verdict not in (Verdict.PASS, Verdict.SKIP):
-            (folder / f"{each.case.id}-{each.client.name}.txt").write_text(f"{each.reason}\n\n{each.story}\n")
+    for each in run.results:
+        if each.verdict not in (Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED):
+            why = known.reason(each)
+            said = f"known: {why}" if why else each.reason.partition("\n")[0]
+            console.print(f"{each.verdict} {each.case.id} {each.client.name}  {escape(said)}", soft_wrap=True)
+    for client, why in run.missing.items():
+        console.print(f"{client} was skipped: {escape(why)}", soft_wrap=True)
+    surprises = [each for each in run.results if known.surprise(each) is not None]
+    console.print(f"{len(run.results)} cells, {len(surprises)} not as expected, {run.seconds:.1f} s")
+    told = "every invariant holds in the trace" if not run.violations else f"{len(run.violations)} invariants violated"
+    console.print(told if run.target.startswith("shim") else "the target writes no trace to check invariants in")
+    for violation in run.violations[:_VIOLATIONS_TOLD]:
+        console.print(f"[red]violated[/] {escape(violation)}", soft_wrap=True)
+    if any(each.verdict is Verdict.HARNESS_ERROR for each in run.results):
+        return 2
+    return 1 if surprises or run.violations else 0

@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ SESSION_MS = 30_000
 SHORT_SESSION_MS = 1_200
 HEARTBEAT_MS = 150
 PATIENCE = 25.0
+_ERRORS_KEPT = 1_500
 
 Partition = tuple[str, int]
 
@@ -43,6 +45,7 @@ class Client:
     alters_offsets: bool = False
     deletes_offsets: bool = False
     reads_state: bool = True
+    protocol: str = "classic"
 
     build: Callable[[str, str | None], list[str]] = builds.python
 
@@ -117,6 +120,30 @@ OTHER_LANGUAGES = {
 }
 """Clients whose adapters join groups and nothing else."""
 
+CONSUMER_PROTOCOL = {
+    client.name: client
+    for client in (
+        Client(
+            "confluent-kafka-2.16-consumer",
+            "confluent.py",
+            assignors=("uniform", "range"),
+            abilities=("revoke-pause", "max-poll", "regex", "classic-too"),
+            protocol="consumer",
+        ),
+        Client(
+            f"java-{builds.KAFKA}-consumer",
+            "Adapter.java",
+            assignors=("uniform", "range"),
+            abilities=("revoke-pause", "max-poll", "regex", "classic-too"),
+            protocol="consumer",
+            build=builds.java,
+        ),
+    )
+}
+"""The same with `group.protocol=consumer`: the coordinator assigns (KIP-848)."""
+
+EVERY_CLIENT = CLIENTS | OTHER_LANGUAGES | CONSUMER_PROTOCOL
+
 
 class Told(AssertionError):
     """What was awaited did not come; the message tells what came instead."""
@@ -124,7 +151,7 @@ class Told(AssertionError):
 
 @dataclass
 class Member:
-    """A client process. `events` is all it has told so far; guarded by the crew's condition."""
+    """A client process. `events` is all it has told, each `at` monotonic seconds; guarded by the crew's condition."""
 
     name: str
     process: subprocess.Popen[str]
@@ -142,6 +169,7 @@ class Member:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             message = json.loads(line)
+            message["at"] = time.monotonic()
             with self.changed:
                 if "reply" in message:
                     self.replies[message["reply"]] = message
@@ -149,14 +177,14 @@ class Member:
                     self.events.append(message)
                 self.changed.notify_all()
         with self.changed:
-            self.events.append({"event": "gone"})
+            self.events.append({"event": "gone", "at": time.monotonic()})
             self.changed.notify_all()
 
     def _read_errors(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.errors.append(line.rstrip())
-            del self.errors[:-40]
+            del self.errors[:-_ERRORS_KEPT]
 
     # What it has told. Call these inside a wait, or when the member is quiet.
 
@@ -247,6 +275,12 @@ class Member:
 
     def wake(self) -> None:
         self.process.send_signal(signal.SIGCONT)
+
+    def log(self) -> str:
+        """All it has told, and the end of what its client has logged."""
+        with self.changed:
+            told = [f"{event['at']:.3f} {json.dumps(event)}" for event in self.events]
+        return "\n".join([f"{self.name} (exit {self.process.poll()}) told:", *told, "it logged:", *self.errors])
 
     def story(self) -> str:
         told = [json.dumps(event)[:300] for event in self.events[-25:]]

@@ -13,18 +13,23 @@ import socket
 import struct
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from apis import consumer_group_heartbeat
 from apis.registry import APIS
 from apis.wire import DecodeError
 from apis.wire.headers import decode_request_header, encode_response_header, is_flexible
 
 _SIZE: Final = struct.Struct(">i")
-_GROUP_KEYS: Final = frozenset({8, 9, 11, 12, 13, 14})
+_GROUP_KEYS: Final = frozenset({8, 9, 11, 12, 13, 14, 68})
+_KNOWN: Final = {**APIS, consumer_group_heartbeat.API.key: consumer_group_heartbeat.API}
+"""The APIs it reads. A coordinator may serve more of them than ours does."""
+_RECORDS: Final = frozenset({0, 1})
 _METADATA: Final = 3
 _FIND_COORDINATOR: Final = 10
 _API_VERSIONS: Final = 18
@@ -35,9 +40,11 @@ Action = Literal["error", "withhold", "hold", "swallow", "close"]
 
 @dataclass
 class Exchange:
-    """A request a client sent and, once it has left, its answer. Seconds are monotonic; `answered` is None until then.
+    """A request a client sent and, once it has left, its answer. Seconds are monotonic; `answered` is None until then,
+    or if the answer was lost.
 
     `request` and `response` are None where the relay does not read them. `by_plan` says that a plan changed something.
+    `asked` and `told` are the frames as the client sent and got them, without their sizes; records are not kept.
     """
 
     connection: int
@@ -50,6 +57,8 @@ class Exchange:
     response: Any = None
     answered: float | None = None
     by_plan: bool = False
+    asked: bytes = b""
+    told: bytes = b""
 
     @property
     def error(self) -> int | None:
@@ -116,9 +125,13 @@ class _Line:
         threading.Thread(target=self._read, args=(self.server, self._answered), daemon=True).start()
 
     def _read(self, source: socket.socket, handle: Callable[[bytes], None]) -> None:
-        with suppress(OSError), source.makefile("rb") as stream:
-            while len(size := stream.read(4)) == 4:
-                handle(stream.read(_SIZE.unpack(size)[0]))
+        try:
+            with suppress(OSError), source.makefile("rb") as stream:
+                while len(size := stream.read(4)) == 4:
+                    handle(stream.read(_SIZE.unpack(size)[0]))
+        except Exception:
+            # Nobody sees what a thread raises; whoever runs the case asks afterwards.
+            self.relay.troubles.append(traceback.format_exc())
         self.close()
 
     def close(self) -> None:
@@ -130,9 +143,9 @@ class _Line:
 
     def _requested(self, data: bytes) -> None:
         key, version, correlation_id, client_id, offset = decode_request_header(data)
-        api = APIS.get(key)
+        api = _KNOWN.get(key)
         request = None
-        if api is not None and version in api.request.versions and key not in (0, 1):
+        if api is not None and version in api.request.versions and key not in _RECORDS:
             with suppress(DecodeError):
                 request, _ = api.request.decoder(version)(data, offset)
         exchange = Exchange(
@@ -144,6 +157,8 @@ class _Line:
             request,
             time.monotonic(),
         )
+        if key not in _RECORDS:
+            exchange.asked = data
         slot = _Slot(exchange, key, correlation_id, self)
         with self.relay.changed:
             self.relay.exchanges.append(exchange)
@@ -191,6 +206,13 @@ class _Line:
             slot.data = self.relay.rewritten(slot, data)
             self.flush()
 
+    def _tell(self, slot: _Slot, data: bytes) -> None:
+        with suppress(OSError):
+            self.client.sendall(_SIZE.pack(len(data)) + data)
+            slot.exchange.answered = time.monotonic()
+            if slot.key not in _RECORDS:
+                slot.exchange.told = data
+
     def flush(self) -> None:
         """Send what is ready, in order. The relay's lock is held."""
         while self.slots and (head := self.slots[0]).data is not None and not head.held:
@@ -198,19 +220,18 @@ class _Line:
             action = head.plan.action if head.plan else None
             if action == "swallow":
                 continue
-            head.exchange.answered = time.monotonic()
             if action == "close":
                 self.close()
             else:
-                with suppress(OSError):
-                    self.client.sendall(_SIZE.pack(len(head.data)) + head.data)
+                self._tell(head, head.data)
             self.relay.changed.notify_all()
 
 
 class Relay:
     """The relay of one scenario. Use it in a `with` block; `bootstrap` is what clients are given.
 
-    `changed` guards everything here and is notified whenever a request comes or an answer leaves.
+    `changed` guards everything here and is notified whenever a request comes or an answer leaves. `troubles` are errors
+    of the relay's own.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -219,6 +240,7 @@ class Relay:
         self.exchanges: list[Exchange] = []
         self.plans: list[Plan] = []
         self.coordinator = 1
+        self.troubles: list[str] = []
         self._lines: list[_Line] = []
         self._listeners = {broker: socket.create_server(("127.0.0.1", 0)) for broker in (1, 2)}
         self.ports = {broker: int(listener.getsockname()[1]) for broker, listener in self._listeners.items()}
@@ -300,7 +322,7 @@ class Relay:
 
     def answer_error(self, slot: _Slot, code: int) -> None:
         """Make the answer of a slot one that says `code`."""
-        api, exchange = APIS[slot.key], slot.exchange
+        api, exchange = _KNOWN[slot.key], slot.exchange
         response = api.shape(api.error(exchange.request, code), exchange.version)
         exchange.response = response
         header = encode_response_header(slot.key, exchange.version, slot.correlation_id)
@@ -314,7 +336,7 @@ class Relay:
         exchange = slot.exchange
         if exchange.request is None or slot.key == _API_VERSIONS:
             return data
-        api, version = APIS[slot.key], exchange.version
+        api, version = _KNOWN[slot.key], exchange.version
         offset = 5 if is_flexible(slot.key, version) else 4
         try:
             decoded, _ = api.response.decoder(version)(data, offset)

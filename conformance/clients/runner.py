@@ -1,34 +1,70 @@
-"""Runs client cases: every case with every client that can do what it needs, against one coordinator.
+"""Runs client cases: every case with every client of its protocol that can do what it needs, against one coordinator.
 
-Decides what an exception out of a case means, as the runner of the server cases does.
+Decides what an exception out of a case means, as the runner of the server cases does, and what is kept as evidence.
 """
 
 from __future__ import annotations
 
+import json
+import shutil
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
 
-from conformance.case import Failed, Skipped, Verdict
+from conformance.case import Failed, Level, Skipped, Verdict
 from conformance.clients.builds import ClientMissing
 from conformance.clients.case import ClientCase
+from conformance.clients.consumer_scenario import HEARTBEAT, ConsumerScenario
 from conformance.clients.crew import Client, Told
+from conformance.clients.relay import Exchange
 from conformance.clients.scenario import Scenario
+from conformance.runner import probe
 from conformance.targets import Instance, Target
+from conformance.targets.shim import ShimTarget
+from conformance.trial import Peer
+
+QUIET: Final = frozenset({Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED})
+"""Verdicts of which no evidence is kept."""
 
 
 @dataclass(frozen=True)
 class ClientResult:
-    """What one case came to with one client. `story` is the group's frames."""
+    """What one case came to with one client.
+
+    `story` is the group's frames, a line each. `exchanges`, `logs` (what each member told and logged) and `trace` (the
+    coordinator's, of this group) are evidence, kept where something is not as it should be. `violations` are the
+    invariants that the coordinator's trace of this group shows broken.
+    """
 
     case: ClientCase
     client: Client
     verdict: Verdict
     reason: str
     seconds: float
-    story: str
+    story: str = ""
+    turn: int = 0
+    group: str = ""
+    exchanges: list[Exchange] = field(default_factory=list)
+    logs: list[str] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ClientRun:
+    """A finished run. `missing` says, by client, why it could not be had."""
+
+    target: str
+    description: str
+    results: list[ClientResult]
+    seconds: float
+    violations: list[str]
+    missing: dict[str, str]
 
 
 def abilities(client: Client) -> frozenset[str]:
@@ -44,26 +80,32 @@ def abilities(client: Client) -> frozenset[str]:
 def run_one(instance: Instance, case: ClientCase, client: Client) -> ClientResult:
     """Run one case with one client; never raises for what the client does."""
     missing = case.needs - abilities(client)
-    start = time.monotonic()
-    story = ""
     if missing:
-        return ClientResult(case, client, Verdict.SKIP, f"the client has no {', '.join(sorted(missing))}", 0.0, "")
+        return ClientResult(case, client, Verdict.SKIP, f"the client has no {', '.join(sorted(missing))}", 0.0)
+    start = time.monotonic()
+    kind = ConsumerScenario if case.protocol == "consumer" else Scenario
+    result = ClientResult(case, client, Verdict.PASS, "", 0.0)
+    scenario = kind(instance, client)
     try:
-        with Scenario(instance, client) as scenario:
-            try:
+        try:
+            with scenario:
                 case.body(scenario)
-            finally:
-                story = scenario.story()
-        verdict, reason = Verdict.PASS, ""
-    except Failed as failure:
-        verdict, reason = Verdict.FAIL, str(failure)
-    except Told as told:
-        verdict, reason = Verdict.FAIL, str(told)
-    except (ClientMissing, Skipped) as missing_client:
-        verdict, reason = Verdict.SKIP, str(missing_client)
+                scenario.aftermath()
+        finally:
+            result = replace(result, story=scenario.story(), group=scenario.group)
+    except (Failed, Told) as failure:
+        failed = Verdict.FAIL if case.level is Level.MUST else Verdict.NON_STRICT
+        result = replace(result, verdict=failed, reason=str(failure))
+    except (ClientMissing, Skipped) as skipped:
+        result = replace(result, verdict=Verdict.SKIP, reason=str(skipped))
     except Exception:
-        verdict, reason = Verdict.HARNESS_ERROR, traceback.format_exc()
-    return ClientResult(case, client, verdict, reason, time.monotonic() - start, story)
+        result = replace(result, verdict=Verdict.HARNESS_ERROR, reason=traceback.format_exc())
+    if result.verdict not in (Verdict.PASS, Verdict.SKIP) and scenario.relay.troubles:
+        result = replace(result, verdict=Verdict.HARNESS_ERROR, reason=scenario.relay.troubles[0])
+    if result.verdict not in QUIET:
+        logs = [member.log() for member in scenario.crew.members]
+        result = replace(result, exchanges=scenario.relay.exchanges, logs=logs)
+    return replace(result, seconds=time.monotonic() - start)
 
 
 def run(
@@ -72,18 +114,76 @@ def run(
     clients: list[Client],
     *,
     jobs: int,
+    turns: int = 1,
+    planned: Callable[[int], None] = lambda cells: None,
     finished: Callable[[ClientResult], None] = lambda result: None,
-) -> list[ClientResult]:
-    """Start the target, run every case with every client, stop the target."""
-
-    def one(pair: tuple[ClientCase, Client]) -> ClientResult:
-        result = run_one(instance, *pair)
-        finished(result)
-        return result
-
+) -> ClientRun:
+    """Start the target, run every case with every client of its protocol, stop the target."""
+    start = time.monotonic()
+    missing = {client.name: why for client in clients if (why := unavailable(client))}
+    cells = [
+        (case, client, turn)
+        for client in clients
+        for case in cases
+        if case.protocol == client.protocol
+        for turn in range(turns)
+    ]
+    planned(len(cells))
+    traces = Path(tempfile.mkdtemp(prefix="conformance-client-traces-"))
+    if isinstance(target, ShimTarget):
+        target.keep_traces_in = traces
     try:
-        instance = target.start("default")
-        with ThreadPoolExecutor(jobs) as pool:
-            return list(pool.map(one, [(case, client) for client in clients for case in cases]))
+        try:
+            peer = probe(target.start("default"))
+
+            def one(cell: tuple[ClientCase, Client, int]) -> ClientResult:
+                case, client, turn = cell
+                result = replace(run_cell(peer, case, client, missing), turn=turn)
+                finished(result)
+                return result
+
+            with ThreadPoolExecutor(jobs) as pool:
+                results = list(pool.map(one, cells))
+        finally:
+            target.stop()
+        results = with_traces(results, traces, target.violations)
     finally:
-        target.stop()
+        shutil.rmtree(traces, ignore_errors=True)
+    description = peer.instance.description
+    return ClientRun(target.name, description, results, time.monotonic() - start, target.violations, missing)
+
+
+def unavailable(client: Client) -> str:
+    """Why a client cannot be had on this machine; empty if it can. What has to be built is built."""
+    try:
+        client.command()
+    except ClientMissing as missing:
+        return str(missing)
+    return ""
+
+
+def run_cell(peer: Peer, case: ClientCase, client: Client, missing: dict[str, str]) -> ClientResult:
+    """Run one case with one client, or say why it cannot be run here."""
+    if client.name in missing:
+        return ClientResult(case, client, Verdict.SKIP, missing[client.name], 0.0)
+    if case.protocol == "consumer" and not peer.offers(HEARTBEAT):
+        return ClientResult(case, client, Verdict.UNIMPLEMENTED, f"the target does not serve {HEARTBEAT}", 0.0)
+    return run_one(peer.instance, case, client)
+
+
+def with_traces(results: list[ClientResult], folder: Path, violations: list[str]) -> list[ClientResult]:
+    """The results with what the coordinator's trace says of their groups."""
+    broken = {each.group: [line for line in violations if f" group {each.group} " in line] for each in results}
+    wanted: dict[str, list[str]] = {
+        each.group: [] for each in results if each.group and (each.verdict not in QUIET or broken[each.group])
+    }
+    for file in sorted(folder.rglob("*.jsonl*")) if wanted else ():
+        with open(file) as lines:
+            for line in lines:
+                group = json.loads(line).get("group")
+                if group in wanted:
+                    wanted[group].append(line.rstrip())
+    return [
+        replace(each, trace=wanted.get(each.group, []), violations=broken[each.group] if each.group else [])
+        for each in results
+    ]

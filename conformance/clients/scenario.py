@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from apis.create_topics import CreatableTopic, CreateTopicsRequest
+from apis.wire import Message
 from conformance.case import Failed
 from conformance.clients.crew import CLIENTS, Client, Crew, Member, Partition
 from conformance.clients.relay import Exchange, Relay
@@ -20,9 +21,22 @@ from conformance.wire import Connection, Tape
 
 SESSION_MS: Final = 3_000
 HEARTBEAT_MS: Final = 300
-PATIENCE: Final = 20.0
+PATIENCE: Final = 40.0
 CREATE_TOPICS_VERSION: Final = 5
 UNKNOWN_MEMBER_ID: Final = 25
+STORY_CHARACTERS: Final = 12_000
+GROUP_APIS: Final = frozenset(
+    {
+        "JoinGroup",
+        "SyncGroup",
+        "Heartbeat",
+        "LeaveGroup",
+        "OffsetCommit",
+        "OffsetFetch",
+        "FindCoordinator",
+        "ConsumerGroupHeartbeat",
+    }
+)
 
 
 class Scenario:
@@ -50,25 +64,37 @@ class Scenario:
 
     def make_topic(self, partitions: int = 4) -> None:
         """Make the topic that all members subscribe to."""
+        wanted = CreateTopicsRequest([CreatableTopic(self.topic, partitions, 1, [], [])], 10_000)
+        answer = self.call(wanted, CREATE_TOPICS_VERSION)
+        self.check(answer.topics[0].error_code == 0, "the topic could not be made")
+        self.partitions = sorted({*self.partitions, *((self.topic, number) for number in range(partitions))})
+
+    def call(self, request: Message, version: int) -> Any:
+        """The coordinator's answer to a request of the suite's own, past the relay."""
         connection = Connection(
             self._instance.host,
             self._instance.port,
             patience=PATIENCE,
             deadline=time.monotonic() + PATIENCE,
             tape=Tape(),
-            label="topics",
+            label="suite",
         )
-        wanted = CreateTopicsRequest([CreatableTopic(self.topic, partitions, 1, [], [])], 10_000)
-        answer = connection.call(wanted, CREATE_TOPICS_VERSION)
-        connection.close()
-        self.check(answer.topics[0].error_code == 0, "the topic could not be made")
-        self.partitions = [(self.topic, number) for number in range(partitions)]
+        try:
+            return connection.call(request, version)
+        finally:
+            connection.close()
 
     def start(self, **config: Any) -> Member:
         """A member of the group. `config` as an adapter takes it."""
         if not self.partitions:
             self.make_topic()
-        usual = {"session_ms": SESSION_MS, "heartbeat_ms": HEARTBEAT_MS, "topics": [self.topic]}
+        usual = {
+            "session_ms": SESSION_MS,
+            "heartbeat_ms": HEARTBEAT_MS,
+            "topics": [self.topic],
+            "protocol": self.client.protocol,
+            "verbose": True,
+        }
         return self.crew.start(self.client, **(usual | config))
 
     def stable(self, count: int = 1, **config: Any) -> list[Member]:
@@ -78,12 +104,17 @@ class Scenario:
         return members
 
     def share(self, members: Iterable[Member], patience: float = PATIENCE) -> None:
-        """Wait until these members own all partitions, each exactly once, in one generation."""
+        """Wait until these members own all partitions, each exactly once, in one generation, and in even shares.
+
+        Before a cooperative rebalance has ended, all may be owned too, but not evenly.
+        """
         members = list(members)
 
         def shared() -> bool:
+            sizes = [len(member.owns) for member in members]
             owned = sorted(each for member in members for each in member.owns)
-            return owned == self.partitions and len({self.generation(member) for member in members}) == 1
+            even = max(sizes) - min(sizes) <= 1
+            return even and owned == self.partitions and len({self.generation(member) for member in members}) == 1
 
         self.told(shared, "the members share all partitions", patience)
 
@@ -167,16 +198,46 @@ class Scenario:
             {each.response.generation_id for each in self.relay.seen("JoinGroup", since=since) if each.error == 0}
         )
 
+    def aftermath(self) -> None:
+        """What must hold at the end of every case, whatever it looked at."""
+
     def story(self) -> str:
-        """The group's frames, for evidence."""
-        start = self.relay.exchanges[0].at if self.relay.exchanges else 0.0
-        return "\n".join(
-            f"{each.at - start:8.3f} {each.client_id} {each.api} v{each.version} -> "
-            + ("..." if each.answered is None else f"{each.answered - start:.3f} error {each.error}")
-            + (" (by plan)" if each.by_plan else "")
-            for each in self.relay.exchanges
-            if each.api in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "FindCoordinator")
-        )[-6000:]
+        """The group's frames, for evidence. Of heartbeats that only repeat one another the first and last are told."""
+        exchanges = [each for each in list(self.relay.exchanges) if each.api in GROUP_APIS]
+        start = exchanges[0].at if exchanges else 0.0
+        lines: list[str] = []
+        repeated: dict[str, tuple[str, int]] = {}
+        for each in exchanges:
+            what = f"{each.client_id} {each.api} v{each.version}{said(each)}"
+            outcome = f"error {each.error}" if each.answered is not None else "no answer"
+            before, times = repeated.get(each.client_id, ("", 0))
+            again = "eartbeat" in each.api and before == f"{what} {outcome}"
+            repeated[each.client_id] = (f"{what} {outcome}", times + 1 if again else 0)
+            if again:
+                continue
+            if times:
+                lines.append(f"{'':8} {each.client_id} {times} more of the last kind")
+            when = "..." if each.answered is None else f"{each.answered - start:.3f} {outcome}"
+            lines.append(f"{each.at - start:8.3f} {what} -> {when}{' (by plan)' if each.by_plan else ''}")
+        lines += [f"{'':8} {name} {times} more of the last kind" for name, (_, times) in repeated.items() if times]
+        return "\n".join(lines)[-STORY_CHARACTERS:]
+
+
+def said(exchange: Exchange) -> str:
+    """The few fields of a request by which a group's frames are read."""
+    request = exchange.request
+    if request is None or exchange.api not in ("ConsumerGroupHeartbeat", "OffsetCommit"):
+        return ""
+    if exchange.api == "OffsetCommit":
+        return f" epoch {request.generation_id_or_member_epoch}"
+    owned = request.topic_partitions
+    numbers = "" if owned is None else f" owns {[number for topic in owned for number in topic.partitions]}"
+    subscribed = "" if request.subscribed_topic_names is None else f" to {request.subscribed_topic_names}"
+    answer = exchange.response
+    heard = "" if answer is None else f", told epoch {answer.member_epoch}"
+    if answer is not None and answer.assignment is not None:
+        heard += f" and {[number for topic in answer.assignment.topic_partitions for number in topic.partitions]}"
+    return f" epoch {request.member_epoch}{numbers}{subscribed}{heard}"
 
 
 def now() -> float:

@@ -14,7 +14,9 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /** The Java consumer behind the line protocol of lines.py. */
@@ -39,8 +41,6 @@ public final class Adapter implements ConsumerRebalanceListener {
         options.put("bootstrap.servers", config.get("bootstrap").asText());
         options.put("client.id", config.get("client_id").asText());
         options.put("group.id", config.get("group").asText());
-        options.put("session.timeout.ms", config.get("session_ms").asText());
-        options.put("heartbeat.interval.ms", config.get("heartbeat_ms").asText());
         options.put("metadata.max.age.ms", config.get("metadata_ms").asText());
         options.put("auto.offset.reset", "earliest");
         options.put("enable.auto.commit", "false");
@@ -51,16 +51,34 @@ public final class Adapter implements ConsumerRebalanceListener {
         if (config.has("max_poll_ms")) {
             options.put("max.poll.interval.ms", config.get("max_poll_ms").asText());
         }
-        if (config.has("assignors")) {
+        if (config.path("protocol").asText().equals("consumer")) {
+            // The coordinator tells how often to heartbeat and how long a session lasts.
+            options.put("group.protocol", "consumer");
+            if (config.has("assignors")) {
+                options.put("group.remote.assignor", config.get("assignors").get(0).asText());
+            }
+        } else {
+            options.put("session.timeout.ms", config.get("session_ms").asText());
+            options.put("heartbeat.interval.ms", config.get("heartbeat_ms").asText());
+        }
+        if (config.has("assignors") && !options.containsKey("group.protocol")) {
             List<String> names = new ArrayList<>();
             config.get("assignors").forEach(
                 name -> names.add("org.apache.kafka.clients.consumer." + ASSIGNORS.get(name.asText())));
             options.put("partition.assignment.strategy", String.join(",", names));
         }
         consumer = new KafkaConsumer<>(options, new StringDeserializer(), new StringDeserializer());
+        if (config.has("pattern")) {
+            consumer.subscribe(new SubscriptionPattern(config.get("pattern").asText()), this);
+        } else {
+            consumer.subscribe(named(config), this);
+        }
+    }
+
+    private static List<String> named(JsonNode from) {
         List<String> topics = new ArrayList<>();
-        config.get("topics").forEach(topic -> topics.add(topic.asText()));
-        consumer.subscribe(topics, this);
+        from.get("topics").forEach(topic -> topics.add(topic.asText()));
+        return topics;
     }
 
     private static synchronized void emit(Object... pairs) throws Exception {
@@ -121,6 +139,8 @@ public final class Adapter implements ConsumerRebalanceListener {
             switch (command.get("do").asText()) {
                 case "hold" -> held = true;
                 case "go" -> held = false;
+                case "subscribe" -> consumer.subscribe(named(command), this);
+                case "unsubscribe" -> consumer.unsubscribe();
                 case "commit" -> consumer.commitSync(offsets(command));
                 case "commit_async" -> {
                     consumer.commitAsync(offsets(command), (done, error) -> {
@@ -165,6 +185,8 @@ public final class Adapter implements ConsumerRebalanceListener {
             }
         } catch (RuntimeException error) {
             emit("event", "error", "name", error.getClass().getSimpleName(), "text", "" + error);
+            // A fenced client says so for ever; the test decides what comes next.
+            held = !(error instanceof RetriableException);
         }
         List<Object> now = List.of(
             listed(consumer.assignment()), consumer.groupMetadata().generationId(), consumer.groupMetadata().memberId());
@@ -206,6 +228,10 @@ public final class Adapter implements ConsumerRebalanceListener {
     }
 
     public static void main(String[] arguments) throws Exception {
-        new Adapter(JSON.readTree(arguments[0])).run();
+        JsonNode config = JSON.readTree(arguments[0]);
+        if (config.has("verbose")) {
+            System.setProperty("org.slf4j.simpleLogger.log.org.apache.kafka.clients.consumer", "info");
+        }
+        new Adapter(config).run();
     }
 }

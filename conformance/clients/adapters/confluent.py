@@ -22,15 +22,23 @@ class Confluent(Worker):
         options = {"group.instance.id": config["instance"]} if config.get("instance") else {}
         if config.get("max_poll_ms"):
             options["max.poll.interval.ms"] = config["max_poll_ms"]
-        if config.get("assignors"):
-            options["partition.assignment.strategy"] = ",".join(config["assignors"])
+        if config.get("protocol") == "consumer":
+            # The coordinator tells how often to heartbeat and how long a session lasts.
+            options["group.protocol"] = "consumer"
+            if config.get("assignors"):
+                (options["group.remote.assignor"],) = config["assignors"]
+        else:
+            options["session.timeout.ms"] = config["session_ms"]
+            options["heartbeat.interval.ms"] = config["heartbeat_ms"]
+            if config.get("assignors"):
+                options["partition.assignment.strategy"] = ",".join(config["assignors"])
+        if config.get("verbose"):
+            options["debug"] = "cgrp"
         consumer = Consumer(
             {
                 "bootstrap.servers": config["bootstrap"],
                 "client.id": config["client_id"],
                 "group.id": config["group"],
-                "session.timeout.ms": config["session_ms"],
-                "heartbeat.interval.ms": config["heartbeat_ms"],
                 "topic.metadata.refresh.interval.ms": config["metadata_ms"],
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -39,9 +47,17 @@ class Confluent(Worker):
                 **options,
             }
         )
-        topics = ["^" + config["pattern"].lstrip("^")] if config.get("pattern") else config["topics"]
-        consumer.subscribe(topics, on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost)
+        self.listen(consumer, ["^" + config["pattern"].lstrip("^")] if config.get("pattern") else config["topics"])
         return consumer
+
+    def listen(self, consumer, topics):
+        consumer.subscribe(topics, on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost)
+
+    def do_subscribe(self, topics):
+        self.listen(self.consumer, topics)
+
+    def do_unsubscribe(self):
+        self.consumer.unsubscribe()
 
     def on_assign(self, consumer, assigned):
         self.rebalanced = True

@@ -1,0 +1,57 @@
+"""What clients are known to do wrong: `expect.toml`, and what is news beside it.
+
+A change in either direction is news: a case that fails without a line, and one that passes in spite of one.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Final
+
+from conformance.case import Verdict
+from conformance.clients.runner import ClientResult
+
+EXPECT: Final = Path(__file__).with_name("expect.toml")
+
+
+class Known:
+    """The known failures, by client and case: why each fails."""
+
+    def __init__(self, reasons: dict[tuple[str, str], str]) -> None:
+        self.reasons = reasons
+
+    @classmethod
+    def read(cls, path: Path = EXPECT) -> Known:
+        """The known failures of a file such as
+
+        [[expected]]
+        client = "kafkajs-2.2.4"
+        cases = ["R20"]
+        reason = "..."
+        link = "..."
+        """
+        with open(path, "rb") as file:
+            lines = tomllib.load(file)["expected"]
+        return cls(
+            {
+                (line["client"], case): f"{line['reason']}{' (' + line['link'] + ')' if 'link' in line else ''}"
+                for line in lines
+                for case in line["cases"]
+            }
+        )
+
+    def reason(self, result: ClientResult) -> str | None:
+        """Why a cell is expected to fail; None if it is not."""
+        return self.reasons.get((result.client.name, result.case.id))
+
+    def surprise(self, result: ClientResult) -> str | None:
+        """Why a result is news; None if it is as expected."""
+        reason = self.reason(result)
+        if result.verdict in (Verdict.SKIP, Verdict.UNIMPLEMENTED):
+            return None
+        if result.verdict is Verdict.HARNESS_ERROR:
+            return "the suite is at fault"
+        if result.verdict is Verdict.PASS:
+            return None if reason is None else f"pass where a failure was expected ({reason})"
+        return f"{result.verdict} where a pass was expected" if reason is None else None

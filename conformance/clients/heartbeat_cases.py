@@ -1,0 +1,441 @@
+"""What a client of the consumer protocol (KIP-848) says in its heartbeats, and what it makes of their answers.
+
+Where `consumer_cases.py` asks for the outcome, these cases look at frames: what must be in them for a coordinator that
+believes what it is told to be told the truth.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Final
+
+from conformance.case import Level
+from conformance.clients.case import consumer_case
+from conformance.clients.consumer_scenario import (
+    HEARTBEAT,
+    INTERVAL_MS,
+    MAX_POLL_MS,
+    SESSION_MS,
+    ConsumerScenario,
+    count,
+    given,
+    is_full,
+    owned,
+)
+from conformance.clients.crew import Member
+from conformance.clients.relay import Exchange
+from conformance.clients.scenario import PATIENCE, now
+
+UNKNOWN_MEMBER_ID: Final = 25
+GROUP_AUTHORIZATION_FAILED: Final = 30
+INVALID_REQUEST: Final = 42
+GROUP_MAX_SIZE_REACHED: Final = 81
+FENCED_INSTANCE_ID: Final = 82
+UNRELEASED_INSTANCE_ID: Final = 111
+UNSUPPORTED_ASSIGNOR: Final = 112
+STALE_MEMBER_EPOCH: Final = 113
+QUIET_SECONDS: Final = 4 * INTERVAL_MS / 1000
+
+
+@consumer_case(
+    "H01",
+    "The first heartbeat says epoch 0, an id of the member's own making, its subscription, its rebalance timeout, and "
+    "that it owns nothing",
+    source="KIP-848, KIP-1082; semantics 4.2",
+)
+def first_heartbeat(s: ConsumerScenario) -> None:
+    (member,) = s.stable(max_poll_ms=61_000)
+    first = s.beats(member)[0]
+    said = first.request
+    s.check(first.version >= 1, f"it speaks version {first.version}")
+    s.check(said.member_epoch == 0 and bool(said.member_id), f"epoch {said.member_epoch}, id {said.member_id!r}")
+    s.check(said.group_id == s.group and said.subscribed_topic_names == [s.topic], f"it subscribes with {said}")
+    s.check(said.rebalance_timeout_ms == 61_000, f"its rebalance timeout is {said.rebalance_timeout_ms}")
+    s.check(said.topic_partitions == [], f"it says it owns {said.topic_partitions}")
+    s.check(not said.instance_id and not said.subscribed_topic_regex, f"it says {said}")
+    s.check(said.server_assignor is None, f"it asks for the assignor {said.server_assignor}")
+
+
+@consumer_case(
+    "H02",
+    "A heartbeat says nothing that it has said before: null or -1 in its place",
+    source="KIP-848",
+    level=Level.SHOULD,
+)
+def deltas(s: ConsumerScenario) -> None:
+    (member,) = s.stable()
+    settled = s.well(member, now()).at
+    for _ in range(3):
+        said = s.well(member, settled + 1e-6)
+        settled = said.at
+        silent = (said.request.subscribed_topic_names, said.request.topic_partitions, said.request.server_assignor)
+        s.check(silent == (None, None, None), f"it said again: {said.request}")
+        s.check(said.request.rebalance_timeout_ms == -1, f"it said its timeout again: {said.request}")
+
+
+@consumer_case(
+    "H03",
+    "Heartbeats come at the interval the coordinator tells, also when it tells another",
+    source="KIP-848",
+)
+def interval(s: ConsumerScenario) -> None:
+    (member,) = s.stable()
+    for interval_ms in (INTERVAL_MS, 1_000):
+        s.configure(interval_ms=interval_ms, session_ms=SESSION_MS)
+        times = [told_interval(s, member, interval_ms).at]
+        for _ in range(4):
+            times.append(s.well(member, times[-1] + 1e-6).at)
+        apart = sorted((later - earlier) * 1000 for earlier, later in pairwise(times))
+        # One may be late on a busy machine; none may be early.
+        kept = apart[0] >= 0.7 * interval_ms and apart[2] <= 2.0 * interval_ms
+        s.check(kept, f"told {interval_ms} ms, they are {[round(each) for each in apart]} apart")
+
+
+def told_interval(s: ConsumerScenario, member: Member, interval_ms: int) -> Exchange:
+    """Wait until the coordinator has told the member this interval."""
+
+    def told(beat: Exchange) -> bool:
+        return beat.error == 0 and beat.response.heartbeat_interval_ms == interval_ms
+
+    return s.beat(member, told, f"is told {interval_ms} ms", now())
+
+
+@consumer_case(
+    "H04",
+    "A member the coordinator has expelled joins anew under its old id and consumes on",
+    source="KIP-848; semantics 4.4",
+)
+def expelled(s: ConsumerScenario) -> None:
+    s.configure(interval_ms=INTERVAL_MS, session_ms=1_000)
+    (member,) = s.stable()
+    withheld = s.plan_beat(member, "withhold")
+    s.frames(lambda: withheld.fired, "a heartbeat is sent")
+    s.configure(interval_ms=INTERVAL_MS, session_ms=SESSION_MS)
+    # Another member learns when the first one's session has ended: it is given all there is.
+    second = s.start()
+    s.beat(second, lambda each: count(given(each)) == len(s.partitions), "is given everything")
+    s.relay.release(withheld)
+    late = withheld.fired[0]
+    s.frames(lambda: late.answered, "the heartbeat that comes late is answered")
+    s.check(late.error == UNKNOWN_MEMBER_ID, f"the coordinator answered {late.error}")
+    s.rejoined(member, late.at)
+    s.share([member, second])
+
+
+@consumer_case(
+    "H05",
+    "Partitions taken away are reported as gone when the listener has given them up, not before, and in the old epoch; "
+    "nobody has them sooner",
+    source="KIP-848",
+    needs=("revoke-pause",),
+)
+def acknowledged_when_done(s: ConsumerScenario) -> None:
+    pause = 4 * INTERVAL_MS / 1000
+    (first,) = s.stable(revoke_s=pause)
+    epoch, start = s.generation(first), now()
+    second = s.start()
+    taken = s.beat(first, lambda each: count(given(each)) == 2, "is told to give up partitions", start)
+    gone = s.beat(first, lambda each: count(owned(each)) == 2, "says what it has left", start)
+    s.share([first, second])
+    revoked = next(each for each in first.named("revoked") if each["at"] >= start)
+    s.check(gone.request.member_epoch == epoch, f"it said so in epoch {gone.request.member_epoch}, not {epoch}")
+    s.check(gone.at - (taken.answered or 0) >= 0.9 * pause, "it said so before its listener was done")
+    s.check(gone.at >= revoked["at"], "it said so before its listener was told")
+    between = [each for each in s.beats(first, start) if taken.at < each.at < gone.at]
+    s.check(all(count(owned(each)) in (-1, 4) for each in between), "it reported less before its listener was done")
+    had = s.beat(second, lambda each: count(given(each)) > 0, "is given partitions")
+    s.check(had.answered is not None and had.answered >= gone.at, "two owners at once")
+
+
+@consumer_case(
+    "H06",
+    "An assignment is acknowledged at once, not an interval later",
+    source="KIP-848",
+    level=Level.SHOULD,
+)
+def acknowledged_at_once(s: ConsumerScenario) -> None:
+    s.configure(interval_ms=3_000, session_ms=20_000)
+    (member,) = s.stable()
+    told = s.beat(member, lambda each: count(given(each)) == 4, "is given its partitions")
+    said = s.beat(member, lambda each: owned(each) == given(told), "says that it owns them", told.at)
+    s.check(said.at - (told.answered or 0) < 2.0, f"it took {said.at - (told.answered or 0):.1f} s")
+
+
+@consumer_case(
+    "H07",
+    "A lost answer that would have brought a new epoch does not get the member fenced: it says again what it owns",
+    source="KIP-848; semantics 4.4",
+)
+def lost_answer(s: ConsumerScenario) -> None:
+    first, second = s.stable(2)
+    start = now()
+    held = s.plan_beat(first, "hold")
+    s.frames(lambda: held.fired, "a heartbeat is sent")
+    second.close()
+    # The heartbeat after the one that is held is the first to bring the epoch that the second member's leaving began.
+    closed = s.plan_beat(first, "close")
+    s.relay.release(held)
+    s.frames(lambda: closed.fired, "a heartbeat is sent")
+    after = s.well(first, closed.fired[0].at + 1e-6)
+    s.share([first])
+    fenced = [each for each in s.beats(first, start) if each.error and not each.by_plan]
+    s.check(not fenced, f"it was answered {[each.error for each in fenced]}")
+    s.check(is_full(after), f"it did not say everything again: {after.request}")
+
+
+@consumer_case(
+    "H08",
+    "A static member that closes says epoch -2, and its successor has its partitions and epoch without a rebalance",
+    source="KIP-848, KIP-345; semantics 4.7",
+    needs=("static",),
+)
+def static_return(s: ConsumerScenario) -> None:
+    first = s.start(instance="writer")
+    second = s.start()
+    s.share([first, second])
+    epoch, had, told = s.generation(second), first.owns, len(second.events)
+    first.close()
+    left = s.beat(first, lambda each: each.request.member_epoch < 0, "leaves")
+    s.check(left.request.member_epoch == -2, f"it left with epoch {left.request.member_epoch}")
+    s.check(left.request.instance_id == "writer", f"it left as instance {left.request.instance_id!r}")
+    third = s.start(instance="writer")
+    s.share([third, second])
+    joined = s.beats(third)[0].request
+    s.check(joined.instance_id == "writer", f"it joined as instance {joined.instance_id!r}")
+    s.check(third.owns == had, f"it owns {sorted(third.owns)}, not {sorted(had)}")
+    s.check(s.generation(second) == epoch, "the group rebalanced")
+    s.check(not told_rebalances(second.events[told:]), "the other member was told of a rebalance")
+
+
+def told_rebalances(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in events if each["event"] in ("assigned", "revoked", "lost") and each["partitions"]]
+
+
+@consumer_case(
+    "H09",
+    "A static member whose instance id is in use (111) tells the application, and leaves the other alone",
+    source="KIP-848; semantics 4.4",
+    needs=("static",),
+)
+def instance_in_use(s: ConsumerScenario) -> None:
+    first = s.start(instance="writer")
+    s.share([first])
+    start = now()
+    second = s.start(instance="writer")
+    s.beat(second, lambda each: each.error == UNRELEASED_INSTANCE_ID, "is told that its instance id is in use")
+    s.told(lambda: second.named("error"), "the application is told")
+    s.well(first, now())
+    s.share([first])
+    s.check(not [each for each in s.beats(first, start) if each.error], "the other was disturbed")
+
+
+@consumer_case(
+    "H10",
+    "A member that is fenced by its successor (82) tells the application and heartbeats no more",
+    source="KIP-848; semantics 4.4",
+    needs=("static",),
+)
+def instance_fenced(s: ConsumerScenario) -> None:
+    (member,) = s.stable(instance="writer")
+    refused = s.plan_beat(member, "error", FENCED_INSTANCE_ID)
+    s.frames(lambda: refused.fired, "a heartbeat is sent")
+    s.told(lambda: member.named("error"), "the application is told")
+    since = now()
+    again = s.relay.wait(lambda: s.beats(member, since), QUIET_SECONDS)
+    s.check(not again, f"it heartbeats on: {again and again[0].request}")
+
+
+@consumer_case(
+    "H11",
+    "Offsets are committed with the member's id and epoch, in version 9 or later",
+    source="KIP-848; semantics 3.1",
+)
+def commits_with_epoch(s: ConsumerScenario) -> None:
+    first, second = s.stable(2)
+    for member in (first, second):
+        topic, partition = sorted(member.owns)[0]
+        member.do("commit", offsets=[[topic, partition, 3]])
+        commit = s.relay.seen("OffsetCommit", member.name)[-1]
+        said = (commit.request.member_id, commit.request.generation_id_or_member_epoch)
+        beat = s.beats(member)[-1]
+        s.check(commit.version >= 9, f"it commits in version {commit.version}")
+        s.check(said == (beat.request.member_id, s.generation(member)), f"it commits as {said}")
+        s.check(commit.error == 0, f"its commit was answered {commit.error}")
+
+
+@consumer_case(
+    "H12",
+    "A commit answered STALE_MEMBER_EPOCH is tried again with the new epoch, or told to have failed",
+    source="KIP-848; semantics 3.1",
+)
+def stale_commit(s: ConsumerScenario) -> None:
+    (first,) = s.stable()
+    held = s.relay.plan("OffsetCommit", "hold", when=lambda each: each.client_id == first.name)
+    asked = first.ask("commit", offsets=[[s.topic, 0, 3]])
+    s.frames(lambda: held.fired, "the commit is sent")
+    second = s.start()
+    s.beat(second, lambda each: each.error == 0 and each.request.member_epoch > 0, "joins")
+    s.relay.release(held, STALE_MEMBER_EPOCH)
+    reply = first.answer(asked)
+    s.share([first, second])
+    accepted = [each for each in s.relay.seen("OffsetCommit", first.name) if each.error == 0 and not each.by_plan]
+    s.check("error" in reply or bool(accepted), "it told a commit that the coordinator had refused")
+
+
+@consumer_case(
+    "H13",
+    "Committed offsets are asked for with the member's id and epoch, and again when the epoch was stale",
+    source="KIP-848; semantics 3.3",
+    level=Level.MAY,
+)
+def stale_fetch(s: ConsumerScenario) -> None:
+    # A coordinator that is told no epoch cannot find it stale.
+    epochs = s.relay.plan(
+        "OffsetFetch", "error", STALE_MEMBER_EPOCH, when=lambda each: each.request.groups[0].member_epoch >= 0
+    )
+    member = s.start()
+    s.share([member])
+    s.produce()
+    s.told(lambda: len(member.records(s.topic)) == 40, "all records are consumed")
+    asked = s.relay.seen("OffsetFetch", member.name)[0].request.groups[0]
+    s.check(bool(epochs.fired), f"it asked as {asked.member_id!r} with epoch {asked.member_epoch}")
+    s.check(asked.member_id == s.beats(member)[0].request.member_id, f"it asked as {asked.member_id!r}")
+
+
+@consumer_case(
+    "H14",
+    "A regular expression is sent to the coordinator, which finds the topics",
+    source="KIP-848; semantics 4.7",
+    needs=("regex",),
+)
+def regular_expression(s: ConsumerScenario) -> None:
+    s.make_topic()
+    pattern = f"{s.topic[:-1]}[{s.topic[-1]}]"
+    member = s.start(topics=[], pattern=pattern)
+    s.share([member])
+    said = s.beats(member)[0].request
+    s.check(pattern in (said.subscribed_topic_regex or ""), f"it subscribes with {said}")
+    s.check(not said.subscribed_topic_names, f"it subscribes to {said.subscribed_topic_names} by name")
+
+
+@consumer_case(
+    "H15",
+    "The assignor the application asks for is asked of the coordinator",
+    source="KIP-848",
+)
+def assignor(s: ConsumerScenario) -> None:
+    first = s.start(assignors=["range"])
+    second = s.start(assignors=["range"])
+    s.share([first, second])
+    for member in (first, second):
+        said = s.beats(member)[0].request.server_assignor
+        s.check(said == "range", f"it asks for {said}")
+        numbers = sorted(number for _, number in member.owns)
+        s.check(numbers in ([0, 1], [2, 3]), f"it owns {numbers}, which is no range")
+
+
+@consumer_case(
+    "H16",
+    "A subscription that changes is said in a heartbeat of the same epoch, without leaving",
+    source="KIP-848",
+)
+def subscription_changes(s: ConsumerScenario) -> None:
+    (member,) = s.stable()
+    old, start = s.topic, now()
+    s.topic = f"{old}-more"
+    s.make_topic(2)
+    member.do("subscribe", topics=[old, s.topic])
+    said = s.beat(member, lambda each: each.request.subscribed_topic_names is not None, "says it", start)
+    s.check(sorted(said.request.subscribed_topic_names) == [old, s.topic], f"it subscribes to {said.request}")
+    s.told(lambda: len(member.owns) == 6, "it is assigned both topics")
+    left = [each for each in s.beats(member, start) if each.request.member_epoch <= 0]
+    s.check(not left, f"it left or joined anew: {[each.request.member_epoch for each in left]}")
+
+
+@consumer_case(
+    "H17",
+    "A member that no longer subscribes leaves with epoch -1",
+    source="KIP-848",
+    level=Level.SHOULD,
+)
+def unsubscribes(s: ConsumerScenario) -> None:
+    s.configure(interval_ms=INTERVAL_MS, session_ms=30_000)
+    first, second = s.stable(2)
+    start = now()
+    first.do("unsubscribe")
+    left = s.beat(first, lambda each: each.request.member_epoch == -1, "leaves", start)
+    s.share([second])
+    again = s.relay.wait(lambda: [each for each in s.beats(first, left.at) if each is not left], QUIET_SECONDS)
+    s.check(not again, "it heartbeats on")
+
+
+@consumer_case(
+    "H18",
+    "A refusal that trying again cannot change (30, 42, 81, 112) is told to the application, and not tried in a loop",
+    source="KIP-848; semantics 4.2, 4.3",
+)
+def refused_for_good(s: ConsumerScenario) -> None:
+    for code in (GROUP_AUTHORIZATION_FAILED, INVALID_REQUEST, GROUP_MAX_SIZE_REACHED, UNSUPPORTED_ASSIGNOR):
+        plan = s.relay.plan(HEARTBEAT, "error", code, times=float("inf"))
+        member = s.start()
+        since = told_refusal(s, member, code)
+        s.relay.wait(lambda: None, QUIET_SECONDS)
+        tried = len(s.beats(member, since))
+        s.check(tried <= 10, f"error {code} was tried again {tried} times in {QUIET_SECONDS} s")
+        plan.times = 0
+        member.kill()
+
+
+def told_refusal(s: ConsumerScenario, member: Member, code: int) -> float:
+    """Wait until the application is told; when that was."""
+    s.told(lambda: member.named("error"), f"the application is told of error {code}")
+    return now()
+
+
+@consumer_case(
+    "H19",
+    "A member whose listener takes longer than its rebalance timeout is expelled, and comes back",
+    source="KIP-848; semantics 4.6",
+    needs=("revoke-pause", "max-poll"),
+)
+def listener_too_slow(s: ConsumerScenario) -> None:
+    first = s.start(max_poll_ms=MAX_POLL_MS, revoke_s=1.5 * MAX_POLL_MS / 1000)
+    s.share([first])
+    start = now()
+    second = s.start()
+    s.beat(second, lambda each: count(given(each)) == 4, "is given everything", start, 2 * PATIENCE)
+    s.rejoined(first, start)
+    s.share([first, second], 2 * PATIENCE)
+
+
+@consumer_case(
+    "H20",
+    "Partitions of a topic that is made later are found and acknowledged",
+    source="KIP-848; semantics 4.6",
+)
+def topic_made_later(s: ConsumerScenario) -> None:
+    topic = s.topic
+    s.partitions = [(topic, number) for number in range(4)]
+    member = s.start(metadata_ms=500)
+    s.beat(member, lambda each: each.error == 0, "joins")
+    s.make_topic()
+    s.share([member])
+    told = s.beat(member, lambda each: count(given(each)) == 4, "is given its partitions")
+    s.beat(member, lambda each: owned(each) == given(told), "says that it owns them", told.at)
+    s.check(len([each for each in s.beats(member) if each.request.member_epoch == 0]) == 1, "it joined anew")
+
+
+@consumer_case(
+    "H21",
+    "A member that was not polled for too long leaves (-1), and does not wait to be missed",
+    source="KAFKA-15818; KIP-848",
+    level=Level.SHOULD,
+    needs=("max-poll",),
+)
+def leaves_when_not_polled(s: ConsumerScenario) -> None:
+    s.configure(interval_ms=INTERVAL_MS, session_ms=30_000)
+    first, second = s.stable(2, max_poll_ms=MAX_POLL_MS)
+    start = now()
+    first.do("hold")
+    s.beat(first, lambda each: each.request.member_epoch == -1, "leaves", start, 3 * MAX_POLL_MS / 1000)
+    s.share([second])
