@@ -96,5 +96,6 @@ ASSIGNORS: Final[dict[str, Callable[[Topics, Counts, Owned], Owned]]] = {
     "range": range_assignor,
     "roundrobin": round_robin_assignor,
     "cooperative-sticky": cooperative_assignor,
+    "RoundRobinAssigner": round_robin_assignor,
 }
-"""By the name of the protocol that members offer."""
+"""By the name of the protocol that members offer; the last is what KafkaJS calls its own."""

@@ -39,8 +39,8 @@ class CreatePuppet(Body, kw_only=True):
     topics: list[TopicName]
     client_id: Text = "puppet"
     protocols: Annotated[
-        tuple[Literal["range", "roundrobin", "cooperative-sticky"], ...],
-        Meta(min_length=1, max_length=3, description="Assignors, the most wanted first."),
+        tuple[Literal["range", "roundrobin", "cooperative-sticky", "RoundRobinAssigner"], ...],
+        Meta(min_length=1, max_length=4, description="Assignors, the most wanted first."),
     ] = ("range", "roundrobin")
     instance_id: Annotated[str, Meta(min_length=1, max_length=249)] | UnsetType = UNSET
     session_timeout: Annotated[float, Meta(ge=0.001, le=1800)] = 45.0

@@ -1,0 +1,51 @@
+"""What the examples share: producers and consumers of kafka-python that belong to a test and are closed after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from shim.testing import CoordinatorServer
+
+Consume = Callable[..., KafkaConsumer]
+Produce = Callable[..., None]
+
+
+@pytest.fixture
+def produce(kafka_coordinator: CoordinatorServer) -> Iterator[Produce]:
+    """`produce("orders", b"first", b"second")` writes these to partition 0."""
+    with ExitStack() as stack:
+        producer = KafkaProducer(bootstrap_servers=kafka_coordinator.bootstrap)
+        stack.callback(producer.close)
+
+        def write(topic: str, *values: bytes) -> None:
+            for value in values:
+                producer.send(topic, value, partition=0).get(10)
+
+        yield write
+
+
+@pytest.fixture
+def consumer(kafka_coordinator: CoordinatorServer) -> Iterator[Consume]:
+    """Makes consumers of topic `orders` in group `billing`; keywords are settings of kafka-python."""
+    with ExitStack() as stack:
+
+        def make(name: str = "billing-1", **settings: Any) -> KafkaConsumer:
+            made = KafkaConsumer(
+                "orders",
+                bootstrap_servers=kafka_coordinator.bootstrap,
+                group_id="billing",
+                client_id=name,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                heartbeat_interval_ms=100,
+                **settings,
+            )
+            stack.callback(made.close, timeout_ms=2000)
+            return made
+
+        yield make
