@@ -23,6 +23,7 @@ from conformance.clients import command as clients_command
 from conformance.differential import command as differential_command
 from conformance.expect import Expectations
 from conformance.invariants import tell_violations
+from conformance.matrix.command import matrix
 from conformance.report import evidence as evidence_report
 from conformance.report.files import write_badge, write_json, write_junit
 from conformance.report.html import write_html
@@ -39,7 +40,7 @@ _COLOURS = {
 }
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--target",
     default="shim",
@@ -64,7 +65,9 @@ _COLOURS = {
 @click.option("--client", help="Client cases with all clients, or with those named, instead of server cases.")
 @click.option("--against", metavar="TARGET", help="Compare the target with this one, by random scripts.")
 @click.option("--scripts", default=200, show_default=True, help="How many scripts to compare two targets with.")
+@click.pass_context
 def cli(
+    context: click.Context,
     target: str,
     patterns: tuple[str, ...],
     level: str,
@@ -87,6 +90,8 @@ def cli(
     if threading.current_thread() is threading.main_thread():
         # Leave through the clean-up, so that no target is left behind.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(2))
+    if context.invoked_subcommand is not None:
+        return
     console = Console()
     if client is not None:
         choice = clients_command.Choice(
@@ -135,6 +140,9 @@ def cli(
     if evidence_folder:
         evidence_report.write(run, evidence_folder)
     sys.exit(tell(console, run, expectations))
+
+
+cli.add_command(matrix)
 
 
 def list_cases(console: Console, cases: Sequence[Case]) -> None:

@@ -9,8 +9,8 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from conformance.case import Verdict
-from conformance.expect import Expectations
-from conformance.runner import Run
+from conformance.expect import Expectation, Expectations
+from conformance.runner import Result, Run
 
 SCHEMA: Final = 1
 
@@ -22,6 +22,7 @@ def as_json(run: Run, expectations: Expectations) -> dict[str, Any]:
         "target": run.target,
         "description": run.description,
         "seconds": round(run.seconds, 3),
+        "violations": run.violations,
         "counts": dict(Counter(result.verdict.value for result in run.results)),
         "cells": [
             {
@@ -33,12 +34,20 @@ def as_json(run: Run, expectations: Expectations) -> dict[str, Any]:
                 "level": result.cell.case.level.value,
                 "verdict": result.verdict.value,
                 "reason": result.reason,
+                "expected": line.reason if (line := line_of(result, expectations)) else None,
                 "surprise": expectations.surprise(result.cell.case.id, result.cell.version, result.verdict),
                 "seconds": round(result.seconds, 4),
             }
             for result in run.results
         ],
     }
+
+
+def line_of(result: Result, expectations: Expectations) -> Expectation | None:
+    """The line about what is known of a cell that is not a pass."""
+    return (
+        expectations.of_cell(result.cell.case.id, result.cell.version) if result.verdict is not Verdict.PASS else None
+    )
 
 
 def write_json(run: Run, expectations: Expectations, path: Path) -> None:

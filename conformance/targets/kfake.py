@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -47,11 +48,15 @@ func main() {
 """
 
 
-class KfakeTarget:
-    """`kfake` or `kfake:VERSION`, a version or query the Go module proxy knows; the newest by default."""
+DEFAULT_VERSION: Final = "v0.0.0-20260918054303-01f206a7e32c"
+"""The version that `expect/kfake.toml` is about, so that a run is repeatable."""
 
-    def __init__(self, version: str = "latest") -> None:
-        self.name = "kfake" if version == "latest" else f"kfake:{version}"
+
+class KfakeTarget:
+    """`kfake` or `kfake:VERSION`, a version or query the Go module proxy knows, such as `latest`."""
+
+    def __init__(self, version: str = DEFAULT_VERSION) -> None:
+        self.name = "kfake" if version == DEFAULT_VERSION else f"kfake:{version}"
         self.profiles = frozenset({"default"})
         self.violations: list[str] = []
         self._version = version
@@ -77,6 +82,12 @@ class KfakeTarget:
                 raise TargetError(f"go {step[0]} failed: {done.stderr[-800:]}")
         return str(program)
 
+    def _built_version(self) -> str:
+        """The version of the module that was built, which the newest one was at that time."""
+        required = (cache_folder() / f"kfake-{self._version}" / "go.mod").read_text()
+        found = re.search(rf"{re.escape(MODULE)} (\S+)", required)
+        return found[1] if found else self._version
+
     def start(self, profile: str) -> Instance:
         process = subprocess.Popen([self._program()], stdout=subprocess.PIPE, text=True)
         with self._lock:
@@ -84,7 +95,8 @@ class KfakeTarget:
         ready = LineReader(process).wait_for("ready ", 30)
         host, _, port = ready.split()[1].rpartition(":")
         limits = Limits(min_session_timeout=100, initial_rebalance_delay=0)
-        return Instance(host, int(port), profile, limits, frozenset({"short-sessions"}), self.name, process)
+        description = f"kfake {self._built_version()}"
+        return Instance(host, int(port), profile, limits, frozenset({"short-sessions"}), description, process)
 
     def stop(self) -> None:
         with self._lock:

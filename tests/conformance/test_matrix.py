@@ -1,33 +1,101 @@
-"""The page of many runs."""
+"""The matrix: what is kept of reports, the page, and the README's tables, which are what the data says."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
-from conformance.report.matrix import main, page_of
+from conformance.cli import cli
+from conformance.matrix.data import counted, matrix_of, ranges
+from conformance.matrix.page import page_of
+from conformance.matrix.readme import BEGIN, END, written
 
-SERVER = {
-    "target": "kfake",
-    "description": "kfake 1",
-    "cells": [{"case": "join/a/1", "verdict": verdict} for verdict in ("pass", "fail", "skip")],
+
+def cell(case: str, version: int | None, verdict: str, reason: str = "") -> dict[str, Any]:
+    said = {"title": f"what {case} wants", "source": "KIP-62", "level": "must", "surprise": None, "expected": None}
+    return {**said, "case": case, "version": version, "verdict": verdict, "reason": reason}
+
+
+CELLS = [
+    cell("join/a/1", 0, "pass"),
+    cell("join/a/1", 1, "fail", "it says </script> & more"),
+    cell("join/a/1", 2, "skip", "cannot be"),
+    cell("sync/b/1", None, "pass"),
+]
+SERVER = {"target": "kfake", "description": "kfake 1", "seconds": 3.2, "violations": [], "cells": CELLS}
+CLIENT = {
+    "target": "shim",
+    "description": "ours",
+    "seconds": 9.0,
+    "results": [
+        {
+            "client": "kafkajs",
+            "case": "R20",
+            "title": "is called back",
+            "source": "R20",
+            "verdict": "fail",
+            "reason": "?",
+        },
+        {"client": "kafkajs", "case": "R01", "title": "joins", "source": "R01", "verdict": "pass", "reason": ""},
+    ],
 }
-CLIENT = {"target": "shim", "results": [{"client": "kafkajs", "case": "R20", "verdict": "fail"}]}
 
 
-def test_a_cell_counts_what_was_run_and_says_how_to_repeat_it() -> None:
-    page = page_of([SERVER], "today")
-    assert "kfake 1" in page
+@pytest.fixture(scope="module")
+def matrix() -> dict[str, Any]:
+    return matrix_of([(SERVER, "2026-01-02"), (CLIENT, "2026-01-02")], "2026-01-03", "abc")
+
+
+def test_versions_are_told_as_ranges() -> None:
+    assert ranges([7, 0, 1, 2, 3]) == "0-3, 7"
+
+
+def test_a_case_keeps_its_verdicts_by_version_and_why_one_is_no_pass(matrix: dict[str, Any]) -> None:
+    told = matrix["servers"][0]["cases"]["join/a/1"]
+    assert told["versions"] == {"pass": "0", "fail": "1", "skip": "2"}
+    assert told["why"] == "it says </script> & more"
+
+
+def test_what_was_not_run_does_not_count(matrix: dict[str, Any]) -> None:
+    assert counted(matrix["servers"][0], ["join"]).text == "1/2"
+    assert counted(matrix["servers"][0], ["*"]).text == "2/3"
+    assert counted(matrix["servers"][0], ["leave"]).text == "–"
+
+
+def test_the_page_shows_areas_cases_and_scenarios_and_how_to_repeat_them(matrix: dict[str, Any]) -> None:
+    page = page_of(matrix)
     assert "kafka-shim conformance --target kfake --case &#x27;join/*&#x27;" in page
-    assert '<td class="part"' in page
-    assert ">1/2</td>" in page
+    assert "kafka-shim conformance --target shim --client all" in page
+    assert '<tr data-case="join/a/1" data-level="must" data-verdicts="fail pass skip"' in page
+    assert 'aria-label="fail, 1 of 2 passed"' in page
+    embedded = re.search(r'id="data">(.*?)</script>', page)
+    assert embedded
+    assert json.loads(embedded[1])["servers"][0]["cases"]["join/a/1"]["why"] == "it says </script> & more"
 
 
-def test_the_page_is_written_from_reports(tmp_path: Path) -> None:
-    for name, run in (("server", SERVER), ("client", CLIENT)):
-        (tmp_path / name).write_text(json.dumps(run))
-    page = tmp_path / "page.html"
-    outcome = CliRunner().invoke(main, [str(page), str(tmp_path / "server"), str(tmp_path / "client")])
-    assert outcome.exit_code == 0
-    assert "R20" in page.read_text()
-    assert "--client kafkajs --case R20" in page.read_text()
+def test_the_readme_gets_its_tables_between_the_marks(matrix: dict[str, Any]) -> None:
+    readme = written(f"before\n{BEGIN}\nold\n{END}\nafter\n", matrix)
+    assert readme.startswith("before\n")
+    assert readme.endswith("\nafter\n")
+    assert "| JoinGroup | 1/2 |" in readme
+    assert "kafkajs 1/2" in readme
+    assert "old" not in readme
+
+
+def test_a_readme_without_a_place_is_refused(matrix: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="no lines"):
+        written("nothing here", matrix)
+
+
+def test_one_command_makes_it_from_the_reports_of_its_runs(tmp_path: Path) -> None:
+    reports, page, data = tmp_path / "reports", tmp_path / "page.html", tmp_path / "matrix.json"
+    reports.mkdir()
+    (reports / "kfake.json").write_text(json.dumps(SERVER))
+    arguments = ["matrix", "--target", "kfake", "--client", "none", "--reports", str(reports)]
+    done = CliRunner().invoke(cli, [*arguments, "--html", str(page), "--json", str(data)])
+    assert done.exit_code == 0, done.output
+    assert json.loads(data.read_text())["servers"][0]["target"] == "kfake"
+    assert "join/a/1" in page.read_text()

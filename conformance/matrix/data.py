@@ -1,0 +1,155 @@
+"""What the matrix is made of: the reports of runs, cut down to what is shown.
+
+Decides which runs there are, what of a report is kept, and how cases are counted. It runs nothing and draws nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+SCHEMA: Final = 1
+
+TARGETS: Final = ("shim", "shim:sqlite:", "shim:postgresql:", "kafka:4.2", "kafka:3.9", "kfake", "rdkafka-mock")
+
+NOT_RUN: Final = frozenset({"skip", "unimplemented"})
+
+THEMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "JoinGroup": ("join", "delay", "size", "found"),
+    "SyncGroup": ("sync",),
+    "Heartbeat": ("heartbeat",),
+    "LeaveGroup": ("leave",),
+    "static members": ("static",),
+    "offsets": ("commit", "fetch", "expiry", "offset-delete"),
+    "transactions": ("txn-*",),
+    "groups: describe, list, delete": ("describe", "list", "delete"),
+    "consumer groups (KIP-848)": ("consumer", "consumer-*", "migrate"),
+    "finding one's way, robustness": ("apiversions", "find", "metadata", "wire"),
+}
+"""The rows of the compact table: areas put together."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """Cells that passed, of those that ran, of all."""
+
+    passed: int
+    ran: int
+    all: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.passed}/{self.ran}" if self.ran else "–"
+
+    @property
+    def kind(self) -> str:
+        """`pass`, `part`, `fail` or `none`."""
+        if not self.ran:
+            return "none"
+        return "pass" if self.passed == self.ran else "part" if self.passed else "fail"
+
+
+def ranges(versions: Iterable[int]) -> str:
+    """`0-4, 7` of 0, 1, 2, 3, 4, 7."""
+    found: list[list[int]] = []
+    for version in sorted(set(versions)):
+        if found and found[-1][-1] == version - 1:
+            found[-1].append(version)
+        else:
+            found.append([version])
+    return ", ".join(str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in found)
+
+
+def server_run(report: Mapping[str, Any], date: str) -> dict[str, Any]:
+    """A server run: by case, the versions of each verdict, how many cells that is, and why one is not a pass."""
+    cases: dict[str, dict[str, Any]] = {}
+    versions: dict[tuple[str, str], list[int]] = {}
+    for cell in report["cells"]:
+        case = cases.setdefault(cell["case"], {"counts": {}})
+        verdict = cell["verdict"]
+        case["counts"][verdict] = case["counts"].get(verdict, 0) + 1
+        if cell["version"] is not None and cell["version"] >= 0:
+            versions.setdefault((cell["case"], verdict), []).append(cell["version"])
+        if verdict != "pass":
+            case.setdefault("why", cell["reason"].partition("\n")[0][:200])
+            if cell.get("expected"):
+                case.setdefault("known", cell["expected"])
+    for (case_id, verdict), found in versions.items():
+        cases[case_id].setdefault("versions", {})[verdict] = ranges(found)
+    return {
+        "target": report["target"],
+        "description": report["description"],
+        "date": date,
+        "seconds": round(report["seconds"]),
+        "news": sum(1 for cell in report["cells"] if cell["surprise"]) + len(report.get("violations", [])),
+        "cases": cases,
+    }
+
+
+def client_run(report: Mapping[str, Any], date: str) -> dict[str, Any]:
+    """A client run: by client and case, the verdict and why it is not a pass."""
+    clients: dict[str, dict[str, Any]] = {}
+    for each in report["results"]:
+        told = {"verdict": each["verdict"]}
+        if each["verdict"] != "pass":
+            told["why"] = each["reason"][:200]
+            if each.get("expected"):
+                told["known"] = each["expected"]
+        clients.setdefault(each["client"], {})[each["case"]] = told
+    return {
+        "target": report["target"],
+        "description": report.get("description", report["target"]),
+        "date": date,
+        "seconds": round(report.get("seconds", 0)),
+        "news": sum(1 for each in report["results"] if each.get("surprise")) + len(report.get("violations", [])),
+        "clients": clients,
+    }
+
+
+def titles(reports: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the cases of server reports, and the scenarios of client reports, require."""
+    cases: dict[str, Any] = {}
+    scenarios: dict[str, Any] = {}
+    for report in reports:
+        for cell in report.get("cells", ()):
+            kept = {name: cell[name] for name in ("title", "source", "level")}
+            cases.setdefault(cell["case"], kept)
+        for each in report.get("results", ()):
+            scenarios.setdefault(each["case"], {name: each.get(name, "") for name in ("title", "source", "level")})
+    return dict(sorted(cases.items())), dict(sorted(scenarios.items()))
+
+
+def matrix_of(reports: list[tuple[Mapping[str, Any], str]], date: str, commit: str) -> dict[str, Any]:
+    """The matrix of reports, each with its date."""
+    cases, scenarios = titles(report for report, _ in reports)
+    return {
+        "schema": SCHEMA,
+        "date": date,
+        "commit": commit,
+        "cases": cases,
+        "scenarios": scenarios,
+        "servers": [server_run(report, day) for report, day in reports if "cells" in report],
+        "clients": [client_run(report, day) for report, day in reports if "results" in report],
+    }
+
+
+def counted(run: Mapping[str, Any], areas: Iterable[str]) -> Count:
+    """The cells of a server run in some areas."""
+    patterns = tuple(areas)
+    passed = ran = every = 0
+    for case_id, told in run["cases"].items():
+        if any(fnmatchcase(case_id.split("/")[0], pattern) for pattern in patterns):
+            counts = told["counts"]
+            every += sum(counts.values())
+            ran += sum(count for verdict, count in counts.items() if verdict not in NOT_RUN)
+            passed += counts.get("pass", 0)
+    return Count(passed, ran, every)
+
+
+def counted_clients(clients: Mapping[str, Any]) -> Count:
+    """The scenarios of one client."""
+    verdicts = [told["verdict"] for told in clients.values()]
+    ran = [verdict for verdict in verdicts if verdict not in NOT_RUN]
+    return Count(ran.count("pass"), len(ran), len(verdicts))

@@ -1,0 +1,249 @@
+"""The matrix as one HTML page that needs nothing else: areas and cases by targets, scenarios by clients.
+
+Decides how the data looks and is searched. Without scripts it is a plain table whose tooltips say why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from html import escape
+from itertools import groupby
+from typing import Any, Final
+
+from conformance.matrix.data import NOT_RUN, Count, counted, counted_clients
+from conformance.matrix.look import SCRIPT, STYLE
+
+_KINDS: Final = {
+    "pass": ("pass", "✓"),
+    "fail": ("fail", "✗"),
+    "timeout": ("fail", "⏱"),
+    "declared-not-served": ("fail", "⊘"),
+    "non-strict": ("part", "≈"),
+    "harness-error": ("part", "!"),
+    "skip": ("none", "–"),
+    "unimplemented": ("none", "·"),
+}
+"""How a verdict is shown: its colour, and a sign for those who see none."""
+
+_LEGEND: Final = (
+    ("pass", "it holds"),
+    ("fail", "it does not, and some client will notice"),
+    ("non-strict", "it does not, below level must"),
+    ("declared-not-served", "advertised, and never answered or refused"),
+    ("timeout", "an answer that was due never came"),
+    ("unimplemented", "the API is not advertised"),
+    ("skip", "the target cannot be brought there"),
+)
+
+
+def page_of(matrix: Mapping[str, Any]) -> str:
+    """The page."""
+    servers, clients = matrix["servers"], matrix["clients"]
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>Conformance of group coordinators and their clients</title><style>{STYLE}</style></head><body>",
+        "<header><h1>Group coordinators and their clients</h1>",
+        f"<p>{len(matrix['cases'])} cases on {len(servers)} targets, {len(matrix['scenarios'])} scenarios with "
+        f"{sum(len(run['clients']) for run in clients)} clients, run by <code>kafka-shim conformance matrix</code>, "
+        f"<time>{escape(matrix['date'])}</time>, sources at <code>{escape(matrix['commit'][:12])}</code>. "
+        "A cell counts the versions that passed of those that were run. Choose one to see why, and the command that "
+        "repeats it.</p>",
+        _legend(),
+        "</header><main>",
+        _runs(matrix),
+        '<section aria-labelledby="areas"><h2 id="areas">Coordinators</h2>',
+        _filters(),
+        _areas(matrix),
+        _cases(matrix),
+        "</section>",
+        '<section aria-labelledby="clients"><h2 id="clients">Clients</h2>',
+        _clients(matrix),
+        "</section></main>",
+        '<dialog id="told" aria-labelledby="told-name"><h3 id="told-name"></h3><p id="told-title"></p>'
+        '<dl id="told-facts"></dl><p>Again: <code id="told-command"></code></p>'
+        '<form method="dialog"><button>Close</button></form></dialog>',
+        f'<script type="application/json" id="data">{_data(matrix)}</script><script>{SCRIPT}</script></body></html>',
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _legend() -> str:
+    marks = (
+        f'<li><span class="mark {_KINDS[verdict][0]}">{_KINDS[verdict][1]}</span> <b>{verdict}</b> {escape(text)}</li>'
+        for verdict, text in _LEGEND
+    )
+    return f'<details class="legend"><summary>What the signs mean</summary><ul>{"".join(marks)}</ul></details>'
+
+
+def _runs(matrix: Mapping[str, Any]) -> str:
+    rows = []
+    for run in matrix["servers"]:
+        count = counted(run, ["*"])
+        command = f"kafka-shim conformance --target {run['target']}"
+        rows.append(_run_row(run, f"{len(run['cases'])} cases", count, command))
+    for run in matrix["clients"]:
+        total = [counted_clients(cases) for cases in run["clients"].values()]
+        count = Count(sum(each.passed for each in total), sum(each.ran for each in total), 0)
+        command = f"kafka-shim conformance --target {run['target']} --client all"
+        rows.append(_run_row(run, f"{len(run['clients'])} clients", count, command))
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("target", "what ran", "passed", "not as expected", "s"))
+    return (
+        '<details class="runs"><summary>The runs behind this page</summary><div class="wide"><table><thead><tr>'
+        f'{head}<th scope="col">date</th><th scope="col">again</th></tr></thead><tbody>{"".join(rows)}</tbody></table>'
+        "</div></details>"
+    )
+
+
+def _run_row(run: Mapping[str, Any], what: str, count: Count, command: str) -> str:
+    return (
+        f'<tr><th scope="row">{escape(run["description"])}</th><td>{what}</td><td>{count.text}</td>'
+        f"<td>{run['news']}</td><td>{run['seconds']}</td><td>{escape(run['date'])}</td>"
+        f"<td><code>{escape(command)}</code></td></tr>"
+    )
+
+
+def _filters() -> str:
+    return (
+        '<form id="filters" role="search"><label>Find <input type="search" name="text" placeholder="join/round, '
+        'static, KIP-848 …"></label><label>Level <select name="level"><option value="">any</option>'
+        "<option>must</option>"
+        "<option>should</option><option>may</option></select></label>"
+        '<label>Verdict <select name="verdict"><option value="">any</option>'
+        + "".join(f"<option>{verdict}</option>" for verdict in _KINDS)
+        + '</select></label><label><input type="checkbox" name="differ"> only where targets differ</label>'
+        '<output id="found" aria-live="polite"></output></form>'
+    )
+
+
+def _head(corner: str, names: list[str]) -> str:
+    columns = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    return f'<thead><tr><th scope="col">{escape(corner)}</th>{columns}</tr></thead>'
+
+
+def _areas(matrix: Mapping[str, Any]) -> str:
+    servers = matrix["servers"]
+    rows = []
+    for area in sorted({case_id.split("/")[0] for case_id in matrix["cases"]}):
+        cells = []
+        for run in servers:
+            count = counted(run, [area])
+            command = f"kafka-shim conformance --target {run['target']} --case '{area}/*'"
+            cells.append(f'<td class="{count.kind}" title="{escape(command, quote=True)}">{count.text}</td>')
+        rows.append(f'<tr><th scope="row"><a href="#area-{area}">{area}</a></th>{"".join(cells)}</tr>')
+    names = [run["description"] for run in servers]
+    return (
+        '<div class="wide"><table class="grid"><caption>Cells passed of those run, by area</caption>'
+        f"{_head('area', names)}<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _cases(matrix: Mapping[str, Any]) -> str:
+    servers = matrix["servers"]
+    names = [run["description"] for run in servers]
+    parts = []
+    for area, ids in groupby(sorted(matrix["cases"]), key=lambda case_id: case_id.split("/")[0]):
+        rows = []
+        for case_id in ids:
+            case = matrix["cases"][case_id]
+            cells = [_case_cell(run["cases"].get(case_id), number) for number, run in enumerate(servers)]
+            told = [run["cases"].get(case_id, {"counts": {}})["counts"] for run in servers]
+            verdicts = " ".join(sorted({verdict for counts in told for verdict in counts}))
+            alike = len({frozenset(counts) - NOT_RUN for counts in told}) == 1
+            rows.append(
+                f'<tr data-case="{case_id}" data-level="{case["level"]}" data-verdicts="{verdicts}"'
+                f'{"" if alike else " data-differ"}><th scope="row"><code>{case_id}</code>'
+                f'<span class="level">{case["level"]}</span><br><small>{escape(case["title"])} '
+                f"<i>{escape(case['source'])}</i></small></th>{''.join(cells)}</tr>"
+            )
+        parts.append(
+            f'<details class="area" id="area-{area}"><summary>{area} <small>{len(rows)} cases</small></summary>'
+            f'<div class="wide"><table class="grid">{_head("case", names)}<tbody>{"".join(rows)}</tbody></table></div>'
+            "</details>"
+        )
+    return "\n".join(parts)
+
+
+def _case_cell(told: Mapping[str, Any] | None, number: int) -> str:
+    if told is None:
+        return '<td class="none"></td>'
+    counts: Counter[str] = Counter(told["counts"])
+    ran = sum(count for verdict, count in counts.items() if verdict not in NOT_RUN)
+    worst = next(iter([v for v in _KINDS if v != "pass" and v not in NOT_RUN and counts[v]]), "")
+    shown = worst or ("pass" if ran else next(iter(counts)))
+    kind, sign = _KINDS[shown]
+    if worst and counts["pass"]:
+        kind = "part"
+    text = f"{sign} {counts['pass']}/{ran}" if worst else f"{sign} {ran}" if ran else sign
+    tip = f"{shown}: {told['why']}" if "why" in told else shown
+    return (
+        f'<td class="{kind}"><button type="button" data-run="{number}" title="{escape(tip, quote=True)}" '
+        f'aria-label="{escape(shown)}, {counts["pass"]} of {ran} passed">{text}</button></td>'
+    )
+
+
+def _clients(matrix: Mapping[str, Any]) -> str:
+    scenarios = sorted(matrix["scenarios"])
+    parts = []
+    for number, run in enumerate(matrix["clients"]):
+        rows = []
+        for client, cases in run["clients"].items():
+            cells = [_client_cell(cases.get(scenario), number, scenario) for scenario in scenarios]
+            count = counted_clients(cases)
+            rows.append(
+                f'<tr data-client="{escape(client)}"><th scope="row">{escape(client)}</th>'
+                f'<td class="{count.kind}">{count.text}</td>{"".join(cells)}</tr>'
+            )
+        columns = "".join(
+            f'<th scope="col"><abbr title="{escape(matrix["scenarios"][each]["title"], quote=True)}">{each}</abbr></th>'
+            for each in scenarios
+        )
+        parts.append(
+            f'<div class="wide"><table class="grid"><caption>Scenarios against {escape(run["description"])}</caption>'
+            f'<thead><tr><th scope="col">client</th><th scope="col">passed</th>{columns}</tr></thead>'
+            f"<tbody>{''.join(rows)}</tbody></table></div>"
+        )
+    listed = "".join(
+        f"<dt><code>{escape(each)}</code></dt><dd>{escape(matrix['scenarios'][each]['title'])} "
+        f"<i>{escape(matrix['scenarios'][each]['source'])}</i></dd>"
+        for each in scenarios
+    )
+    return "\n".join(parts) + f"<details><summary>The scenarios</summary><dl>{listed}</dl></details>"
+
+
+def _client_cell(told: Mapping[str, Any] | None, number: int, scenario: str) -> str:
+    if told is None:
+        return '<td class="none"></td>'
+    kind, sign = _KINDS[told["verdict"]]
+    tip = f"{told['verdict']}: {told['why']}" if "why" in told else told["verdict"]
+    return (
+        f'<td class="{kind}"><button type="button" data-clients="{number}" data-scenario="{escape(scenario)}" '
+        f'title="{escape(tip, quote=True)}" aria-label="{escape(told["verdict"])}">{sign}</button></td>'
+    )
+
+
+def _data(matrix: Mapping[str, Any]) -> str:
+    """What the page's script looks up when a cell is chosen: all that is not a plain pass."""
+    servers = [
+        {
+            "target": run["target"],
+            "description": run["description"],
+            "cases": {case_id: told for case_id, told in run["cases"].items() if set(told["counts"]) != {"pass"}},
+        }
+        for run in matrix["servers"]
+    ]
+    clients = [
+        {
+            "target": run["target"],
+            "description": run["description"],
+            "clients": {
+                client: {case: told for case, told in cases.items() if told["verdict"] != "pass"}
+                for client, cases in run["clients"].items()
+            },
+        }
+        for run in matrix["clients"]
+    ]
+    told = {"servers": servers, "clients": clients, "scenarios": matrix["scenarios"]}
+    return json.dumps(told, separators=(",", ":")).replace("</", "<\\/")

@@ -1,0 +1,37 @@
+"""The compact tables of the README, between two marks, out of the matrix's data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from conformance.matrix.data import THEMES, counted, counted_clients
+
+BEGIN: Final = "<!-- matrix: begin; written by kafka-shim conformance matrix -->"
+END: Final = "<!-- matrix: end -->"
+
+
+def tables(matrix: Mapping[str, Any]) -> str:
+    """Cells passed of those run: targets by themes, and clients by scenarios."""
+    servers = matrix["servers"]
+    lines = [
+        f"Cells passed of those run, {matrix['date']}; a cell is a case in one version.",
+        "",
+        "| | " + " | ".join(each["description"] for each in servers) + " |",
+        "| --- |" + " ---: |" * len(servers),
+    ]
+    for theme, areas in THEMES.items():
+        lines.append(f"| {theme} | " + " | ".join(counted(each, areas).text for each in servers) + " |")
+    for run in matrix["clients"]:
+        told = ", ".join(f"{client} {counted_clients(cases).text}" for client, cases in run["clients"].items())
+        lines += ["", f"Clients, scenarios passed of those run against {run['description']}: {told}."]
+    return "\n".join(lines)
+
+
+def written(readme: str, matrix: Mapping[str, Any]) -> str:
+    """A README with its tables made anew. Raises ValueError if it has no place for them."""
+    head, begin, rest = readme.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the README has no lines {BEGIN!r} and {END!r}")
+    return f"{head}{BEGIN}\n{tables(matrix)}\n{END}{tail}"
