@@ -86,14 +86,15 @@ def heartbeat_lost(s: Scenario) -> None:
 )
 def rebalance_keeps_id(s: Scenario) -> None:
     (member,) = s.stable()
-    before = {member.member_id}
-    s.relay.plan("OffsetCommit", "error", REBALANCE_IN_PROGRESS)
-    start = now()
-    s.relay.plan("Heartbeat", "error", REBALANCE_IN_PROGRESS)
+    before, start = member.member_id, now()
+    refused = s.relay.plan("OffsetCommit", "error", REBALANCE_IN_PROGRESS)
     member.ask("commit_async", offsets=[[s.topic, 0, 1]])
-    joined = s.answered("JoinGroup", member, start)
-    s.check(joined.request.member_id in before, f"it joined as {joined.request.member_id!r}, it was {before}")
+    s.frames(lambda: refused.fired, "the commit is sent")
+    s.relay.plan("Heartbeat", "error", REBALANCE_IN_PROGRESS)
+    s.answered("JoinGroup", member, s.answered("Heartbeat", member, start, REBALANCE_IN_PROGRESS).at)
     s.share([member])
+    said = {each.request.member_id for each in s.relay.seen("JoinGroup", member.name, start)}
+    s.check(said == {before}, f"it joined as {said}, it was {before!r}")
 
 
 @client_case(
