@@ -9,7 +9,7 @@ import subprocess
 import threading
 from typing import Final
 
-from conformance.targets.base import Instance, Limits, LineReader, TargetError, end
+from conformance.targets.base import PROFILES, Instance, Limits, LineReader, TargetError, end
 from conformance.targets.kafka import cache_folder
 
 CLIENT: Final = "github.com/twmb/franz-go"
@@ -22,19 +22,19 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
 func main() {
-	cluster, err := kfake.NewCluster(
-		kfake.Ports(0),
-		kfake.BrokerConfigs(map[string]string{
-			"group.min.session.timeout.ms":          "100",
-			"group.consumer.min.session.timeout.ms": "100",
-		}),
-	)
+	configs := make(map[string]string)
+	for _, setting := range os.Args[1:] {
+		name, value, _ := strings.Cut(setting, "=")
+		configs[name] = value
+	}
+	cluster, err := kfake.NewCluster(kfake.Ports(0), kfake.BrokerConfigs(configs))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -57,7 +57,7 @@ class KfakeTarget:
 
     def __init__(self, version: str = DEFAULT_VERSION) -> None:
         self.name = "kfake" if version == DEFAULT_VERSION else f"kfake:{version}"
-        self.profiles = frozenset({"default"})
+        self.profiles = frozenset(PROFILES)
         self.violations: list[str] = []
         self._version = version
         self._running: list[subprocess.Popen[str]] = []
@@ -89,14 +89,19 @@ class KfakeTarget:
         return found[1] if found else self._version
 
     def start(self, profile: str) -> Instance:
-        process = subprocess.Popen([self._program()], stdout=subprocess.PIPE, text=True)
+        settings = PROFILES[profile]
         with self._lock:
+            program = self._program()
+            command = [program, *(f"{name}={value}" for name, value in settings.items())]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             self._running.append(process)
         ready = LineReader(process).wait_for("ready ", 30)
         host, _, port = ready.split()[1].rpartition(":")
-        limits = Limits(min_session_timeout=100, initial_rebalance_delay=0)
+        limits = Limits().configured(settings)
         description = f"kfake {self._built_version()}"
-        return Instance(host, int(port), profile, limits, frozenset({"short-sessions"}), description, process)
+        return Instance(
+            host, int(port), profile, limits, frozenset({"short-sessions", "configurable"}), description, process
+        )
 
     def stop(self) -> None:
         with self._lock:
