@@ -36,7 +36,11 @@ if TYPE_CHECKING:
     from apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
     from apis.produce import ProduceRequest, ProduceResponse
     from apis.sync_group import SyncGroupRequest, SyncGroupResponse
-    from apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+    from apis.txn_offset_commit import (
+        TxnOffsetCommitRequest,
+        TxnOffsetCommitResponse,
+        TxnOffsetCommitResponseTopic,
+    )
     from apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
@@ -130,9 +134,15 @@ class Groups(Protocol):
         """Only topics and partitions that exist are in `request`. `unknown_group_is_69`: v9+ (else 22)."""
 
     def commit_in_transaction(
-        self, request: TxnOffsetCommitRequest, now: float, *, not_added: NotAdded
-    ) -> TxnOffsetCommitResponse:
-        """Only topics and partitions that exist are in `request`."""
+        self,
+        request: TxnOffsetCommitRequest,
+        refused: Sequence[TxnOffsetCommitResponseTopic],
+        token: object,
+        now: float,
+        *,
+        not_added: NotAdded,
+    ) -> TxnOffsetCommitResponse | Parked:
+        """Only topics and partitions that exist are in `request`; `refused` is to be in the answer too."""
 
     def fetch(
         self, group: OffsetFetchRequestGroup, *, require_stable: bool, now: float
@@ -176,13 +186,14 @@ class Broker(Protocol):
     def produce(
         self,
         request: ProduceRequest,
+        token: object,
         now: float,
         *,
         by_topic_id: bool,
         zstd_allowed: bool,
         leaders_told: bool,
         not_added: NotAdded,
-    ) -> ProduceResponse | NoReply:
+    ) -> ProduceResponse | NoReply | Parked:
         """`by_topic_id`: v13+; `zstd_allowed`: v7+; `leaders_told`: v10+ (KIP-951)."""
 
     def fetch(

@@ -17,7 +17,7 @@ v13 topic ids in place of names (KIP-516)
 """
 
 from apis.api import Api, unshaped
-from apis.call import Call, NoReply, NotAdded
+from apis.call import Call, NoReply, NotAdded, Parked
 from apis.wire import Message, Struct, array, field, int16, int32, int64, records, string, uuid
 
 
@@ -85,10 +85,11 @@ class ProduceResponse(Message, key=0, versions="0-13", flexible="9+"):
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint), versions="10+", tag=0, tagged="10+")
 
 
-def handle(request: ProduceRequest, call: Call) -> ProduceResponse | NoReply:
+def handle(request: ProduceRequest, call: Call) -> ProduceResponse | NoReply | Parked:
     version = call.version
     return call.broker.produce(
         request,
+        call.token,
         call.now,
         by_topic_id=version >= 13,
         zstd_allowed=version >= 7,

@@ -8,8 +8,10 @@ v4  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 v5  the offsets partition is added to the transaction implicitly (KIP-890)
 """
 
+from collections.abc import Sequence
+
 from apis.api import Api
-from apis.call import Broker, Call, NotAdded
+from apis.call import Broker, Call, NotAdded, Parked
 from apis.merge import merge
 from apis.wire import ErrorCode, Message, Struct, array, field, int16, int32, int64, string
 
@@ -74,14 +76,20 @@ def error(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse
     )
 
 
-def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
+def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse | Parked:
     """Refuse what does not exist, UNKNOWN_TOPIC_OR_PARTITION (3); the rest is the group's (semantics 3.2)."""
     refused = _take_unknown_partitions(request, call.broker)
     if refused and not request.topics:
         return TxnOffsetCommitResponse(topics=merge(refused, _name))
-    response = call.groups.commit_in_transaction(request, call.now, not_added=_not_added(call.version))
+    return call.groups.commit_in_transaction(request, refused, call.token, call.now, not_added=_not_added(call.version))
+
+
+def complete(
+    response: TxnOffsetCommitResponse, refused: Sequence[TxnOffsetCommitResponseTopic]
+) -> TxnOffsetCommitResponse:
+    """The answer with what was refused before; `response` is changed in place."""
     if refused:
-        response.topics = merge(refused + response.topics, _name)
+        response.topics = merge([*refused, *response.topics], _name)
     return response
 
 

@@ -145,6 +145,14 @@ def parse_batch(data: bytes | None, *, max_bytes: int, zstd_allowed: bool = True
     return batch
 
 
+def producer_of(data: bytes | None) -> tuple[int, int] | None:
+    """Producer id and epoch in the header of a transactional batch, of which nothing is checked; None of another."""
+    if data is None or len(data) < HEADER_SIZE:
+        return None
+    _, _, _, _, _, attributes, _, _, _, producer_id, producer_epoch, _, _ = HEADER.unpack_from(data)
+    return (producer_id, producer_epoch) if attributes & TRANSACTIONAL else None
+
+
 def _whole(data: bytes, at: int) -> int:
     """The size in bytes of the batch that begins at `at`, 0 when not all of it is there. Raises InvalidBatch."""
     if len(data) - at <= _MAGIC_AT:

@@ -7,7 +7,7 @@ connections or clocks: `now` is handed in, and what it is in ms since the epoch 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from apis import add_partitions_to_txn, write_txn_markers
@@ -43,8 +43,9 @@ from shim.broker.configs import Configs
 from shim.broker.fetches import Fetches
 from shim.broker.metadata import Describes
 from shim.broker.offsets import Offsets
-from shim.broker.produce import Produces
+from shim.broker.produce import NO_ACKS, Produces
 from shim.broker.topics import Topics
+from shim.broker.transaction_ends import Place
 from shim.broker.transaction_requests import TransactionRequests
 from shim.broker.transactions import Transactions
 from shim.groups.outbox import Outbox
@@ -82,6 +83,7 @@ class Broker:
     ) -> None:
         self.node_id = node_id
         self.topics = topics
+        self.outbox = outbox
         self.release = release
         self.configs = Configs(node_id, topics)
         self.shared: Shared | None = None
@@ -140,21 +142,35 @@ class Broker:
     def produce(
         self,
         request: ProduceRequest,
+        token: object,
         now: float,
         *,
         by_topic_id: bool,
         zstd_allowed: bool,
         leaders_told: bool,
         not_added: NotAdded,
-    ) -> ProduceResponse | NoReply:
-        return self._produces.produce(
-            request,
-            now,
-            by_topic_id=by_topic_id,
-            zstd_allowed=zstd_allowed,
-            leaders_told=leaders_told,
-            not_added=not_added,
+    ) -> ProduceResponse | NoReply | Parked:
+        question = self._produces.question(request, not_added, by_topic_id=by_topic_id)
+
+        def judged(answers: Mapping[Place, ErrorCode] | None, now: float) -> ProduceResponse | NoReply:
+            return self._produces.produce(
+                request,
+                now,
+                by_topic_id=by_topic_id,
+                zstd_allowed=zstd_allowed,
+                leaders_told=leaders_told,
+                not_added=not_added,
+                answers=answers,
+            )
+
+        if question is None:
+            return judged(None, now)
+        if not question.places or request.acks == NO_ACKS or self._transactions is None:
+            return judged({}, now)
+        self._transactions.transactions.ask(
+            question, lambda answers, later: self.outbox.replies.append((token, judged(answers, later), 0))
         )
+        return PARKED
 
     def fetch(
         self, request: FetchRequest, token: object, now: float, *, by_topic_id: bool, leaders_told: bool

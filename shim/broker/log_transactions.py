@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shim.groups.transactions import MarkerEpochs
+
 
 class Aborted(NamedTuple):
     """An aborted transaction: the offsets of its first record and of its marker."""
@@ -25,7 +27,7 @@ class LogTransactions:
     def __init__(self) -> None:
         self._open: dict[int, int] = {}
         self._aborted: list[Aborted] = []
-        self._coordinator_epochs: dict[int, int] = {}
+        self._coordinator_epochs = MarkerEpochs()
 
     def began(self, producer_id: int, offset: int) -> None:
         """A producer wrote at `offset` in a transaction, perhaps not for the first time."""
@@ -37,13 +39,13 @@ class LogTransactions:
     def ended(self, producer_id: int, offset: int, coordinator_epoch: int, *, committed: bool) -> None:
         """A marker was written at `offset`; the producer may have written nothing before."""
         first_offset = self._open.pop(producer_id, None)
-        self._coordinator_epochs[producer_id] = coordinator_epoch
+        self._coordinator_epochs.note(producer_id, coordinator_epoch)
         if first_offset is not None and not committed:
             self._aborted.append(Aborted(producer_id, first_offset, offset))
 
     def coordinator_epoch(self, producer_id: int) -> int:
         """Of the coordinator that wrote the producer's last marker; -1 where there is none."""
-        return self._coordinator_epochs.get(producer_id, -1)
+        return self._coordinator_epochs.of(producer_id)
 
     def first_unstable(self) -> int | None:
         """The first offset of the open transaction that began first."""

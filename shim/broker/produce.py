@@ -6,7 +6,7 @@ Decides what a producer is answered for each partition. Does not know what is in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from apis.call import NO_REPLY, NoReply, NotAdded
 from apis.produce import (
@@ -20,9 +20,11 @@ from apis.produce import (
     TopicProduceResponse,
 )
 from apis.wire.errors import ErrorCode
-from shim.broker.batches import LEADER_EPOCH, NO_TIMESTAMP, Batch, InvalidBatch, parse_batch
+from shim.broker.batches import LEADER_EPOCH, NO_TIMESTAMP, Batch, InvalidBatch, parse_batch, producer_of
+from shim.broker.log import PartitionLog
 from shim.broker.topics import Topic, Topics
-from shim.broker.transactions import Sender, Transactions
+from shim.broker.transaction_ends import Place
+from shim.broker.transactions import Question, Sender, Transactions
 
 NO_ACKS = 0
 _LEGAL_ACKS = frozenset({-1, 0, 1})
@@ -47,26 +49,29 @@ class Produces:
         zstd_allowed: bool,
         leaders_told: bool,
         not_added: NotAdded,
+        answers: Mapping[Place, ErrorCode] | None = None,
     ) -> ProduceResponse | NoReply:
         """Append the batches; one answer per partition, or none at all with acks 0.
 
-        `by_topic_id`: v13+; `zstd_allowed`: v7+ (KIP-110); `leaders_told`: v10+ (KIP-951).
+        `by_topic_id`: v13+; `zstd_allowed`: v7+ (KIP-110); `leaders_told`: v10+ (KIP-951). `answers` are those to
+        `question`, where the coordinator of the transaction is another process.
         """
 
         def admit(batch: Batch, topic: Topic, index: int) -> None:
             if batch.is_transactional:
-                self._admit(batch, request.transactional_id, (topic.name, index), now, not_added)
+                log = topic.partitions[index].log
+                self._admit(batch, log, request.transactional_id, (topic.name, index), now, not_added, answers)
 
         responses = []
         for data in request.topic_data:
             topic = self.topics.with_id(data.topic_id) if by_topic_id else self.topics.named(data.name)
-            answers = [
+            appended = [
                 self._append(
                     topic, data, each, request.acks, now, admit, zstd_allowed=zstd_allowed, by_topic_id=by_topic_id
                 )
                 for each in data.partition_data
             ]
-            responses.append(TopicProduceResponse(data.name, data.topic_id, answers))
+            responses.append(TopicProduceResponse(data.name, data.topic_id, appended))
         self.topics.settle(now)
         if request.acks == NO_ACKS:
             return NO_REPLY
@@ -74,6 +79,30 @@ class Produces:
         if leaders_told:
             self._tell_leaders(response)
         return response
+
+    def question(self, request: ProduceRequest, not_added: NotAdded, *, by_topic_id: bool) -> Question | None:
+        """What another process must be asked about the transaction that is written to here; None if it is coordinated
+        in this one.
+
+        Nothing need be asked of partitions in which the producer has written in this transaction.
+        """
+        if self.transactions is None or request.transactional_id is None:
+            return None
+        node_id = self.transactions.coordinator_elsewhere(request.transactional_id)
+        if node_id is None:
+            return None
+        question = Question(node_id, Sender(request.transactional_id, -1, -1), [], not_added)
+        for data in request.topic_data:
+            topic = self.topics.with_id(data.topic_id) if by_topic_id else self.topics.named(data.name)
+            for each in data.partition_data:
+                partition = topic.partition(each.index) if topic is not None else None
+                producer = producer_of(each.records)
+                if topic is None or partition is None or producer is None or partition.leader != self.node_id:
+                    continue
+                if not _is_within(partition.log, *producer):
+                    question = question._replace(sender=Sender(request.transactional_id, *producer))
+                    question.places.append((topic.name, each.index))
+        return question
 
     def _append(
         self,
@@ -122,17 +151,25 @@ class Produces:
     def _admit(
         self,
         batch: Batch,
+        log: PartitionLog,
         transactional_id: str | None,
-        partition: tuple[str, int],
+        place: Place,
         now: float,
         not_added: NotAdded,
+        answers: Mapping[Place, ErrorCode] | None,
     ) -> None:
         """Raises InvalidBatch with the error of a batch that is not part of its producer's transaction."""
         if transactional_id is None or not batch.has_producer or self.transactions is None:
             raise InvalidBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         sender = Sender(transactional_id, batch.producer_id, batch.producer_epoch)
-        error = self.transactions.check(sender, partition, now, not_added)
-        if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        if answers is None:
+            error = self.transactions.check(sender, place, now, not_added)
+        elif place not in answers and _is_within(log, batch.producer_id, batch.producer_epoch):
+            error = ErrorCode.NONE
+        else:
+            error = answers.get(place, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        is_ending = error is ErrorCode.CONCURRENT_TRANSACTIONS and not_added is not NotAdded.ADD
+        if is_ending or error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
             raise InvalidBatch(ErrorCode.NOT_ENOUGH_REPLICAS)
         if error is ErrorCode.INVALID_TXN_STATE:
             raise InvalidBatch(error, "Partition was not added to the transaction")
@@ -152,6 +189,11 @@ class Produces:
         response.node_endpoints = [
             NodeEndpoint(*self.topics.nodes[each]) for each in sorted(leaders & self.topics.nodes.keys())
         ]
+
+
+def _is_within(log: PartitionLog, producer_id: int, producer_epoch: int) -> bool:
+    """Whether the producer has written to the log in the transaction it is in."""
+    return log.transactions.is_open(producer_id) and log.producers.epoch_of(producer_id) == producer_epoch
 
 
 def _check_timestamps(batch: Batch, topic: Topic, wall: int) -> None:

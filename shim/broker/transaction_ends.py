@@ -125,7 +125,7 @@ class Ends:
             if node_id is not None:
                 by_node.setdefault(node_id, []).append(place)
             elif place[0] == OFFSETS_TOPIC:
-                self._end_offsets(transaction, place, told)
+                self._end_offsets(shard, transaction, place, told)
             elif self._end_records(shard, transaction, place, now):
                 done.append(place)
         self._topics.settle(now)
@@ -136,12 +136,17 @@ class Ends:
             shard.arm(transaction.timer, now + RETRY_SECONDS)
 
     def _end_offsets(
-        self, transaction: Transaction, place: Place, told: Callable[[Iterable[Place], float], None]
+        self,
+        shard: Shard,
+        transaction: Transaction,
+        place: Place,
+        told: Callable[[Iterable[Place], float], None],
     ) -> None:
-        shard = self._shard_at(place[1])
-        if shard is not None:
-            pending.end(shard, transaction.producer_id, committed=transaction.is_committed)
-            shard.outbox.then(shard, lambda now: told([place], now))
+        home = self._shard_at(place[1])
+        if home is not None:
+            epoch = self._coordinator_epoch(shard)
+            pending.end(home, transaction.producer_id, epoch, committed=transaction.is_committed)
+            home.outbox.then(home, lambda now: told([place], now))
 
     def _end_records(self, shard: Shard, transaction: Transaction, place: Place, now: float) -> bool:
         """Whether nothing is left to be told of: the log has its marker, or there is no such partition any more."""

@@ -34,21 +34,21 @@ class TransactionRequests:
     def __init__(self, node_id: int, topics: Topics, transactions: Transactions, groups: GroupService) -> None:
         self.node_id = node_id
         self.topics = topics
-        self._transactions = transactions
+        self.transactions = transactions
         self._groups = groups
 
     def init_producer_id(self, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse:
         shard = self._groups.shard_of(request.transactional_id or "")
         if isinstance(shard, ErrorCode):
             return init_producer_id.error(request, shard)
-        response = self._transactions.init_producer_id(shard, request, now)
+        response = self.transactions.init_producer_id(shard, request, now)
         self.topics.settle(now)
         return response
 
     def add_partitions_to_txn(self, request: AddPartitionsToTxnRequest, now: float) -> AddPartitionsToTxnResponse:
         return AddPartitionsToTxnResponse(
             results_by_transaction=[
-                self._transactions.add_partitions(self._groups.shard_of(each.transactional_id), each, now)
+                self.transactions.add_partitions(self._groups.shard_of(each.transactional_id), each, now)
                 for each in request.transactions
             ]
         )
@@ -57,13 +57,13 @@ class TransactionRequests:
         shard = self._groups.shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return AddOffsetsToTxnResponse(error_code=shard)
-        return AddOffsetsToTxnResponse(error_code=self._transactions.add_offsets(shard, request, now))
+        return AddOffsetsToTxnResponse(error_code=self.transactions.add_offsets(shard, request, now))
 
     def end_txn(self, request: EndTxnRequest, now: float, *, bumps_epoch: bool) -> EndTxnResponse:
         shard = self._groups.shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return EndTxnResponse(error_code=shard)
-        response = self._transactions.end(shard, request, now, bumps_epoch=bumps_epoch)
+        response = self.transactions.end(shard, request, now, bumps_epoch=bumps_epoch)
         self.topics.settle(now)
         return response
 
@@ -112,7 +112,9 @@ class TransactionRequests:
         epochs = [each.producer_epoch for each in shard.pending.of_producer(marker.producer_id).values()]
         if epochs and marker.producer_epoch < max(epochs):
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        pending.end(shard, marker.producer_id, committed=marker.transaction_result)
+        if marker.coordinator_epoch < shard.pending.marker_epochs.of(marker.producer_id):
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        pending.end(shard, marker.producer_id, marker.coordinator_epoch, committed=marker.transaction_result)
         return ErrorCode.NONE
 
     def _write(self, marker: WritableTxnMarker, partition: Partition, now: float) -> ErrorCode:
@@ -121,7 +123,7 @@ class TransactionRequests:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if marker.coordinator_epoch < log.transactions.coordinator_epoch(marker.producer_id):
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
-        self._transactions.ends.write_marker(
+        self.transactions.ends.write_marker(
             log,
             marker.producer_id,
             marker.producer_epoch,

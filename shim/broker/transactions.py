@@ -19,26 +19,33 @@ from typing import Final, NamedTuple
 from apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from apis.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from apis.call import NotAdded
+from apis.call import PARKED, NotAdded, Parked
 from apis.end_txn import EndTxnRequest, EndTxnResponse
 from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from apis.txn_offset_commit import TxnOffsetCommitRequest
+from apis.wire import Message
 from apis.wire.errors import ErrorCode
 from persistence.partition import partition_for
 from persistence.records import TransactionKey
 from shim.broker.topics import OFFSETS_TOPIC, Topics
-from shim.broker.transaction_ends import Elsewhere, Ends
+from shim.broker.transaction_ends import Elsewhere, Ends, Place
 from shim.groups.shard import Shard
 from shim.groups.transactions import Status, Transaction, write_transaction
 
 LAST_EPOCH: Final = 2**15 - 2
 """A producer with this epoch gets a new id instead of the next epoch."""
 
-Partitions = Mapping[tuple[str, int], None]
+Partitions = Mapping[Place, None]
+
+QUESTION_VERSION: Final = 5
+"""Of AddPartitionsToTxn between processes."""
 
 
 class Sender(NamedTuple):
@@ -47,6 +54,16 @@ class Sender(NamedTuple):
     transactional_id: str
     producer_id: int
     producer_epoch: int
+
+
+class Question(NamedTuple):
+    """What the process of a transaction's coordinator, `node_id`, is to be asked: whether these partitions are part of
+    it or, as `not_added` says, to make them so."""
+
+    node_id: int
+    sender: Sender
+    places: list[Place]
+    not_added: NotAdded
 
 
 class Transactions:
@@ -67,6 +84,7 @@ class Transactions:
     ) -> None:
         self.topics = topics
         self.ends = Ends(topics, shard_at, epoch_ms, elsewhere)
+        self._elsewhere = elsewhere
         self._shard_at = shard_at
         self._partitions = partitions
         self._longest_ms = topics.settings.number("transaction.max.timeout.ms")
@@ -207,27 +225,64 @@ class Transactions:
         place = {(OFFSETS_TOPIC, self._place_of(request.group_id)): None}
         return self.admit(shard, sender, place, now, adds=True)[0]
 
-    def admit_offsets(self, request: TxnOffsetCommitRequest, partition: int, now: float, not_added: NotAdded) -> int:
+    def admit_offsets(
+        self,
+        request: TxnOffsetCommitRequest,
+        partition: int,
+        now: float,
+        not_added: NotAdded,
+        told: Callable[[int, float], None],
+    ) -> int | Parked:
         """See `TransactionCoordinator.admit_offsets`; the errors are those of `check`."""
         sender = Sender(request.transactional_id, request.producer_id, request.producer_epoch)
-        return self.check(sender, (OFFSETS_TOPIC, partition), now, not_added)
+        place = (OFFSETS_TOPIC, partition)
+        node_id = self.coordinator_elsewhere(request.transactional_id)
+        if node_id is None:
+            return self.check(sender, place, now, not_added)
+        question = Question(node_id, sender, [place], not_added)
+        self.ask(question, lambda errors, later: told(errors[place], later))
+        return PARKED
+
+    def coordinator_elsewhere(self, transactional_id: str) -> int | None:
+        """The node of another process that coordinates a transactional id; None if it is this process, or nobody."""
+        if self._elsewhere is None:
+            return None
+        return self._elsewhere.holder(OFFSETS_TOPIC, self._place_of(transactional_id))
+
+    def ask(self, question: Question, told: Callable[[Mapping[Place, ErrorCode], float], None]) -> None:
+        """Let another process check; `told(errors, now)` is called once, with the errors that `check` would give."""
+        assert self._elsewhere is not None
+        by_topic: dict[str, list[int]] = {}
+        for topic, index in question.places:
+            by_topic.setdefault(topic, []).append(index)
+        topics = [AddPartitionsToTxnTopic(*each) for each in by_topic.items()]
+        verify_only = question.not_added is not NotAdded.ADD
+        request = AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction(*question.sender, verify_only, topics)])
+
+        def answered(answer: Message | None, now: float) -> None:
+            errors = dict.fromkeys(question.places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            if isinstance(answer, AddPartitionsToTxnResponse):
+                for result in answer.results_by_transaction:
+                    for topic in result.topic_results:
+                        for each in topic.results_by_partition:
+                            error = ErrorCode(each.partition_error_code)
+                            errors[topic.name, each.partition_index] = _of_writer(error, question.not_added)
+            told(errors, now)
+
+        self._elsewhere.ask(question.node_id, QUESTION_VERSION, request, answered)
 
     def check(self, sender: Sender, partition: tuple[str, int], now: float, not_added: NotAdded) -> ErrorCode:
         """Whether the coordinator of a transaction lets a record into a partition (KIP-890).
 
         Errors: COORDINATOR_NOT_AVAILABLE (15) while nobody is that coordinator, INVALID_PRODUCER_ID_MAPPING (49),
-        INVALID_PRODUCER_EPOCH (47); INVALID_TXN_STATE (48) or TRANSACTION_ABORTABLE (120) for a partition that is not
-        part of the transaction.
+        INVALID_PRODUCER_EPOCH (47), CONCURRENT_TRANSACTIONS (51); INVALID_TXN_STATE (48) or TRANSACTION_ABORTABLE (120)
+        for a partition that is not part of the transaction.
         """
         shard = self._shard_at(self._place_of(sender.transactional_id))
         if shard is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error, missing = self.admit(shard, sender, {partition: None}, now, adds=not_added is NotAdded.ADD)
-        if error is ErrorCode.PRODUCER_FENCED:
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        if missing:
-            return ErrorCode.TRANSACTION_ABORTABLE if not_added is NotAdded.ABORTABLE else ErrorCode.INVALID_TXN_STATE
-        return error
+        return _of_writer(ErrorCode.TRANSACTION_ABORTABLE if missing else error, not_added)
 
     # Ends
 
@@ -307,8 +362,21 @@ class Transactions:
         return partition_for(name, self._partitions)
 
     def _exists(self, name: str, index: int) -> bool:
+        if name == OFFSETS_TOPIC:
+            return 0 <= index < self._partitions
         topic = self.topics.named(name)
         return topic is not None and topic.partition(index) is not None
+
+
+def _of_writer(error: ErrorCode, not_added: NotAdded) -> ErrorCode:
+    """What somebody who writes is told, where who asks about its transaction is told `error`."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error is ErrorCode.TRANSACTION_ABORTABLE and not_added is not NotAdded.ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
 
 
 def _not_given(error: ErrorCode) -> InitProducerIdResponse:

@@ -24,7 +24,8 @@ from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from apis.offset_fetch import group_error as fetch_refused
 from apis.sync_group import SyncGroupRequest, SyncGroupResponse
-from apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic
+from apis.txn_offset_commit import complete as with_refused
 from apis.txn_offset_commit import error as txn_commit_refused
 from apis.wire.errors import ErrorCode
 from persistence.partition import partition_for
@@ -46,8 +47,16 @@ from shim.groups.timers import Timer, TimerKind, Timers
 class TransactionCoordinator(Protocol):
     """What the groups of a node must know of transactions; `shim/broker/transactions.py` has it."""
 
-    def admit_offsets(self, request: TxnOffsetCommitRequest, partition: int, now: float, not_added: NotAdded) -> int:
-        """The error of offsets of that partition of `__consumer_offsets` in a transaction, 0 for none."""
+    def admit_offsets(
+        self,
+        request: TxnOffsetCommitRequest,
+        partition: int,
+        now: float,
+        not_added: NotAdded,
+        told: Callable[[int, float], None],
+    ) -> int | Parked:
+        """The error of offsets of that partition of `__consumer_offsets` in a transaction, 0 for none; PARKED if
+        another process must be asked, which `told(error, now)` is called after."""
 
     def time_out(self, shard: Shard, transactional_id: str, now: float) -> None:
         """A transaction has been open for too long."""
@@ -309,19 +318,37 @@ class GroupService:
         return offsets.commit(shard, request, now, unknown_group_is_69=unknown_group_is_69)
 
     def commit_in_transaction(
-        self, request: TxnOffsetCommitRequest, now: float, *, not_added: NotAdded
-    ) -> TxnOffsetCommitResponse:
+        self,
+        request: TxnOffsetCommitRequest,
+        refused: Sequence[TxnOffsetCommitResponseTopic],
+        token: object,
+        now: float,
+        *,
+        not_added: NotAdded,
+    ) -> TxnOffsetCommitResponse | Parked:
         """See `Groups.commit_in_transaction`."""
         shard = self._route_named(request.group_id)
         if isinstance(shard, ErrorCode):
-            return txn_commit_refused(request, shard)
+            return with_refused(txn_commit_refused(request, shard), refused)
         if self.coordinator is None:
-            return txn_commit_refused(request, ErrorCode.UNSUPPORTED_VERSION)
+            return with_refused(txn_commit_refused(request, ErrorCode.UNSUPPORTED_VERSION), refused)
+        error: int | Parked = 0
         if not transactions.is_within(shard, request.producer_id, request.producer_epoch):
-            error = self.coordinator.admit_offsets(request, shard.partition, now, not_added)
-            if error:
-                return txn_commit_refused(request, error)
-        return transactions.commit(shard, request, now)
+
+            def told(error: int, later: float) -> None:
+                # Meanwhile the group may have gone elsewhere.
+                home = self._route(request.group_id)
+                if isinstance(home, ErrorCode):
+                    self.outbox.replies.append((token, with_refused(txn_commit_refused(request, home), refused), 0))
+                    return
+                answer = txn_commit_refused(request, error) if error else transactions.commit(home, request, later)
+                self.outbox.reply(token, with_refused(answer, refused), home)
+
+            error = self.coordinator.admit_offsets(request, shard.partition, now, not_added, told)
+        if isinstance(error, Parked):
+            return error
+        answer = txn_commit_refused(request, error) if error else transactions.commit(shard, request, now)
+        return with_refused(answer, refused)
 
     def fetch(self, group: OffsetFetchRequestGroup, *, require_stable: bool, now: float) -> OffsetFetchResponseGroup:
         """See `Groups.fetch`. An empty group id is a legal one here."""

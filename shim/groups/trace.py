@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from apis.consumer_protocol import assignment_from_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from apis.call import Client
     from apis.offset_commit import OffsetCommitRequest
-    from persistence.records import OffsetCommitKey
+    from persistence.records import OffsetCommitKey, PendingOffsetKey, PendingOffsetValue
     from shim.groups.classic.group import ClassicGroup
     from shim.groups.classic.member import Member
     from shim.groups.classic.states import Rule, State
@@ -191,7 +193,7 @@ EVENTS: Final[dict[str, Event]] = {
         ),
     ),
     "commit": Event(
-        "Offsets were committed, or the whole commit was refused.",
+        "Offsets were committed, or the whole commit was refused. Those of a transaction are committed when it ends.",
         (
             _GROUP,
             _PARTITION,
@@ -204,6 +206,18 @@ EVENTS: Final[dict[str, Event]] = {
     "end_offsets": Event(
         "Where partitions end, for those whose end has changed since it was last told, every few seconds at most.",
         (_F("offsets", "array", "objects of `topic`, `partition` and `offset`, that of the next record to come"),),
+    ),
+    "transaction_offsets": Event(
+        "Offsets of a group became part of a transaction, or the transaction has ended. What is committed then is in a"
+        " `commit` event too, with no member, unless others were committed since.",
+        (
+            _GROUP,
+            _PARTITION,
+            _F("producer_id", "integer", "id of the producer whose transaction it is"),
+            _F("producer_epoch", "integer", "its epoch when it sent the offsets"),
+            _F("change", "string", "pending, committed or aborted"),
+            _F("offsets", "array", "objects of `topic`, `partition` and `offset`"),
+        ),
     ),
     "offsets_expired": Event(
         "Offsets of a group went away because their retention was over.",
@@ -353,6 +367,38 @@ def commit(shard: Shard, request: OffsetCommitRequest, error: int, accepted: lis
         error=int(error),
         offsets=accepted,
     )
+
+
+def transaction_offsets(
+    shard: Shard, change: str, offsets: Iterable[tuple[PendingOffsetKey, PendingOffsetValue]]
+) -> None:
+    """These pending offsets became pending, or their transaction has just ended."""
+    by_group: dict[tuple[str, int, int], list[dict[str, Any]]] = {}
+    for key, value in offsets:
+        shown = {"topic": key.topic, "partition": key.partition, "offset": value.offset.offset}
+        by_group.setdefault((key.group, key.producer_id, value.producer_epoch), []).append(shown)
+    for (group_id, producer_id, producer_epoch), each in by_group.items():
+        shard.outbox.event(
+            "transaction_offsets",
+            group=group_id,
+            partition=shard.partition,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            change=change,
+            offsets=each,
+        )
+
+
+def committed_by_transaction(shard: Shard, offsets: Iterable[tuple[PendingOffsetKey, PendingOffsetValue]]) -> None:
+    """These offsets, which were pending, have just become those of their groups."""
+    by_group: dict[str, list[dict[str, Any]]] = {}
+    for key, value in offsets:
+        shown = {"topic": key.topic, "partition": key.partition, "offset": value.offset.offset}
+        by_group.setdefault(key.group, []).append(shown)
+    for group_id, each in by_group.items():
+        shard.outbox.event(
+            "commit", group=group_id, partition=shard.partition, member_id="", generation=-1, error=0, offsets=each
+        )
 
 
 def offsets_expired(shard: Shard, group_id: str, expired: list[OffsetCommitKey]) -> None:

@@ -35,6 +35,7 @@ from persistence.records import (
     TransactionPartitions,
     TransactionValue,
 )
+from shim.groups import trace
 from shim.groups.classic.group import ClassicGroup
 from shim.groups.classic.states import State
 from shim.groups.timers import Timer, TimerKind
@@ -51,14 +52,36 @@ _NO_OFFSETS: Final[Mapping[PendingOffsetKey, PendingOffsetValue]] = {}
 _NO_PARTITIONS: Final[Mapping[tuple[str, int], None]] = {}
 
 
-class PendingOffsets:
-    """The pending offsets of one shard: hard state, changed by records alone."""
+class MarkerEpochs:
+    """By producer, the epoch of the coordinator that ended its last transaction somewhere; of the newest producers."""
 
-    __slots__ = ("_by_group", "_by_producer", "newest")
+    __slots__ = ("_epochs",)
+
+    KEPT: Final = 10_000
+
+    def __init__(self) -> None:
+        self._epochs: dict[int, int] = {}
+
+    def note(self, producer_id: int, epoch: int) -> None:
+        self._epochs.pop(producer_id, None)
+        self._epochs[producer_id] = epoch
+        if len(self._epochs) > self.KEPT:
+            del self._epochs[next(iter(self._epochs))]
+
+    def of(self, producer_id: int) -> int:
+        """-1 where there is none."""
+        return self._epochs.get(producer_id, -1)
+
+
+class PendingOffsets:
+    """The pending offsets of one shard: hard state, changed by records alone, but for `marker_epochs`."""
+
+    __slots__ = ("_by_group", "_by_producer", "marker_epochs", "newest")
 
     def __init__(self) -> None:
         self.newest = OVERTAKEN
         """The largest sequence there was."""
+        self.marker_epochs = MarkerEpochs()
         self._by_producer: dict[int, dict[PendingOffsetKey, PendingOffsetValue]] = {}
         self._by_group: dict[str, dict[tuple[str, int], dict[int, PendingOffsetKey]]] = {}
 
@@ -140,6 +163,7 @@ def commit(shard: Shard, request: TxnOffsetCommitRequest, now: float) -> TxnOffs
         return refuse(request, int(error))
     limit = shard.config.offset_metadata_max_bytes
     timestamp = shard.wall_ms(now)
+    written: list[tuple[PendingOffsetKey, PendingOffsetValue]] = []
     topics = []
     for topic in request.topics:
         partitions = []
@@ -149,13 +173,15 @@ def commit(shard: Shard, request: TxnOffsetCommitRequest, now: float) -> TxnOffs
                 partitions.append(TxnOffsetCommitResponsePartition(asked.partition_index, _OFFSET_METADATA_TOO_LARGE))
                 continue
             offset = OffsetCommitValue(asked.committed_offset, asked.committed_leader_epoch, metadata, timestamp)
-            shard.write(
-                PendingOffsetKey(group_id, topic.name, asked.partition_index, request.producer_id),
-                PendingOffsetValue(request.producer_epoch, shard.pending.newest + 1, offset),
-            )
+            key = PendingOffsetKey(group_id, topic.name, asked.partition_index, request.producer_id)
+            value = PendingOffsetValue(request.producer_epoch, shard.pending.newest + 1, offset)
+            shard.write(key, value)
+            written.append((key, value))
             shard.counters.offset_commits += 1
             partitions.append(TxnOffsetCommitResponsePartition(asked.partition_index, _NONE))
         topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
+    if shard.outbox.listening:
+        trace.transaction_offsets(shard, "pending", written)
     return TxnOffsetCommitResponse(topics=topics)
 
 
@@ -173,17 +199,23 @@ def _check(group: ClassicGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
     return ErrorCode.NONE if request.generation_id == group.generation else ErrorCode.ILLEGAL_GENERATION
 
 
-def end(shard: Shard, producer_id: int, *, committed: bool) -> None:
+def end(shard: Shard, producer_id: int, coordinator_epoch: int, *, committed: bool) -> None:
     """A producer's transaction has ended: its offsets become the group's, those that came later stay; or they go.
 
     A producer without a transaction here has nothing to end.
     """
     shard.outbox.touch(shard)
-    for key, (_, sequence, offset) in list(shard.pending.of_producer(producer_id).items()):
+    shard.pending.marker_epochs.note(producer_id, coordinator_epoch)
+    ended = list(shard.pending.of_producer(producer_id).items())
+    counts = [each for each in ended if committed and each[1].sequence != OVERTAKEN]
+    for key, _ in ended:
         shard.write(key, None)
-        if committed and sequence != OVERTAKEN:
-            shard.write(OffsetCommitKey(key.group, key.topic, key.partition), offset)
-            overtake(shard, key.group, key.topic, key.partition, before=sequence)
+    for key, (_, sequence, offset) in counts:
+        shard.write(OffsetCommitKey(key.group, key.topic, key.partition), offset)
+        overtake(shard, key.group, key.topic, key.partition, before=sequence)
+    if shard.outbox.listening:
+        trace.transaction_offsets(shard, "committed" if committed else "aborted", ended)
+        trace.committed_by_transaction(shard, counts)
 
 
 def overtake(shard: Shard, group_id: str, topic: str, partition: int, *, before: int | None = None) -> None:

@@ -37,6 +37,7 @@ from shim.server.catalogue import Catalogue
 from shim.server.durability import Durability
 from shim.server.leases import Leases
 from shim.server.loading import Loader
+from shim.server.peers import Peers
 from shim.server.spread import id_of, leader_of, replicas_of, shared_cluster_id
 from shim.server.table import Table
 from shim.server.trace import Exchanges, Repeated
@@ -125,12 +126,11 @@ class Cluster:
         self.topics = Topics(addresses, Settings(config.settings), _new_uuid, cluster_id=_cluster_id())
         self.topics.on_topic_deleted.append(lambda name, _: self._topic_deleted(name))
         self.nodes = {address.id: self._node(address) for address in addresses}
-        # Offsets and transactional ids that another process coordinates cannot be part of a transaction here.
-        if not isinstance(store, SharedStore):
-            transactions = Transactions(self.topics, self._shard, self.partitions, self._epoch_ms)
-            for node in self.nodes.values():
-                node.groups.coordinator = transactions
-                node.broker.coordinate_transactions(transactions, node.groups)
+        self.peers = Peers(self, store, addresses[0].id) if isinstance(store, SharedStore) else None
+        transactions = Transactions(self.topics, self._shard, self.partitions, self._epoch_ms, self.peers)
+        for node in self.nodes.values():
+            node.groups.coordinator = transactions
+            node.broker.coordinate_transactions(transactions, node.groups)
         self._order = list(self.nodes.values())
         self.owners: dict[int, int] = {}
         """Id of the node, of this process or another, that coordinates the groups of a partition."""
@@ -355,6 +355,8 @@ class Cluster:
         """Load the partitions, and serve the store until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.loader.run)
+            if self.peers is not None:
+                nursery.start_soon(self.peers.run)
             if not self.durability.store.durable_at_once:
                 nursery.start_soon(self.durability.run)
             if self.leases is not None and self.catalogue is not None:

@@ -92,6 +92,8 @@ async def serve(
             Address(number, host, sock.getsockname()[1]) for number, sock in enumerate(sockets, config.node_id)
         ]
         cluster = Cluster(addresses, config.cluster, store)
+        if cluster.peers is not None and config.tls is not None:
+            cluster.peers.tls = unchecked()
         server = Server(config, cluster)
         listeners = list(zip(sockets, cluster.nodes.values(), strict=True))
         if prepare is not None:
@@ -136,6 +138,14 @@ def listen(host: str, port: int, count: int) -> list[socket.socket]:
             sock.close()
         raise
     return sockets
+
+
+def unchecked() -> ssl.SSLContext:
+    """How a process of a cluster speaks TLS to another, whose certificate is for clients and need not name it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _reachable(host: str) -> str:

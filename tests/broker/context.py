@@ -115,6 +115,7 @@ class Cluster:
         )
         response = self.brokers[node].produce(
             request,
+            None,
             self.now,
             **{"by_topic_id": False, "zstd_allowed": True, "leaders_told": False, "not_added": NotAdded.CHECK, **flags},
         )

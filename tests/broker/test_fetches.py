@@ -147,7 +147,7 @@ class TestWaiting:
         both = [PartitionProduceData(index, batch(b"a")) for index in (0, 1)]
         request = ProduceRequest(acks=1, topic_data=[TopicProduceData("t", partition_data=both)])
         cluster.broker.produce(
-            request, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
+            request, None, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
         )
         ((_, response),) = cluster.replies()
         assert all(data.records for data in partitions_of(response).values())

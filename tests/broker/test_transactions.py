@@ -7,6 +7,7 @@ from apis.init_producer_id import InitProducerIdRequest
 from apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from persistence.batch import read_batch
 from persistence.records import OffsetCommitKey, PendingOffsetKey, TransactionKey
+from shim.groups import trace
 
 from .context import fetch_request, partitions_of
 from .transacting import UNSTABLE, Transacting
@@ -123,6 +124,37 @@ class TestOffsets:
         assert broker.offsets() == {0: 10}
         assert broker.end(producer) == ended
         assert broker.add(ended, 0) == [0]
+
+
+class TestTrace:
+    """What a transaction does to a group's offsets, as the trace tells it."""
+
+    def told(self, broker: Transacting) -> list[tuple[str, object]]:
+        events = [e for e in broker.outbox.events if e["event"] in ("transaction_offsets", "commit")]
+        assert [problem for event in events for problem in trace.problems(event)] == []
+        broker.outbox.events.clear()
+        return [
+            (event.get("change", "commit"), {each["partition"]: each["offset"] for each in event["offsets"]})
+            for event in events
+        ]
+
+    def test_an_offset_is_committed_when_it_shows_and_not_before(self, broker):
+        broker.outbox.listening = True
+        producer = broker.init()
+        broker.commit_in(producer, {0: 10, 1: 11})
+        assert self.told(broker) == [("pending", {0: 10, 1: 11})]
+        broker.commit({0: 1})
+        assert self.told(broker) == [("commit", {0: 1})]
+        broker.end(producer)
+        assert self.told(broker) == [("committed", {0: 10, 1: 11}), ("commit", {1: 11})]
+        assert broker.offsets() == {0: 1, 1: 11}
+
+    def test_what_is_aborted_was_never_committed(self, broker):
+        broker.outbox.listening = True
+        producer = broker.init()
+        broker.commit_in(producer, {0: 10})
+        broker.end(producer, commit=False)
+        assert self.told(broker) == [("pending", {0: 10}), ("aborted", {0: 10})]
 
 
 class TestDecisions:
@@ -367,6 +399,15 @@ class TestMarkers:
         place = broker.service.partition_of("grp")
         assert self.mark(broker, producer, "__consumer_offsets", place, commit=commit) == 0
         assert broker.offsets() == left
+
+    def test_a_coordinator_that_was_followed_ends_nothing_in_groups(self, broker):
+        producer = broker.init()
+        place = broker.service.partition_of("grp")
+        broker.commit_in(producer, {0: 10})
+        assert self.mark(broker, producer, "__consumer_offsets", place, coordinator_epoch=5) == 0
+        broker.commit_in(producer, {0: 20})
+        assert self.mark(broker, producer, "__consumer_offsets", place, coordinator_epoch=4) == 52
+        assert broker.offsets() == {0: UNSTABLE}
 
     def test_what_is_not_here_is_refused(self, broker):
         assert self.mark(broker, (1, 0), "t", 9) == 3

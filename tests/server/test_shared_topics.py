@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,28 +19,19 @@ from confluent_kafka.admin import (
 
 from apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests import postgres
+from tests.server.shared import PATIENCE_S, processes, until
 from tests.server.wire import Client
 
 pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
 
 NODES = (1, 2, 3)
-PATIENCE_S = 20.0
 
 
 @pytest.fixture(scope="module")
 def bootstraps() -> Iterator[list[str]]:
     """Where the client of each process begins."""
-    with postgres.postgres_server() as url, ExitStack() as stack:
-        started = []
-        for node in NODES:
-            command = [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--store", url]
-            command += ["--node-id", str(node), "--lease", "3", "--topic", "declared:6"]
-            command += ["--config", "group.initial.rebalance.delay.ms=0"]
-            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-            stack.callback(process.kill)
-            started.append(process)
-        lines = [process.stdout.readline() for process in started if process.stdout is not None]
-        yield [line.split()[1].removeprefix("kafka=") for line in lines]
+    with postgres.postgres_server() as url, processes(url, "--lease", "3", "--topic", "declared:6") as started:
+        yield [process.bootstrap for process in started]
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +40,6 @@ def admins(bootstraps: list[str]) -> list[AdminClient]:
     for admin in made:
         until(lambda admin=admin: len(admin.list_topics(timeout=5).brokers) == len(NODES))
     return made
-
-
-def until(condition: Callable[[], Any]) -> None:
-    """Ask until it is so: what one process was told the others hear a moment later, as in Kafka."""
-    give_up_at = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < give_up_at
 
 
 def shown(bootstrap: str, topic: str) -> list[tuple[int, int]]:

@@ -1,0 +1,144 @@
+"""What a process asks the other processes of its cluster, over Kafka's protocol as any client would.
+
+Decides over which connection a question goes and how long an answer is waited for. One connection to a node for each
+kind of question, made when first needed; questions of one kind are asked one after another, so that none overtakes
+another. A connection that fails is given up with the question that was on it, and whoever asked is told so. It does not
+know what is asked, nor who should be asked: of that, only which node has a partition.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable
+from itertools import count
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from apis.registry import APIS
+from apis.wire import DecodeError, Message
+from apis.wire.frames import FrameSplitter, frame
+from apis.wire.headers import decode_response_header, encode_request_header
+from persistence.store import SharedStore
+from shim.broker.topics import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from shim.server.cluster import Cluster
+
+log: Final = logging.getLogger("shim.server")
+
+PATIENCE: Final = 5.0
+"""Seconds to wait for an answer."""
+
+RECEIVE_BYTES: Final = 16 * 1024
+
+Told = Callable[[Message | None, float], None]
+
+
+class Peers:
+    """The other processes, as the node `node_id` of this one reaches them; implements `Elsewhere`."""
+
+    def __init__(self, cluster: Cluster, store: SharedStore, node_id: int) -> None:
+        self.tls: ssl.SSLContext | None = None
+        """How they are spoken to where all connections are TLS ones."""
+        self._cluster = cluster
+        self._store = store
+        self._node_id = node_id
+        self._lines: dict[tuple[int, int], trio.MemorySendChannel[tuple[int, Message, Told]]] = {}
+        self._new, self._begun = trio.open_memory_channel[
+            tuple[int, int, trio.MemoryReceiveChannel[tuple[int, Message, Told]]]
+        ](inf)
+
+    def holder(self, topic: str, index: int) -> int | None:
+        """See `Elsewhere.holder`."""
+        if topic == OFFSETS_TOPIC:
+            node_id = self._cluster.owners.get(index)
+        else:
+            found = self._cluster.topics.named(topic)
+            partition = found.partition(index) if found is not None else None
+            node_id = partition.leader if partition is not None else None
+        return node_id if node_id != self._node_id and node_id in self._cluster.topics.nodes else None
+
+    def epoch(self, partition: int) -> int:
+        """See `Elsewhere.epoch`."""
+        return self._store.epochs.get(partition, 0)
+
+    def ask(self, node_id: int, version: int, request: Message, told: Told) -> None:
+        """See `Elsewhere.ask`."""
+        assert request.api_key is not None
+        line = self._lines.get((node_id, request.api_key))
+        if line is None:
+            line, questions = trio.open_memory_channel[tuple[int, Message, Told]](inf)
+            self._lines[node_id, request.api_key] = line
+            self._new.send_nowait((node_id, request.api_key, questions))
+        line.send_nowait((version, request, told))
+
+    async def run(self) -> None:
+        """Ask what is to be asked, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            async for node_id, key, questions in self._begun:
+                nursery.start_soon(self._serve, node_id, key, questions)
+
+    async def _serve(
+        self, node_id: int, key: int, questions: trio.MemoryReceiveChannel[tuple[int, Message, Told]]
+    ) -> None:
+        connection: _Connection | None = None
+        async for version, request, told in questions:
+            answer: Message | None = None
+            try:
+                with trio.fail_after(PATIENCE):
+                    if connection is None:
+                        connection = await self._connect(node_id)
+                    answer = await connection.ask(key, version, request)
+            except (OSError, trio.TooSlowError, trio.BrokenResourceError, DecodeError, ssl.SSLError) as error:
+                log.warning("node %d did not answer %s: %s", node_id, APIS[key].name, error or type(error).__name__)
+                if connection is not None:
+                    await trio.aclose_forcefully(connection.stream)
+                    connection = None
+            self._tell(told, answer)
+
+    async def _connect(self, node_id: int) -> _Connection:
+        address = self._cluster.topics.nodes.get(node_id)
+        if address is None:
+            raise ConnectionError("it is gone")
+        stream: trio.abc.Stream = await trio.open_tcp_stream(address.host, address.port)
+        if self.tls is not None:
+            stream = trio.SSLStream(stream, self.tls, server_hostname=address.host)
+        return _Connection(stream, f"node {self._node_id}")
+
+    def _tell(self, told: Told, answer: Message | None) -> None:
+        now = self._cluster.clock()
+        if self._cluster.leases is not None:
+            self._cluster.leases.check(now)
+        try:
+            told(answer, now)
+        except Exception:
+            log.exception("an answer of another node was not understood")
+        self._cluster.settle(now)
+
+
+class _Connection:
+    """A connection to another node; one question at a time."""
+
+    def __init__(self, stream: trio.abc.Stream, client_id: str) -> None:
+        self.stream = stream
+        self._client_id = client_id
+        self._correlation_ids = count(1)
+        self._splitter = FrameSplitter()
+
+    async def ask(self, key: int, version: int, request: Message) -> Message:
+        """The answer. Raises ConnectionError when the connection ends, and trio's errors of streams."""
+        header = encode_request_header(key, version, next(self._correlation_ids), self._client_id)
+        await self.stream.send_all(frame(header + request.encode(version)))
+        frames: list[bytes] = []
+        while not frames:
+            data = await self.stream.receive_some(RECEIVE_BYTES)
+            if not data:
+                raise ConnectionError("it closed the connection")
+            frames = self._splitter.feed(bytes(data))
+        _, offset = decode_response_header(frames[0], key, version)
+        response: type[Any] = APIS[key].response
+        answer: Message = response.decode(frames[0][offset:], version)
+        return answer

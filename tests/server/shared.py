@@ -1,0 +1,73 @@
+"""Processes of one cluster on one PostgreSQL database, as an operator starts them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+PATIENCE_S = 30.0
+
+
+class Process:
+    """`kafka-shim serve` on a database, on a free port which it has again after every start."""
+
+    def __init__(self, url: str, node_id: int, *options: str) -> None:
+        self.node_id = node_id
+        self.bootstrap = "127.0.0.1:0"
+        self._command = [sys.executable, "-m", "shim", "serve", "--store", url, "--node-id", str(node_id), *options]
+        self._command += ["--config", "group.initial.rebalance.delay.ms=0"]
+        self._popen: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self._popen is None:
+            command = [*self._command, "--listen", self.bootstrap]
+            self._popen = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def ready(self) -> None:
+        assert self._popen is not None
+        assert self._popen.stdout is not None
+        if self.bootstrap.endswith(":0"):
+            line = self._popen.stdout.readline()
+            assert line.startswith("ready kafka="), line
+            self.bootstrap = line.split()[1].removeprefix("kafka=")
+
+    def signal(self, number: signal.Signals) -> None:
+        if self._popen is not None:
+            self._popen.send_signal(number)
+
+    def kill(self) -> None:
+        """It is gone from one moment to the next."""
+        if self._popen is not None:
+            self._popen.kill()
+            self._popen.wait()
+            assert self._popen.stdout is not None
+            self._popen.stdout.close()
+            self._popen = None
+
+
+@contextmanager
+def processes(url: str, *options: str, nodes: tuple[int, ...] = (1, 2, 3)) -> Iterator[list[Process]]:
+    """Processes that are ready, by node id."""
+    made = [Process(url, node, *options) for node in nodes]
+    try:
+        for process in made:
+            process.start()
+        for process in made:
+            process.ready()
+        yield made
+    finally:
+        for process in made:
+            process.kill()
+
+
+def until(condition: Callable[[], Any]) -> None:
+    """Ask until it is so: what one process was told the others hear a moment later, as in Kafka."""
+    give_up_at = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up_at

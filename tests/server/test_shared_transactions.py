@@ -1,0 +1,246 @@
+"""Transactions that span processes: one database, three processes, unmodified producers and consumers."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from apis.end_txn import EndTxnRequest, EndTxnResponse
+from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from apis.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from apis.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from apis.wire.errors import ErrorCode
+from persistence.batch import Record, write_batch
+from persistence.partition import partition_for
+from tests import postgres
+from tests.clients.test_transactions import Pipe, fill, read
+from tests.server.shared import PATIENCE_S, Process, processes, until
+from tests.server.wire import Client
+
+pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
+
+TOPICS = ("in", "out")
+GROUPS = [f"group-{n}" for n in range(12)]
+PARTITIONS = 6
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with postgres.postgres_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def made(url: str) -> Iterator[list[Process]]:
+    declared = [option for topic in ("in:1", "out:1", f"t:{PARTITIONS}") for option in ("--topic", topic)]
+    with processes(url, "--lease", "1.5", *declared) as made:
+        yield made
+
+
+@pytest.fixture
+def cluster(url: str, made: list[Process]) -> list[Process]:
+    """Three processes that run, each of which has a third of what there is."""
+    for process in made:
+        process.start()
+    query = "SELECT count(*) FROM kafka_shim_leases WHERE expires > now() GROUP BY node_id"
+    with psycopg.connect(url, autocommit=True) as connection:
+        until(lambda: sorted(row[0] for row in connection.execute(query)) == [16, 17, 17])
+    return made
+
+
+def owner(url: str, name: str) -> int:
+    """The node that coordinates a group or a transactional id."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        query = "SELECT node_id FROM kafka_shim_leases WHERE partition = %s"
+        found = connection.execute(query, (partition_for(name, 50),)).fetchone()
+    assert found is not None
+    return int(found[0] or 0)
+
+
+def producer(started: list[Process], name: str, at: int = 0) -> Producer:
+    config = {"bootstrap.servers": started[at].bootstrap, "transactional.id": name, "socket.timeout.ms": 3000}
+    made = Producer(config)
+    made.init_transactions(PATIENCE_S)
+    return made
+
+
+def send_offsets(bootstrap: str, to: Producer, group: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    to.send_offsets_to_transaction([TopicPartition("t", 0, offset)], consumer.consumer_group_metadata(), PATIENCE_S)
+    consumer.close()
+
+
+def committed(bootstrap: str, group: str) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "isolation.level": "read_committed"})
+    (found,) = consumer.committed([TopicPartition("t", 0)], PATIENCE_S)
+    consumer.close()
+    return max(found.offset, -1)
+
+
+def stable(bootstrap: str) -> list[tuple[int, int]]:
+    """By partition of `t`, where reading of committed records ends and where the log does."""
+    ends = []
+    for level in ("read_committed", "read_uncommitted"):
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "r", "isolation.level": level})
+        ends.append([consumer.get_watermark_offsets(TopicPartition("t", p), 10)[1] for p in range(PARTITIONS)])
+        consumer.close()
+    return list(zip(*ends, strict=True))
+
+
+def test_consume_transform_produce(cluster: list[Process]) -> None:
+    bootstrap = cluster[0].bootstrap
+    values = fill(bootstrap, "in", 30)
+    pipe = Pipe(bootstrap, "pipe", "in", "out")
+    assert pipe.run(10, commit=True) == values[:10]
+    assert pipe.run(10, commit=False) == values[10:20]
+    assert pipe.run(20, commit=True) == values[10:30]
+    pipe.consumer.close()
+    assert read(cluster[1].bootstrap, "r", "out", "read_committed") == [value + b"+" for value in values]
+    everything = read(cluster[2].bootstrap, "u", "out", "read_uncommitted")
+    assert sorted(everything) == sorted([v + b"+" for v in values] + [v + b"-" for v in values[10:20]])
+
+
+def test_one_transaction_has_groups_and_partitions_of_all_processes(url: str, cluster: list[Process]) -> None:
+    bootstrap = cluster[0].bootstrap
+    assert {owner(url, group) for group in GROUPS} == {1, 2, 3}
+    leaders = AdminClient({"bootstrap.servers": bootstrap}).list_topics("t", 10).topics["t"].partitions.values()
+    assert len({partition.leader for partition in leaders}) > 1
+    by_coordinator = {owner(url, name): name for name in (f"id-{n}" for n in range(20))}
+    assert by_coordinator.keys() == {1, 2, 3}
+    for name in by_coordinator.values():
+        transactional = producer(cluster, name)
+        before = [committed(bootstrap, group) for group in GROUPS]
+        for offset, commit in ((before[0] + 1, True), (before[0] + 2, False)):
+            transactional.begin_transaction()
+            for partition in range(PARTITIONS):
+                transactional.produce("t", b"%d" % commit, partition=partition)
+            transactional.flush(PATIENCE_S)
+            for group in GROUPS:
+                send_offsets(bootstrap, transactional, group, offset)
+            (transactional.commit_transaction if commit else transactional.abort_transaction)(PATIENCE_S)
+        assert [committed(bootstrap, group) for group in GROUPS] == [before[0] + 1] * len(GROUPS)
+    until(lambda: all(ends == log for ends, log in stable(bootstrap)))
+
+
+def test_a_second_producer_at_another_process_fences_the_first(cluster: list[Process]) -> None:
+    first = producer(cluster, "fenced")
+    first.begin_transaction()
+    first.produce("t", b"x")
+    assert first.flush(PATIENCE_S) == 0
+    second = producer(cluster, "fenced", at=1)
+    with pytest.raises(KafkaException) as refused:
+        first.commit_transaction(PATIENCE_S)
+    assert refused.value.args[0].fatal()
+    second.begin_transaction()
+    second.produce("t", b"y")
+    second.commit_transaction(PATIENCE_S)
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_a_transaction_goes_on_when_its_coordinator_is_killed(url: str, cluster: list[Process], commit: bool) -> None:
+    name = f"killed-{commit}"
+    victim = cluster[owner(url, name) - 1]
+    rest = [process for process in cluster if process is not victim]
+    group = next(group for group in GROUPS if owner(url, group) != victim.node_id)
+    before = committed(rest[0].bootstrap, group)
+    transactional = producer(rest, name)
+    transactional.begin_transaction()
+    send_offsets(rest[0].bootstrap, transactional, group, before + 1)
+    victim.kill()
+    (transactional.commit_transaction if commit else transactional.abort_transaction)(PATIENCE_S)
+    assert committed(rest[0].bootstrap, group) == before + commit
+    assert owner(url, name) != victim.node_id
+
+
+def test_a_coordinator_that_slept_ends_nothing_that_began_since(url: str, cluster: list[Process]) -> None:
+    name = "slept"
+    victim = cluster[owner(url, name) - 1]
+    rest = [process for process in cluster if process is not victim]
+    group = next(group for group in GROUPS if owner(url, group) != victim.node_id)
+    before = committed(rest[0].bootstrap, group)
+    transactional = producer(rest, name)
+    transactional.begin_transaction()
+    send_offsets(rest[0].bootstrap, transactional, group, before + 1)
+    victim.signal(signal.SIGSTOP)
+    try:
+        # It is asked to commit, and will read that when it wakes.
+        transactional.commit_transaction(PATIENCE_S)
+        transactional.begin_transaction()
+        send_offsets(rest[0].bootstrap, transactional, group, before + 2)
+    finally:
+        victim.signal(signal.SIGCONT)
+    with Client(victim.bootstrap) as client:
+        asked = InitProducerIdRequest(name, 60_000)
+        assert client.ask(asked, 4, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
+    assert owner(url, name) != victim.node_id
+    transactional.abort_transaction(PATIENCE_S)
+    assert committed(rest[0].bootstrap, group) == before + 1
+
+
+def test_what_was_decided_is_carried_out_where_a_coordinator_of_a_group_was_away(
+    url: str, cluster: list[Process]
+) -> None:
+    name = "decided"
+    coordinator = owner(url, name)
+    group = next(group for group in GROUPS if owner(url, group) != coordinator)
+    victim = cluster[owner(url, group) - 1]
+    rest = [process for process in cluster if process is not victim]
+    before = committed(rest[0].bootstrap, group)
+    transactional = producer(rest, name)
+    transactional.begin_transaction()
+    send_offsets(rest[0].bootstrap, transactional, group, before + 1)
+    victim.kill()
+    transactional.commit_transaction(PATIENCE_S)
+    assert committed(rest[0].bootstrap, group) == before + 1
+
+
+def test_a_partition_that_is_written_to_elsewhere_adds_itself(url: str, cluster: list[Process]) -> None:
+    """As producers do that know `transaction.version` 2: they write, and ask nobody before."""
+    name = "adds-itself"
+    with ExitStack() as stack:
+        clients = [stack.enter_context(Client(process.bootstrap)) for process in cluster]
+        coordinator = clients[owner(url, name) - 1]
+        given = coordinator.ask(InitProducerIdRequest(name, 60_000), 5, InitProducerIdResponse)
+        sender = (given.producer_id, given.producer_epoch)
+        metadata = coordinator.ask(MetadataRequest([MetadataRequestTopic(name="t")]), 9, MetadataResponse)
+        leaders = {each.partition_index: each.leader_id for each in metadata.topics[0].partitions}
+        group = next(group for group in GROUPS if owner(url, group) != owner(url, name))
+        before = committed(cluster[0].bootstrap, group)
+
+        def write(partition: int, producer: tuple[int, int], sequence: int, version: int = 12) -> int:
+            data = write_batch(
+                [Record(0, 0, None, b"x")],
+                producer_id=producer[0],
+                producer_epoch=producer[1],
+                base_sequence=sequence,
+                transactional=True,
+            )
+            topics = [TopicProduceData("t", partition_data=[PartitionProduceData(partition, data)])]
+            leader = clients[leaders[partition] - 1]
+            answer = leader.ask(ProduceRequest(name, -1, 1000, topics), version, ProduceResponse)
+            return int(answer.responses[0].partition_responses[0].error_code)
+
+        assert write(0, sender, 0, version=9) in (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
+        assert [write(partition, sender, 0) for partition in leaders] == [0] * PARTITIONS
+        assert [write(partition, sender, 1, version=9) for partition in leaders] == [0] * PARTITIONS
+        offsets = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, before + 1, -1, "")])]
+        asked = TxnOffsetCommitRequest(name, group, *sender, topics=offsets)
+        said = clients[owner(url, group) - 1].ask(asked, 5, TxnOffsetCommitResponse)
+        assert said.topics[0].partitions[0].error_code == 0
+        ended = coordinator.ask(EndTxnRequest(name, *sender, True), 5, EndTxnResponse)
+        assert (ended.error_code, ended.producer_id, ended.producer_epoch) == (0, sender[0], sender[1] + 1)
+        assert committed(cluster[0].bootstrap, group) == before + 1
+        until(lambda: all(end == log for end, log in stable(cluster[0].bootstrap)))
+        assert write(0, sender, 2) == ErrorCode.INVALID_PRODUCER_EPOCH
