@@ -207,9 +207,11 @@ class _Line:
             self.flush()
 
     def _tell(self, slot: _Slot, data: bytes) -> None:
+        # Taken before, so that what the client sends upon it is not seen to be earlier.
+        at = time.monotonic()
         with suppress(OSError):
             self.client.sendall(_SIZE.pack(len(data)) + data)
-            slot.exchange.answered = time.monotonic()
+            slot.exchange.answered = at
             if slot.key not in _RECORDS:
                 slot.exchange.told = data
 
