@@ -348,3 +348,18 @@ def own_session(t: Trial) -> None:
     t.settle([short, long])
     t.until(long.heartbeat, lambda code: code == E.REBALANCE_IN_PROGRESS, "the short session never ended")
     t.equal([each.member_id for each in t.describe().members], [long.id], "members described")
+
+
+@case(
+    "heartbeat/session/12",
+    "Every member lives by the session timeout of its own, however short the last joiner's is",
+    source="semantics 2.7; peers 2.5",
+    api="Heartbeat",
+    needs=("short-sessions",),
+)
+def session_of_its_own(t: Trial) -> None:
+    patient = t.member()
+    hasty = t.member(session_timeout=t.limits.session)
+    t.settle([patient, hasty])
+    t.lapse(t.limits.session * 2 + 1_500)
+    t.check(patient.heartbeat() in (0, E.REBALANCE_IN_PROGRESS), "the patient member is out with the hasty one")
