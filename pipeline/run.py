@@ -16,6 +16,7 @@ from pipeline.sources.offsets_log import segments
 from pipeline.sources.shim_trace import files
 from pipeline.tables import groups, partitions, traces
 from pipeline.tables import offsets as offset_tables
+from pipeline.tables.columns import NO_GROUP
 from pipeline.warehouse import Warehouse
 
 Step: TypeAlias = Callable[[str], AbstractContextManager[object]]
@@ -95,7 +96,10 @@ def derived(
     if end_offsets is not None or warehouse.has_traces():
 
         def lag() -> DataFrame:
-            known = offset_tables.end_offsets_of_trace(read("requests", False))
+            # What is about no group is in one bucket, whichever were chosen.
+            known = offset_tables.end_offsets_of_trace(
+                *(warehouse.read(name, [NO_GROUP], steady=False) for name in ("events", "requests"))
+            )
             every = known if end_offsets is None else known.unionByName(end_offsets)
             return offset_tables.lag(read("offset_history"), every)
 

@@ -62,6 +62,7 @@ SCHEMA: Final = pa.schema(
         ("members", pa.list_(pa.string())),
         ("assignments", pa.list_(_ASSIGNED)),
         ("offsets", pa.list_(_OFFSET)),
+        ("inferred", pa.bool_()),
         ("session_timeout_ms", pa.int32()),
         ("rebalance_timeout_ms", pa.int32()),
         ("reason", pa.string()),
@@ -95,7 +96,7 @@ _EXCHANGES: Final = _parse_options(
         ]
     ),
 )
-_COMMITS: Final = _parse_options((*_EVERY, "member_id", "generation", "offsets"), partition=pa.int32())
+_COMMITS: Final = _parse_options((*_EVERY, "member_id", "generation", "offsets", "inferred"), partition=pa.int32())
 
 # Field of the event -> column, where the names differ and nothing has to be done.
 _RENAMED: Final = {"member": "member_id", "partition": "offsets_partition"}
@@ -104,6 +105,7 @@ _PLAIN: Final = frozenset(
         *("seq", "event", "wall", "mono", "group", "member_id", "instance_id", "client_id", "client_host", "node"),
         *("conn", "api", "version", "correlation_id", "arrived", "error", "generation", "change", "from", "to"),
         *("cause", "trigger", "rule", "started", "ended", "waited_for", "dropped", "leader", "leader_ms", "protocol"),
+        "inferred",
     }
 )
 
@@ -328,6 +330,7 @@ _DETAILS: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], None]]] = {
     "assignment": _assignment,
     "commit": _offsets,
     "offsets_expired": _offsets,
+    "end_offsets": _offsets,
     "exchange": _exchange,
 }
 _BODIES: Final[dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], None]]] = {

@@ -182,6 +182,8 @@ def one_leader(events: DataFrame, requests: DataFrame) -> DataFrame:
 
 def one_cause(events: DataFrame) -> DataFrame:
     """I9."""
+    # What a relay concludes says nothing of what the coordinator knew.
+    events = events.where("not coalesce(inferred, false)")
     rounds = events.where("event = 'round'").where(~F.coalesce(F.col("cause").isin(*CAUSES), F.lit(False)))
     started = events.where("event in ('round', 'state')").withColumn(
         "announced",

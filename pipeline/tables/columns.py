@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from pipeline.schemas import BUCKETS, TABLES
+
+NO_GROUP: Final = 42 % BUCKETS
+"""The bucket of what is about no group: Spark's hash of null is its seed."""
 
 
 def timestamp(seconds: Column) -> Column:

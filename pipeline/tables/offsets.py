@@ -92,9 +92,11 @@ def history_of_segments(records: DataFrame) -> DataFrame:
 
 def _history(changes: DataFrame) -> DataFrame:
     # Segments have a place for every change; a group moves between traces, so there time decides first.
+    changes = changes.withColumns(
+        {"hash": F.xxhash64("source", *_KEY), "time": F.when(F.col("source") == "trace", F.col("at"))}
+    )
     # A number comes first: what is sorted is nearly always told apart by it, without a look at the strings.
-    changes = changes.withColumn("hash", F.xxhash64("source", *_KEY))
-    order = Window.partitionBy("hash", "source", *_KEY).orderBy("at", "seq", "position")
+    order = Window.partitionBy("hash", "source", "log", *_KEY).orderBy("time", "seq", "position")
     found = changes.withColumns({"previous": F.lag("offset").over(order), "before": F.lag("at").over(order)})
     found = found.withColumns(
         {"delta": F.col("offset") - F.col("previous"), "gap_ms": ms_between(F.col("before"), F.col("at"))}
@@ -102,18 +104,28 @@ def _history(changes: DataFrame) -> DataFrame:
     return conform(keyed(found), "offset_history")
 
 
-def end_offsets_of_trace(requests: DataFrame) -> DataFrame:
-    """End offsets that ListOffsets answers told: `topic`, `partition`, `at`, `end_offset`. Our own coordinator does not
-    trace that API; a relay may."""
+def end_offsets_of_trace(events: DataFrame, requests: DataFrame) -> DataFrame:
+    """Ends of partitions, as a coordinator or a relay told them or ListOffsets answered: `topic`, `partition`, `at`,
+    `end_offset`."""
+    told = events.where("event = 'end_offsets'").select("at", F.explode("offsets").alias("each"))
     listed = requests.where("api = 'ListOffsets'").select("at", F.explode("offsets").alias("each"))
-    return listed.where("coalesce(each.error, 0) = 0 and each.offset >= 0").select(
-        "each.topic", "each.partition", "at", F.col("each.offset").alias("end_offset")
+    return (
+        told.unionByName(listed)
+        .where("coalesce(each.error, 0) = 0 and each.offset >= 0")
+        .select("each.topic", "each.partition", "at", F.col("each.offset").alias("end_offset"))
     )
 
 
 def lag(history: DataFrame, end_offsets: DataFrame) -> DataFrame:
-    """Table `lag`: each commit with the last end offset known at its time."""
-    commits = history.where("what = 'commit'").select(*_KEY, "at", "offset")
+    """Table `lag`: each commit with the last end offset known at its time. Of a group that is in a trace, its segments
+    tell the same commits once more."""
+    of_trace = history.where("source = 'trace'").select("group").distinct().withColumn("in_trace", F.lit(True))
+    commits = (
+        history.where("what = 'commit'")
+        .join(F.broadcast(of_trace), "group", "left")
+        .where("source = 'trace' or in_trace is null")
+        .select(*_KEY, "at", "offset")
+    )
     named = end_offsets.select("topic", "partition").distinct()
     commits = commits.join(F.broadcast(named), ["topic", "partition"], "left_semi")
     nothing = F.lit(None)
@@ -135,7 +147,8 @@ def lag(history: DataFrame, end_offsets: DataFrame) -> DataFrame:
     known = both.withColumns(
         {name: F.last(name, ignorenulls=True).over(order) for name in ("end_offset", "known_at")}
     ).where("is_commit = 1 and end_offset is not null")
-    return conform(keyed(known.withColumn("lag", F.col("end_offset") - F.col("offset"))), "lag")
+    behind = F.greatest(F.col("end_offset") - F.col("offset"), F.lit(0))
+    return conform(keyed(known.withColumn("lag", behind)), "lag")
 
 
 def log_records(records: DataFrame) -> DataFrame:

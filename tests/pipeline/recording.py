@@ -170,8 +170,11 @@ def main(out: Path) -> None:
         (out / "trace").mkdir()
         with (folder / "trace.jsonl").open("rb") as plain, gzip.open(out / "trace" / "trace.jsonl.gz", "wb") as packed:
             shutil.copyfileobj(plain, packed)
-        for log in sorted(kafka.data.glob("__consumer_offsets-*")):
-            shutil.copytree(log, out / "segments" / log.name, ignore=shutil.ignore_patterns("*.timeindex", "*.index"))
+        for log in sorted(kafka.data.glob("__consumer_offsets-*/*.log")):
+            if log.stat().st_size:
+                kept = out / "segments" / log.parent.name
+                kept.mkdir(parents=True)
+                shutil.copy(log, kept)
     (out / "story.json").write_text(json.dumps(story, indent=1) + "\n")
 
 

@@ -1,0 +1,123 @@
+"""A real Kafka, worked by real consumers, recorded through the relay: what was done to them is what is found.
+
+How the recording was made is in `recordings/README.md`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.run import answer, answers, build, sort_out
+from pipeline.warehouse import Warehouse
+from tests.pipeline.conftest import made_once
+
+RECORDING = Path(__file__).parent / "recordings" / "kafka-4.2"
+
+
+@pytest.fixture(scope="module")
+def story() -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = json.loads((RECORDING / "story.json").read_text())
+    return told
+
+
+@pytest.fixture(scope="module")
+def recorded(spark: SparkSession, shared: Path) -> Warehouse:
+    """All tables and answers of the recording."""
+    made = Warehouse(spark, str(shared / "recorded"))
+
+    def make() -> None:
+        unpacked = shared / "recording"
+        (unpacked / "trace").mkdir(parents=True)
+        with gzip.open(RECORDING / "trace" / "trace.jsonl.gz") as packed:
+            (unpacked / "trace" / "trace.jsonl").write_bytes(packed.read())
+        shutil.copytree(RECORDING / "segments", unpacked / "segments")
+        build(made, sort_out([str(unpacked)]))
+        answer(made)
+
+    made_once(shared / "recorded", make)
+    return made
+
+
+def test_every_rebalance_is_one_that_was_brought_about(recorded: Warehouse, story: list[dict[str, Any]]) -> None:
+    causes = {"started": "NEW_MEMBER", "killed": "SESSION_EXPIRED", "closed": "MEMBER_LEFT"}
+    done = [(e["group"], causes[e["what"]], e["member_id"]) for e in story if e["rounds"]]
+    rows = recorded.read("rounds").orderBy("seq").collect()
+    assert all(row.inferred for row in rows)
+    found = [(row.group, row.cause, row.trigger) for row in rows]
+    # A cooperative group rebalances a second time, when what was given up finds its new owner; nothing else is left.
+    followed = [each for each in found if each[1] == "COOPERATIVE_FOLLOWUP"]
+    assert {group for group, _, _ in followed} == {"shipping"}
+    assert Counter(found) - Counter(followed) == Counter(done)
+    assert {cause for _, cause, _ in found} == {*causes.values(), "COOPERATIVE_FOLLOWUP"}
+
+
+def test_who_was_killed_and_when_it_was_missed(recorded: Warehouse, story: list[dict[str, Any]]) -> None:
+    members = {row.member_id: row for row in recorded.read("membership").collect()}
+    for event in story:
+        if event["what"] == "killed":
+            member = members[event["member_id"]]
+            # One that was static and back before its session ended was replaced, and nobody else noticed.
+            assert member.how == ("expired" if event["rounds"] else "fenced")
+        elif event["what"] == "closed":
+            assert members[event["member_id"]].how == "left"
+    rounds = {row.trigger: row for row in recorded.read("rounds").where("cause = 'SESSION_EXPIRED'").collect()}
+    for event in story:
+        if event["what"] == "killed" and event["rounds"]:
+            silent_s = rounds[event["member_id"]].started_at.timestamp() - event["at"]
+            # Its session of six seconds began with its last heartbeat, at most half a second before it was killed.
+            assert 5.0 < silent_s < 6.1
+
+
+def test_three_kinds_of_clients_are_told_apart(recorded: Warehouse) -> None:
+    rows = recorded.read("rounds").groupBy("group", "protocol", "cooperative").count().collect()
+    assert {(row.group, row.protocol, row.cooperative) for row in rows} == {
+        ("billing", "range", False),
+        ("shipping", "cooperative-sticky", True),
+        ("audit", "range", False),
+    }
+    names = {row.client_id.rsplit("-", 1)[0] for row in recorded.read("membership").collect()}
+    assert names == {"kafka-python-3.0", "confluent-kafka-2.16", "java-4.2.2"}
+
+
+def test_its_own_segments_tell_the_same_offsets(recorded: Warehouse) -> None:
+    rows = recorded.result("agreement").collect()
+    assert len(rows) == 6 + 6 + 4
+    assert all(row.agree and row.only_in_trace == 0 and row.only_in_segments == 0 for row in rows)
+    history = recorded.read("offset_history").where("what = 'commit'").groupBy("source").count().collect()
+    counts = {row.source: row["count"] for row in history}
+    assert counts["trace"] == counts["segments"] > 30
+
+
+def test_nothing_is_held_against_a_real_kafka(recorded: Warehouse) -> None:
+    assert recorded.read("violations").collect() == []
+    assert recorded.read("quarantine").collect() == []
+
+
+def test_lag_is_known_from_what_consumers_fetched(recorded: Warehouse) -> None:
+    rows = recorded.read("lag").collect()
+    assert {(row.group, row.topic) for row in rows} == {
+        ("billing", "orders"),
+        ("shipping", "shipments"),
+        ("audit", "payments"),
+    }
+    # Every group had consumed all there was when it committed.
+    assert {row.lag for row in rows} == {0}
+    assert {row.end_offset for row in rows} == {100, 150, 200, 300}
+
+
+def test_every_job_has_an_answer(recorded: Warehouse) -> None:
+    for name in answers(recorded):
+        assert recorded.result(name).columns, name
+    pauses = {row.cooperative: row for row in recorded.result("cost").collect()}
+    assert pauses[False].needless_ms > 0
+    gaps = recorded.result("heartbeat_gaps").collect()
+    assert all(row.share < 1 for row in gaps)
+    assert {row.session_timeout_ms for row in gaps if row.session_timeout_ms} == {6000}
