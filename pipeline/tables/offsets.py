@@ -92,11 +92,9 @@ def history_of_segments(records: DataFrame) -> DataFrame:
 
 def _history(changes: DataFrame) -> DataFrame:
     # Segments have a place for every change; a group moves between traces, so there time decides first.
-    changes = changes.withColumns(
-        {"hash": F.xxhash64("source", *_KEY), "time": F.when(F.col("source") == "trace", F.col("at"))}
-    )
     # A number comes first: what is sorted is nearly always told apart by it, without a look at the strings.
-    order = Window.partitionBy("hash", "source", "log", *_KEY).orderBy("time", "seq", "position")
+    changes = changes.withColumn("hash", F.xxhash64("source", *_KEY))
+    order = Window.partitionBy("hash", "source", *_KEY).orderBy("at", "seq", "position")
     found = changes.withColumns({"previous": F.lag("offset").over(order), "before": F.lag("at").over(order)})
     found = found.withColumns(
         {"delta": F.col("offset") - F.col("previous"), "gap_ms": ms_between(F.col("before"), F.col("at"))}
