@@ -20,8 +20,9 @@ SLEEPING = """
 import threading, time
 from kafka import KafkaConsumer
 
-def consumer_in_a_thread(bootstrap):
-    consumer = KafkaConsumer("orders", bootstrap_servers=bootstrap, group_id="billing", heartbeat_interval_ms=100)
+def consumer_in_a_thread(bootstrap, name):
+    settings = {"group_id": "billing", "client_id": name, "heartbeat_interval_ms": 100}
+    consumer = KafkaConsumer("orders", bootstrap_servers=bootstrap, **settings)
     def poll():
         while not stop.is_set():
             consumer.poll(timeout_ms=500)
@@ -31,10 +32,10 @@ def consumer_in_a_thread(bootstrap):
 stop = threading.Event()
 
 def test_two_consumers_share_the_partitions(bootstrap):
-    first = consumer_in_a_thread(bootstrap)
+    first = consumer_in_a_thread(bootstrap, "first")
     time.sleep(2)
     assert len(first.assignment()) == 4
-    second = consumer_in_a_thread(bootstrap)
+    second = consumer_in_a_thread(bootstrap, "second")
     time.sleep(2)
     assert len(first.assignment()) == 2
     assert len(second.assignment()) == 2

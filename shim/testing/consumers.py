@@ -19,7 +19,10 @@ assigned anything.) So its polls are long, and few joins end between two of them
 
 
 class Polled:
-    """What was polled so far. `records` are those of the client library; `errors` what polling has raised."""
+    """What was polled so far. `records` are those of the client library; `errors` what polling has raised.
+
+    A consumer whose poll raises is polled no more. A test that fails then is told so.
+    """
 
     def __init__(self) -> None:
         self.records: list[Any] = []
@@ -60,6 +63,10 @@ def polling(*consumers: Any) -> Iterator[Polled]:
         thread.start()
     try:
         yield polled
+    except BaseException as failure:
+        for error in polled.errors:
+            failure.add_note(f"Polling a consumer had ended with {type(error).__name__}: {error}")
+        raise
     finally:
         polled._stop.set()
         for thread in threads:

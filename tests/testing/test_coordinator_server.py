@@ -31,6 +31,16 @@ def test_a_real_consumer_and_puppets_share_the_partitions() -> None:
         assert all(len(puppet.owned["orders"]) == 2 for puppet in puppets)
 
 
+def test_a_test_that_fails_is_told_that_a_consumer_was_polled_no_more() -> None:
+    with CoordinatorServer(topics={"orders": 1}) as server:
+        consumer = consumer_of(server)
+        consumer.close()
+        with pytest.raises(NotReached) as failure, polling(consumer) as polled:
+            server.group("billing").stable(members=1, timeout=0.2)
+        assert [type(error).__name__ for error in polled.errors] == ["IllegalStateError"]
+        assert "Polling a consumer had ended with IllegalStateError" in failure.value.__notes__[0]
+
+
 def test_what_was_awaited_in_vain_is_told_with_the_story() -> None:
     with CoordinatorServer(topics={"orders": 2}) as server:
         server.puppet("billing", ["orders"], client_id="lonely")
