@@ -7,6 +7,7 @@ of the group as a whole, of ids and generations, and of what a client must not d
 from __future__ import annotations
 
 from itertools import pairwise
+from statistics import median
 from typing import Final
 
 from apis.consumer_protocol import ConsumerProtocolAssignment
@@ -342,17 +343,17 @@ def two_join(s: Scenario) -> None:
 
 @client_case(
     "R19",
-    "JoinGroup answered COORDINATOR_LOAD_IN_PROGRESS is tried again, and not at once",
+    "JoinGroup answered COORDINATOR_LOAD_IN_PROGRESS is tried again, and as a rule not at once",
     source="librdkafka changelog",
     level=Level.SHOULD,
 )
 def loading(s: Scenario) -> None:
-    refused = s.relay.plan("JoinGroup", "error", LOADING, times=5)
+    refused = s.relay.plan("JoinGroup", "error", LOADING, times=8)
     member = s.start()
     s.share([member])
-    s.check(len(refused.fired) == 5, f"it was refused {len(refused.fired)} times")
+    s.check(len(refused.fired) == 8, f"it was refused {len(refused.fired)} times")
     apart = sorted(later.at - earlier.at for earlier, later in pairwise(refused.fired))
-    s.check(apart[1] > 0.02, f"it tried again after {[round(each * 1000) for each in apart]} ms")
+    s.check(median(apart) > 0.02, f"it tried again after {[round(each * 1000) for each in apart]} ms")
 
 
 @client_case(

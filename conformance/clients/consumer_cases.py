@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from itertools import pairwise
+from statistics import median
 from typing import Final
 
 from conformance.case import Level
@@ -318,17 +319,17 @@ def two_join(s: ConsumerScenario) -> None:
 
 @consumer_case(
     "R19",
-    "A heartbeat answered COORDINATOR_LOAD_IN_PROGRESS is tried again, and not at once",
+    "A heartbeat answered COORDINATOR_LOAD_IN_PROGRESS is tried again, and as a rule not at once",
     source="librdkafka changelog; KIP-848",
     level=Level.SHOULD,
 )
 def loading(s: ConsumerScenario) -> None:
-    refused = s.relay.plan(HEARTBEAT, "error", LOADING, times=5)
+    refused = s.relay.plan(HEARTBEAT, "error", LOADING, times=8)
     member = s.start()
     s.share([member])
-    s.check(len(refused.fired) == 5, f"it was refused {len(refused.fired)} times")
+    s.check(len(refused.fired) == 8, f"it was refused {len(refused.fired)} times")
     apart = sorted(later.at - earlier.at for earlier, later in pairwise(refused.fired))
-    s.check(apart[1] > 0.02, f"it tried again after {[round(each * 1000) for each in apart]} ms")
+    s.check(median(apart) > 0.02, f"it tried again after {[round(each * 1000) for each in apart]} ms")
 
 
 @consumer_case(
