@@ -15,10 +15,10 @@ INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was found; na
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help demo serve test lint unit fuzz conformance bench
+.PHONY: help demo serve test lint unit fuzz conformance bench bench-stores bench-crash
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
 demo: demo-environment ## watch real consumers form a group, lose a member and carry on
 	@$(BIN)/kafka-shim demo $(ARGS)
@@ -45,6 +45,12 @@ conformance: environment ## what a coordinator gets wrong (ARGS="--target kafka 
 
 bench: environment ## ours beside librdkafka's mock, kfake and Apache Kafka, where these can be had
 	$(BIN)/python -m bench $(ARGS)
+
+bench-stores: environment ## what durability costs, beside Apache Kafka: commits, start and takeover (10 min at most)
+	$(BIN)/python -m bench.stores --peers kafka $(ARGS)
+
+bench-crash: environment ## servers killed and paused under load, 200 times for each store (ARGS="--rounds 20")
+	$(BIN)/python -m bench.crash $(ARGS)
 
 .PHONY: environment demo-environment
 demo-environment:
