@@ -5,12 +5,15 @@ Exit code 0: every cell as expected; 1: some are not; 2: the suite itself failed
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
+import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 import click
 from rich.console import Console
@@ -30,6 +33,32 @@ from conformance.report.html import write_html
 from conformance.runner import Result, Run, Runner
 from conformance.targets import TargetError, open_target
 
+
+class OutputFile(click.Path):
+    """A file that will be written at the end: its folder is made at the beginning, so that no run is lost for it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self.fail(f"{path} cannot be written: {error}", param, ctx)
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            self.fail(f"{path} cannot be written", param, ctx)
+        return path
+
+
+class ExpectationFile(click.Path):
+    """A file of expectations, read."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        try:
+            return Expectations.read(path)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self.fail(f"{path} says no expectations: {error!r}", param, ctx)
+
+
 _COLOURS = {
     Verdict.PASS: "green",
     Verdict.FAIL: "red",
@@ -40,7 +69,45 @@ _COLOURS = {
 }
 
 
-@click.group(invoke_without_command=True)
+OUTPUT: Final = OutputFile(dir_okay=False, writable=True, path_type=Path)
+COUNT: Final = click.IntRange(min=1)
+
+_UNUSED: Final[Mapping[str, frozenset[str]]] = {
+    "--client": frozenset({"against", "scripts", "badge_path", "seed", "expectations"}),
+    "--against": frozenset(
+        {"client", "patterns", "level", "listing", "dry_run", "junit_path", "html_path", "badge_path"}
+        | {"evidence_folder", "repeat", "expectations"}
+    ),
+    "server cases": frozenset({"scripts"}),
+}
+"""Options that mean nothing in one of the three kinds of run."""
+
+
+class Suite(click.Group):
+    """A command whose own failure is told apart from a target's: exit code 2."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception:
+            traceback.print_exc()
+            sys.exit(2)
+
+
+def refuse_unused(context: click.Context, clients: bool, differential: bool) -> None:
+    """Refuse options that were given and would have no effect."""
+    mode = "--client" if clients else "--against" if differential else "server cases"
+    given = {
+        name for name in _UNUSED[mode] if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    }
+    named = [each.opts[0] for each in context.command.params if each.name in given]
+    if named:
+        raise click.UsageError(f"{', '.join(named)} has no meaning with {mode}")
+
+
+@click.group(cls=Suite, invoke_without_command=True)
 @click.option(
     "--target",
     default="shim",
@@ -51,20 +118,30 @@ _COLOURS = {
 @click.option("--level", type=click.Choice(["must", "should", "all"]), default="all", show_default=True)
 @click.option("--list", "listing", is_flag=True, help="List the cases and end.")
 @click.option("--dry-run", is_flag=True, help="Start the target, list the cells that would run, and end.")
-@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the run as JSON.")
-@click.option("--junit", "junit_path", type=click.Path(path_type=Path), help="Write the run as JUnit XML.")
-@click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write the run as one HTML page.")
-@click.option("--badge", "badge_path", type=click.Path(path_type=Path), help="Write a shields endpoint badge.")
+@click.option("--json", "json_path", type=OUTPUT, help="Write the run as JSON.")
+@click.option("--junit", "junit_path", type=OUTPUT, help="Write the run as JUnit XML.")
+@click.option("--html", "html_path", type=OUTPUT, help="Write the run as one HTML page.")
+@click.option("--badge", "badge_path", type=OUTPUT, help="Write a shields endpoint badge.")
 @click.option(
-    "--evidence", "evidence_folder", type=click.Path(path_type=Path), help="Write the frames of failed cells."
+    "--evidence",
+    "evidence_folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the frames of failed cells into this folder.",
 )
-@click.option("--expect", "expect_path", type=click.Path(exists=True, path_type=Path), help="Expectations to use.")
-@click.option("--repeat", default=1, show_default=True, help="Run every cell so many times.")
+@click.option(
+    "--expect",
+    "expectations",
+    type=ExpectationFile(exists=True, dir_okay=False),
+    help="What is expected, as in conformance/expect.",
+)
+@click.option("--repeat", type=COUNT, default=1, show_default=True, help="Run every cell so many times.")
 @click.option("--seed", type=int, help="Shuffle the cells with this seed.")
-@click.option("--jobs", default=16, show_default=True, help="Cells that run at a time.")
+@click.option("--jobs", type=COUNT, default=16, show_default=True, help="Cells that run at a time.")
 @click.option("--client", help="Client cases with all clients, or with those named, instead of server cases.")
 @click.option("--against", metavar="TARGET", help="Compare the target with this one, by random scripts.")
-@click.option("--scripts", default=200, show_default=True, help="How many scripts to compare two targets with.")
+@click.option(
+    "--scripts", type=COUNT, default=200, show_default=True, help="How many scripts to compare two targets with."
+)
 @click.pass_context
 def cli(
     context: click.Context,
@@ -78,7 +155,7 @@ def cli(
     html_path: Path | None,
     badge_path: Path | None,
     evidence_folder: Path | None,
-    expect_path: Path | None,
+    expectations: Expectations | None,
     repeat: int,
     seed: int | None,
     jobs: int,
@@ -92,6 +169,7 @@ def cli(
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(2))
     if context.invoked_subcommand is not None:
         return
+    refuse_unused(context, client is not None, against is not None)
     console = Console()
     if client is not None:
         choice = clients_command.Choice(
@@ -119,27 +197,27 @@ def cli(
         return
     try:
         chosen = open_target(target)
-        expectations = Expectations.read(expect_path) if expect_path else Expectations.of_target(chosen.name)
+        expected = expectations or Expectations.of_target(chosen.name)
         runner = Runner(chosen, jobs=jobs, turns=repeat, seed=seed)
         if dry_run:
             for cell in runner.plan(cases):
                 click.echo(cell.name)
             return
-        run = watched(console, runner, cases, expectations)
+        run = watched(console, runner, cases, expected)
     except TargetError as error:
         click.echo(f"the target could not be had: {error}", err=True)
         sys.exit(2)
     if json_path:
-        write_json(run, expectations, json_path)
+        write_json(run, expected, json_path)
     if junit_path:
-        write_junit(run, expectations, junit_path)
+        write_junit(run, expected, junit_path)
     if html_path:
-        write_html(run, expectations, html_path)
+        write_html(run, expected, html_path)
     if badge_path:
         write_badge(run, badge_path)
     if evidence_folder:
         evidence_report.write(run, evidence_folder)
-    sys.exit(tell(console, run, expectations))
+    sys.exit(tell(console, run, expected))
 
 
 cli.add_command(matrix)
@@ -186,7 +264,8 @@ def tell(console: Console, run: Run, expectations: Expectations) -> int:
     for result in run.results:
         areas.setdefault(result.cell.case.id.split("/")[0], Counter())[result.verdict] += 1
     seen = [verdict for verdict in Verdict if any(counts[verdict] for counts in areas.values())]
-    table = Table("area", *seen, title=f"{run.target}: {run.description}", title_justify="left", box=None)
+    console.print(f"{escape(run.target)}: {escape(run.description)}", soft_wrap=True)
+    table = Table("area", *seen, box=None)
     for area, counts in sorted(areas.items()):
         table.add_row(area, *[str(counts[verdict] or "") for verdict in seen])
     console.print(table)

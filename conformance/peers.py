@@ -79,9 +79,9 @@ class Peers:
         return peer
 
 
-def probe(instance: Instance, seconds: float = 60.0) -> Peer:
-    """Ask a target what it advertises, and wait until its coordinators answer."""
-    deadline = time.monotonic() + seconds
+def probe(instance: Instance) -> Peer:
+    """Ask a target what it advertises, and wait until its coordinators answer; one that is not ours runs already."""
+    deadline = time.monotonic() + (5.0 if instance.process is None else 60.0)
     while True:
         connection = None
         try:

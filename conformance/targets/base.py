@@ -204,5 +204,7 @@ class LineReader:
                 for line in self.lines:
                     if line.startswith(prefix):
                         return line
-                if self._ended or not self._changed.wait(limit - time.monotonic()):
+                if self._ended:
+                    raise TargetError(f"the target ended before it was ready; it printed {self.lines[-5:]}")
+                if not self._changed.wait(limit - time.monotonic()):
                     raise TargetError(f"no line {prefix!r} from the target; it printed {self.lines[-5:]}")

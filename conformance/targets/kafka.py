@@ -91,7 +91,9 @@ def class_path(version: str) -> str:
         text=True,
     )
     if fetched.returncode != 0 or not remembered.exists():
-        raise TargetError(f"Maven could not fetch Kafka {version}: {fetched.stdout[-500:]}")
+        errors = (line for line in fetched.stdout.splitlines() if line.startswith("[ERROR] Failed"))
+        told = next(errors, fetched.stdout[-500:])
+        raise TargetError(f"Maven could not fetch Kafka {version}: {told}")
     return remembered.read_text().strip()
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from click.testing import CliRunner
 
 from conformance.case import Level, Verdict, all_cases, select
@@ -145,8 +146,50 @@ def test_a_run_from_the_command_line_writes_its_reports(tmp_path: Path) -> None:
     assert json.loads(badge.read_text())["message"] == "1/1"
 
 
-def test_a_target_that_cannot_be_had_is_the_harness_at_fault() -> None:
-    assert CliRunner().invoke(cli, ["--target", "nonsense"]).exit_code == 2
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--target", "nonsense"], "not HOST:PORT"),
+        (["--target", "shim:nonsense:"], "ended before it was ready"),
+        (["--target", "kafka:new"], "not a Kafka release"),
+        (["--case", "nothing/like/this"], "no case matches"),
+        (["--client", "nobody"], "no client is called nobody"),
+        (["--jobs", "0"], "not in the range"),
+        (["--repeat", "-1"], "not in the range"),
+        (["--level", "shall"], "is not one of"),
+        (["--json", "/dev/null/run.json"], "cannot be written"),
+        (["--expect", __file__], "says no expectations"),
+        (["--scripts", "3"], "--scripts has no meaning with server cases"),
+        (["--against", "shim", "--junit", "run.xml"], "--junit has no meaning with --against"),
+        (["--against", "shim", "--client", "all"], "has no meaning with --client"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_is_no_failure_of_a_target(arguments: list[str], told: str) -> None:
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 2
+    assert told in done.output
+
+
+def test_nobody_listening_is_told_with_the_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    done = CliRunner().invoke(cli, ["--target", f"127.0.0.1:{port}", "--case", "join/first/1"])
+    assert done.exit_code == 2
+    assert f"127.0.0.1:{port} gives no usable answer" in done.output
+
+
+def test_a_failure_of_the_suite_itself_is_exit_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("the suite is broken")
+
+    monkeypatch.setattr("conformance.cli.watched", broken)
+    assert CliRunner().invoke(cli, ["--case", "join/first/1"]).exit_code == 2
+
+
+def test_a_target_that_skips_everything_does_not_look_fine() -> None:
+    assert Expectations.of_target("shim").surprise("join/first/1", 0, Verdict.SKIP)
+    assert Expectations.of_target("kafka:4.2.2").surprise("join/first/1", -1, Verdict.UNIMPLEMENTED)
+    assert Expectations.of_target("broker.example:9092").surprise("join/first/1", 0, Verdict.SKIP) is None
 
 
 def test_the_list_names_every_case() -> None:
