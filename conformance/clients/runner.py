@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import tempfile
 import time
 import traceback
@@ -159,6 +160,8 @@ def unavailable(client: Client) -> str:
         client.command()
     except ClientMissing as missing:
         return str(missing)
+    except subprocess.CalledProcessError as failed:
+        return f"{client.name} could not be installed: exit code {failed.returncode}"
     return ""
 
 
