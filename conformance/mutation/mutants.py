@@ -32,6 +32,8 @@ _HEARTBEAT: Final = f"{_CLASSIC}heartbeat.py"
 _DESCRIBE: Final = f"{_CLASSIC}describe.py"
 _SERVICE: Final = "shim/groups/service.py"
 _OFFSETS: Final = "shim/groups/offsets.py"
+_PENDING: Final = "shim/groups/transactions.py"
+_TRANSACTIONS: Final = "shim/broker/transactions.py"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
@@ -284,6 +286,161 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _DESCRIBE,
         "        if not states or group.state.lower() in states:\n",
         "        if not states or group.state in states:\n",
+        ("list/*",),
+    ),
+    Mutant(
+        "an aborted transaction's offsets count",
+        _PENDING,
+        "if committed and each[1].sequence != OVERTAKEN]",
+        "if each[1].sequence != OVERTAKEN]",
+        ("txn-*",),
+    ),
+    Mutant(
+        "a transaction's offset replaces one that was committed after it",
+        _PENDING,
+        "if committed and each[1].sequence != OVERTAKEN]",
+        "if committed]",
+        ("txn-*",),
+    ),
+    Mutant(
+        "metadata of transactional commits has no limit",
+        _PENDING,
+        '            if len(metadata.encode("utf-16-le")) // 2 > limit:\n',
+        '            if False and len(metadata.encode("utf-16-le")) // 2 > limit:\n',
+        ("txn-commit/*",),
+    ),
+    Mutant(
+        "a transactional commit into no group is of an unknown member",
+        _PENDING,
+        "        error = ErrorCode.ILLEGAL_GENERATION\n    if error:\n",
+        "        error = ErrorCode.UNKNOWN_MEMBER_ID\n    if error:\n",
+        ("txn-commit/*",),
+    ),
+    Mutant(
+        "the generation of a transactional commit is not checked",
+        _PENDING,
+        "    return ErrorCode.NONE if request.generation_id == group.generation else ErrorCode.ILLEGAL_GENERATION\n",
+        "    return ErrorCode.NONE\n",
+        ("txn-commit/*",),
+    ),
+    Mutant(
+        "the member of a transactional commit is not checked",
+        _PENDING,
+        "    error = group.check_member(request.member_id, request.group_instance_id)\n",
+        "    error = ErrorCode.NONE\n",
+        ("txn-commit/*",),
+    ),
+    Mutant(
+        "a transaction may stay open for ever",
+        _PENDING,
+        "    elif not was_ongoing:\n        shard.arm(timer, now + timeout_ms / 1000)\n",
+        "",
+        ("txn-timeout/*",),
+    ),
+    Mutant(
+        "a new producer has the epoch of the one before it",
+        _TRANSACTIONS,
+        "            elif said[1] in (-1, known[1]):\n                producer = self._next(known)\n",
+        "            elif said[1] in (-1, known[1]):\n                producer = known\n",
+        ("txn-init/*",),
+    ),
+    Mutant(
+        "a new producer leaves the open transaction as it is",
+        _TRANSACTIONS,
+        "            if transaction.is_ongoing:\n"
+        "                self._fence(shard, transactional_id, transaction, now)\n            if",
+        "            if",
+        ("txn-init/*",),
+    ),
+    Mutant(
+        "the end of a transaction gives no next epoch",
+        _TRANSACTIONS,
+        "        producer = self._next(known) if bumps_epoch else known\n",
+        "        producer = known\n",
+        ("txn-end/*",),
+    ),
+    Mutant(
+        "offsets need not be announced to the transaction",
+        _TRANSACTIONS,
+        "{partition: None}, now, adds=not_added is NotAdded.ADD)\n",
+        "{partition: None}, now, adds=True)\n",
+        ("txn-commit/*",),
+    ),
+    Mutant(
+        "partitions are added although one of them does not exist",
+        _TRANSACTIONS,
+        "        elif unknown := [each for each in partitions if not self._exists(*each)]:\n",
+        "        elif unknown := [each for each in partitions if False]:\n",
+        ("txn-add/*",),
+    ),
+    Mutant(
+        "unstable offsets are shown to who insists on stable ones",
+        _OFFSETS,
+        "    if require_stable and shard.pending.has_group(asked.group_id):\n",
+        "    if False and shard.pending.has_group(asked.group_id):\n",
+        ("txn-*", "fetch/*"),
+    ),
+    Mutant(
+        "a retention time that was asked for does not count",
+        _OFFSETS,
+        "value.expire_timestamp != -1 else wall_ms",
+        "False else wall_ms",
+        ("expiry/*",),
+    ),
+    Mutant(
+        "offsets of subscribed topics expire",
+        _OFFSETS,
+        "        if group.is_subscribed(topic):\n            continue\n        for partition",
+        "        for partition",
+        ("expiry/*",),
+    ),
+    Mutant(
+        "an Empty group without offsets stays for ever",
+        _OFFSETS,
+        "            group.state is State.EMPTY\n            and not group.is_awaited\n",
+        "            False\n            and not group.is_awaited\n",
+        ("expiry/*",),
+    ),
+    Mutant(
+        "offsets of subscribed topics can be deleted",
+        _OFFSETS,
+        "        error = _GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else _NONE\n",
+        "        error = _NONE\n",
+        ("offset-delete/*",),
+    ),
+    Mutant(
+        "offsets of a group with members of another kind can be deleted",
+        _OFFSETS,
+        "    if group.state is not State.EMPTY and group.protocol_type != CONSUMER:\n",
+        "    if False and group.protocol_type != CONSUMER:\n",
+        ("offset-delete/*",),
+    ),
+    Mutant(
+        "a deleted group leaves its offsets behind",
+        _DESCRIBE,
+        "    delete_all(shard, group_id)\n    shard.erase",
+        "    shard.erase",
+        ("delete/*",),
+    ),
+    Mutant(
+        "members are described without their assignment",
+        _DESCRIBE,
+        "                member_assignment=member.assignment,\n",
+        '                member_assignment=b"",\n',
+        ("describe/*",),
+    ),
+    Mutant(
+        "a group that does not exist is described without an error",
+        _DESCRIBE,
+        "            error_code=ErrorCode.GROUP_ID_NOT_FOUND,\n            error_message",
+        "            error_code=ErrorCode.NONE,\n            error_message",
+        ("describe/*",),
+    ),
+    Mutant(
+        "groups of every type are listed whatever type is asked for",
+        _DESCRIBE,
+        "    if types and CLASSIC not in types:\n        return\n",
+        "",
         ("list/*",),
     ),
 )
