@@ -22,7 +22,7 @@ from conformance.harmless import GROUP_KEYS, harmless
 from conformance.protocol import EXCHANGES
 from conformance.targets import Instance, Target, TargetError
 from conformance.targets.base import LIMIT_NAMES
-from conformance.trial import Peer, Trial
+from conformance.trial import Peer, Trial, topic_name
 from conformance.wire import Connection, Tape, Undecodable, WireTrouble
 
 _WARM_GROUPS: Final = [f"warm-up-{number}" for number in range(32)]
@@ -62,7 +62,7 @@ class Peers:
         known = self._peers[profile]
         peer = probe(self._target.start(profile))
         peer.served = known.served
-        make_topics(peer)
+        make_topics(peer, [count for count in SHARED_TOPICS if topic_name(count) in known.partitions])
         return peer
 
     def describe(self) -> str:
@@ -147,12 +147,12 @@ def find_served(peer: Peer) -> None:
                 connection.close()
 
 
-def make_topics(peer: Peer) -> None:
-    """Make the topics the cases share, so that none of them is new to the coordinator when a case begins."""
+def make_topics(peer: Peer, counts: Iterable[int] = SHARED_TOPICS) -> None:
+    """Make the topics the cases share, by partitions, so that none of them is new to the coordinator when they begin."""
     case = Case("topics", "", "", Level.MUST, None, None, frozenset(), frozenset(), "", 30.0, lambda trial: None, "")
     trial = Trial(case, 0, peer, "topics")
     try:
-        for partitions in SHARED_TOPICS:
+        for partitions in counts:
             trial.topic(partitions)
     except (Unadvertised, Skipped, Failed, WireTrouble):
         """A target that makes no topics: the cases that need one will each say so."""

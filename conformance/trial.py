@@ -27,6 +27,11 @@ _POLL: Final = 0.004
 TOPIC_ALREADY_EXISTS: Final = 36
 
 
+def topic_name(partitions: int) -> str:
+    """The name of the topic that all cells share which need so many partitions."""
+    return f"conformance-{partitions}"
+
+
 class Peer:
     """The target as the cells share it: where it is, what it advertises and serves, topics made once."""
 
@@ -248,7 +253,7 @@ class Trial:
 
     def topic(self, partitions: int = 3) -> str:
         """A topic that exists, made once per target."""
-        name = f"conformance-{partitions}"
+        name = topic_name(partitions)
         return name if name in self.peer.partitions else self.new_topic(partitions, name)
 
     def new_topic(self, partitions: int, name: str | None = None) -> str:
