@@ -126,6 +126,7 @@ TOPIC_SETTINGS: Final = _table(
 BROKER_SETTINGS: Final = _table(
     [
         Setting("auto.create.topics.enable", _BOOLEAN, "true", dynamic=False),
+        Setting("connections.max.idle.ms", _LONG, "600000", dynamic=False),
         Setting("default.replication.factor", _INT, "1", 1, dynamic=False),
         Setting("delete.topic.enable", _BOOLEAN, "true", dynamic=False),
         Setting("fetch.max.bytes", _INT, "57671680", 1024, dynamic=False),

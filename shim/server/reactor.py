@@ -18,6 +18,7 @@ from typing import Any, Final
 import trio
 
 from shim.server.cluster import Cluster, Node
+from shim.server.idle import Idle
 from shim.server.session import Session, client_host
 
 log: Final = logging.getLogger("shim.server")
@@ -42,6 +43,7 @@ class Connection:
         "_reactor",
         "_send",
         "fd",
+        "idle_since",
         "peer",
         "receive",
         "recv",
@@ -49,6 +51,7 @@ class Connection:
         "sock",
         "stalled_since",
         "unsent",
+        "used",
     )
 
     def __init__(self, reactor: Reactor, node: Node, sock: socket.socket, address: Any, number: int) -> None:
@@ -58,6 +61,8 @@ class Connection:
         self.recv = sock.recv
         self.unsent = _NOTHING
         self.stalled_since = 0.0
+        self.used = True
+        self.idle_since = 0.0
         self._send = sock.send
         self._reactor = reactor
         self._events = select.EPOLLIN
@@ -76,6 +81,7 @@ class Connection:
         except OSError:
             self.close()
             return True
+        self.used = True
         if sent == len(data):
             return True
         self.unsent = memoryview(data)[sent:]
@@ -94,6 +100,7 @@ class Connection:
             self.close()
             return
         self.unsent = self.unsent[sent:]
+        self.used = True
         self.stalled_since = time.monotonic()
         if not self.unsent:
             self.unsent = _NOTHING
@@ -136,6 +143,7 @@ class Reactor:
         self._clock = cluster.clock
         self._settle = cluster.settle
         self.stalled: set[Connection] = set()
+        self.idle = Idle(cluster.topics.settings.number("connections.max.idle.ms"))
         self._listeners: dict[int, tuple[socket.socket, Node]] = {}
         # Given up for a moment when descriptors run out, so that a connection can be accepted and refused.
         self._spare = os.open(os.devnull, os.O_RDONLY)
@@ -147,6 +155,7 @@ class Reactor:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._close_stalled)
+                nursery.start_soon(self.idle.run, self.connections.values)
                 await self._serve()
         finally:
             for connection in list(self.connections.values()):
@@ -207,6 +216,7 @@ class Reactor:
                 connection.close()
                 continue
             if data:
+                connection.used = True
                 try:
                     connection.receive(data, now)
                 except Exception:

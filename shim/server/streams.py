@@ -16,6 +16,7 @@ from typing import Any, Final
 import trio
 
 from shim.server.cluster import Cluster, Node
+from shim.server.idle import Idle
 from shim.server.session import Session, client_host
 
 log: Final = logging.getLogger("shim.server")
@@ -30,6 +31,8 @@ class StreamConnection:
 
     def __init__(self, cluster: Cluster, node: Node, stream: trio.abc.Stream, address: Any) -> None:
         self.peer = f"{address[0]}:{address[1]}"
+        self.used = True
+        self.idle_since = 0.0
         self.session = Session(node, self, client_host(address), next(cluster.connections))
         self._receive = cluster.receiver(self.session)
         self._cluster = cluster
@@ -81,6 +84,7 @@ class StreamConnection:
                 return
             if not data:
                 return
+            self.used = True
             now = self._cluster.clock()
             try:
                 self._receive(bytes(data), now)
@@ -102,6 +106,7 @@ class StreamConnection:
             if timeout.cancelled_caught:
                 self.session.refuse(f"{len(data)} bytes of an answer unread for {STALLED:.0f} s")
                 return
+            self.used = True
             if not self._unsent:
                 now = self._cluster.clock()
                 self.session.drained(now)
@@ -114,6 +119,8 @@ class Streams:
     def __init__(
         self, cluster: Cluster, listeners: Sequence[tuple[socket.socket, Node]], tls: ssl.SSLContext | None
     ) -> None:
+        self.idle = Idle(cluster.topics.settings.number("connections.max.idle.ms"))
+        self.connections: set[StreamConnection] = set()
         self._cluster = cluster
         self._tls = tls
         self._listeners: dict[trio.SocketListener, tuple[Node, trio.CancelScope]] = {}
@@ -124,6 +131,7 @@ class Streams:
     async def run(self) -> None:
         """Serve until cancelled; then close everything."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.idle.run, lambda: self.connections)
             async for listener, node in self._new:
                 nursery.start_soon(self._listen, nursery, listener, node)
 
@@ -157,7 +165,7 @@ class Streams:
         except OSError:
             return
         if self._tls is None:
-            await StreamConnection(self._cluster, node, stream, address).run()
+            await self._carry(StreamConnection(self._cluster, node, stream, address))
             return
         secure = trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True)
         with trio.move_on_after(STALLED) as timeout:
@@ -172,4 +180,11 @@ class Streams:
             log.warning("no TLS with %s:%s within %.0f s", *address[:2], STALLED)
             await trio.aclose_forcefully(secure)
             return
-        await StreamConnection(self._cluster, node, secure, address).run()
+        await self._carry(StreamConnection(self._cluster, node, secure, address))
+
+    async def _carry(self, connection: StreamConnection) -> None:
+        self.connections.add(connection)
+        try:
+            await connection.run()
+        finally:
+            self.connections.discard(connection)

@@ -23,6 +23,7 @@ from shim.server import reactor
 from shim.server.cluster import ClusterConfig
 from shim.server.server import ServerConfig
 from shim.testing import CoordinatorServer
+from tests.server.conversation import join
 from tests.server.wire import Client, request
 
 
@@ -242,3 +243,55 @@ def test_a_configuration_that_cannot_be_is_refused_in_one_sentence() -> None:
         CoordinatorServer(config={"group.max.size": "many"}),
     ):
         pass
+
+
+def test_a_connection_on_which_nothing_happens_is_closed_though_it_waits_for_an_answer(
+    served: tuple[CoordinatorServer, Wrap],
+) -> None:
+    server, wrap = served
+    network = server.server.network
+    node = server.server.cluster.nodes[1]
+    assert network is not None
+
+    def look(at: float) -> int:
+        """Look for idle connections at this second; how many connections are left."""
+
+        def there() -> int:
+            connections = network.connections
+            network.idle.look(connections.values() if isinstance(connections, dict) else connections, at)
+            return sum(not session.closed for session in node.sessions)
+
+        return server.call(there)
+
+    with (
+        Client(server.bootstrap, wrap) as silent,
+        Client(server.bootstrap, wrap) as parked,
+        Client(server.bootstrap, wrap) as lively,
+    ):
+        parked.socket.sendall(request(join(), 3))
+        for client in (silent, lively):
+            client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        while not server.call(lambda: any(session.busy for session in node.sessions)):
+            lively.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        assert look(0.0) == 3
+        lively.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        assert look(599.9) == 3
+        assert look(600.0) == 1
+        assert silent.is_closed_by_server()
+        assert parked.is_closed_by_server()
+        lively.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+
+
+def test_idle_connections_are_looked_for_while_the_server_runs() -> None:
+    with (
+        CoordinatorServer(config={"connections.max.idle.ms": "50"}) as server,
+        Client(server.bootstrap) as client,
+    ):
+        assert client.is_closed_by_server()
+    with (
+        CoordinatorServer(config={"connections.max.idle.ms": "-1"}) as server,
+        Client(server.bootstrap) as client,
+    ):
+        network = server.server.network
+        assert server.call(lambda: [network.idle.look(network.connections.values(), at) for at in (1.0, 1e9)])
+        client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
