@@ -148,7 +148,7 @@ def find_served(peer: Peer) -> None:
 
 
 def make_topics(peer: Peer, counts: Iterable[int] = SHARED_TOPICS) -> None:
-    """Make the topics the cases share, by partitions, so that none of them is new to the coordinator when they begin."""
+    """Make the topics the cases share, by partitions: none of them is new to the coordinator when a case begins."""
     case = Case("topics", "", "", Level.MUST, None, None, frozenset(), frozenset(), "", 30.0, lambda trial: None, "")
     trial = Trial(case, 0, peer, "topics")
     try:
