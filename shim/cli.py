@@ -17,14 +17,13 @@ import click
 
 ELSEWHERE: Final = {
     "conformance": ("conformance.cli", "cli", "Try a coordinator, case by case."),
-    "faults": ("shim.commands.control", "faults", "What goes wrong on purpose in a coordinator for tests."),
-    "topics": ("shim.commands.control", "topics", "Topics of a running coordinator."),
+    "faults": ("shim.commands.faults", "faults", "What goes wrong on purpose in a coordinator for tests."),
+    "groups": ("shim.commands.groups", "groups", "Groups of a running coordinator, by its control server."),
+    "topics": ("shim.commands.topics", "topics", "Topics of a running coordinator."),
     "offsets": ("shim.commands.offsets", "offsets", "Groups and offsets to and from the logs of a Kafka broker."),
     "pipeline": ("pipeline.cli", "cli", "Rebalances and offsets of months, on Spark."),
 }
 """Commands of other folders by name: module, attribute, and what they do."""
-
-CONTROL: Final = "http://127.0.0.1:8092"
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -173,81 +172,6 @@ def demo() -> None:
     sys.exit(play())
 
 
-_ON_GROUPS: Final = ("delete", "rewind", "watch")
-
-
-class GroupCommands(click.Group):
-    """What is done to groups is imported when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *_ON_GROUPS])
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _ON_GROUPS:
-            return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(importlib.import_module("shim.commands.control"), cmd_name)
-        return command
-
-
-@cli.group(cls=GroupCommands)
-def groups() -> None:
-    """Groups of a running coordinator, by its control server."""
-
-
-_control: Final = click.option("--control", default=CONTROL, show_default=True, metavar="URL", help="Control server.")
-_as_json: Final = click.option("--json", "as_json", is_flag=True, help="For programs.")
-
-
-@groups.command("list")
-@_control
-@_as_json
-def list_groups(control: str, as_json: bool) -> None:
-    """All groups with their states."""
-    found = _get(control, "/v1/groups")["groups"]
-    if as_json:
-        click.echo(json.dumps(found))
-        return
-    columns = ("group", "state", "members", "generation", "protocol_type", "coordinator")
-    _table(columns, ([str(group[column]) for column in columns] for group in found))
-
-
-@groups.command("describe")
-@click.argument("group")
-@_control
-@_as_json
-def describe_group(group: str, control: str, as_json: bool) -> None:
-    """One group: its members, who owns what, and what is committed."""
-    from urllib.parse import quote
-
-    found = _get(control, f"/v1/groups/{quote(group, safe='')}")
-    if as_json:
-        click.echo(json.dumps(found))
-        return
-    click.echo(
-        f"{found['group']}: {found['state']}, generation {found['generation']}, protocol {found['protocol'] or '-'},"
-        f" coordinated by node {found['coordinator']}"
-    )
-    _table(
-        ("member", "instance", "host", "assignment"),
-        (
-            [
-                member["member_id"],
-                member["group_instance_id"] or "",
-                member["client_host"],
-                _owned(member["assignment"]),
-            ]
-            for member in found["members"]
-        ),
-    )
-    _table(
-        ("topic", "partition", "offset", "metadata"),
-        (
-            [offset["topic"], str(offset["partition"]), str(offset["offset"]), offset["metadata"]]
-            for offset in found["offsets"]
-        ),
-    )
-
-
 @cli.group()
 def trace() -> None:
     """Traces: read them, or record one in front of a real cluster."""
@@ -321,39 +245,3 @@ def _events(file: Path) -> Iterator[dict[str, Any]]:
                     raise click.ClickException(f"Line {number} of {file} is no event.") from None
                 return
             yield event
-
-
-def _get(control: str, path: str) -> Any:
-    from urllib.error import HTTPError, URLError
-    from urllib.request import urlopen
-
-    if not control.startswith(("http://", "https://")):
-        control = f"http://{control}"
-    try:
-        with urlopen(control.rstrip("/") + path, timeout=10) as response:
-            return json.load(response)
-    except HTTPError as error:
-        try:
-            message = json.load(error)["message"]
-        except (ValueError, KeyError):
-            message = f"{control} answers {error.code}."
-        raise click.ClickException(message) from error
-    except (URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise click.ClickException(f"{control} cannot be asked: {reason}.") from error
-
-
-def _owned(assignment: dict[str, list[int]] | None) -> str:
-    if assignment is None:
-        return "?"
-    return ", ".join(f"{topic} {','.join(map(str, partitions))}" for topic, partitions in assignment.items()) or "-"
-
-
-def _table(columns: tuple[str, ...], rows: Iterator[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False, soft_wrap=True).print(table)

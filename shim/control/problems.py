@@ -5,6 +5,7 @@ Decides which status each error of the coordinator has. What is no error of this
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -55,7 +56,8 @@ def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError) ->
     """A body that is not what the operation takes."""
     match error:
         case msgspec.ValidationError():
-            said = str(error).replace(" - at `$.", " in `").replace(" - at `$", " in `").replace("`", "'")
+            said = _REGEX.sub("a name of 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", str(error))
+            said = said.replace(" - at `$.", " in `").replace(" - at `$", " in `").replace("`", "'")
             return Problem(400, "INVALID_REQUEST", _sentence(said))
         case UnicodeDecodeError():
             return Problem(400, "INVALID_REQUEST", "The body is no UTF-8.")
@@ -63,6 +65,10 @@ def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError) ->
             return Problem(400, "INVALID_REQUEST", "The body is nested too deeply.")
         case _:
             return Problem(400, "INVALID_REQUEST", _sentence(f"The body is no JSON: {error}"))
+
+
+_REGEX: Final = re.compile("`str` matching regex '.*'")
+"""What a topic's name is; that of an event's fields is refused nowhere else."""
 
 
 def _sentence(text: str) -> str:

@@ -6,9 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from click.testing import CliRunner
 
-from shim.cli import cli
 from shim.control.api import OPERATIONS
 from shim.control.openapi import openapi
 from shim.control.server import serve_control
@@ -157,30 +155,6 @@ def test_the_document_describes_every_operation(http: httpx.Client) -> None:
     assert said == {(each.method, each.path) for each in OPERATIONS}
 
 
-def test_the_command_line_does_the_same(server: CoordinatorServer) -> None:
-    def run(*arguments: str) -> str:
-        done = CliRunner().invoke(cli, [*arguments, "--control", server.control_url])
-        assert done.exit_code == 0, done.output
-        return done.output.strip()
-
-    assert run("topics", "create", "by-hand", "--partitions", "2") == "by-hand:2"
-    assert "by-hand:2" in run("topics", "list").splitlines()
-    puppet = server.puppet("by-hand", ["by-hand"])
-    server.group("by-hand").stable(members=1)
-    told = run("groups", "rewind", "by-hand", "by-hand:1=0")
-    assert told == "by-hand is rewound; of 1 members all have begun anew."
-    assert "error" in run(
-        "faults", "add", "error", "api=Heartbeat", "error=NOT_COORDINATOR", "group=nobody", "optional=true"
-    )
-    assert "group=nobody" in run("faults", "list")
-    assert "happened 0 times" in run("faults", "clear")
-    server.group("by-hand").stable(members=1)
-    puppet.leave()
-    server.group("by-hand").empty()
-    assert run("groups", "delete", "by-hand") == "by-hand is deleted."
-    assert run("topics", "delete", "by-hand") == "by-hand is deleted."
-
-
 async def test_who_does_not_know_the_token_is_turned_away() -> None:
     async with open_coordinator() as kit:
         url = await kit.serve_control("127.0.0.1", 0, "s3cret")
@@ -191,7 +165,27 @@ async def test_who_does_not_know_the_token_is_turned_away() -> None:
             assert (await http.get("/health")).status_code == 200
 
 
-async def test_without_a_token_it_does_not_start_where_others_can_ask() -> None:
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "example.com", "10.0.0.1", "localhost.example.com"])
+@pytest.mark.parametrize("token", [None, ""])
+async def test_without_a_token_it_does_not_start_where_others_can_ask(host: str, token: str | None) -> None:
     async with open_coordinator() as kit:
         with pytest.raises(ValueError, match="needs a token"):
-            await serve_control(kit.server, "0.0.0.0", 0)
+            await serve_control(kit.server, host, 0, token)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+async def test_on_loopback_it_starts_without_one(host: str) -> None:
+    async with open_coordinator() as kit:
+        url = await kit.serve_control(host, 0)
+        async with httpx.AsyncClient(base_url=url) as http:
+            assert (await http.get("/v1/topics")).status_code == 200
+
+
+async def test_with_a_token_it_answers_by_any_name_and_describes_itself_so() -> None:
+    async with open_coordinator() as kit:
+        url = await kit.serve_control("0.0.0.0", 0, "s3cret")
+        headers = {"Authorization": "Bearer s3cret", "Host": "kafka.example.com"}
+        async with httpx.AsyncClient(base_url=url.replace("0.0.0.0", "127.0.0.1"), headers=headers) as http:
+            document = (await http.get("/v1/openapi.json")).json()
+            assert document == openapi(OPERATIONS, with_token=True)
+            assert document["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
