@@ -61,6 +61,7 @@ class SqliteStore:
         self.path = path
         self.partitions = partitions
         self._connection: sqlite3.Connection | None = None
+        self._why_closed: StoreError | None = None
 
     def open(self) -> None:
         # SQLite would open it all the same, for reading, and report the lock it cannot get as an error of the disk.
@@ -80,6 +81,7 @@ class SqliteStore:
             connection.close()
             raise
         self._connection = connection
+        self._why_closed = None
 
     def _take(self, connection: sqlite3.Connection) -> None:
         """Own the file from now on, and see that it is ours and of this version."""
@@ -164,7 +166,7 @@ class SqliteStore:
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise self._refuse("is not open")
+            raise self._refuse("is not open") if self._why_closed is None else self._why_closed.again()
         return self._connection
 
     def _refuse(self, reason: str) -> StoreError:
@@ -184,6 +186,8 @@ class SqliteStore:
         if failure.error is ErrorCode.NOT_COORDINATOR:
             # What the file holds now is not known: after a failed sync, a later one that succeeds proves nothing.
             self.close()
+            failure.is_final = True
+            self._why_closed = failure
         return failure
 
 

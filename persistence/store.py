@@ -26,12 +26,24 @@ class StoreError(Exception):
     """The store cannot do what was asked; the message is one sentence for the operator.
 
     `error` is what clients get while it lasts (semantics 2.10): COORDINATOR_NOT_AVAILABLE (15) when the next try may
-    succeed, NOT_COORDINATOR (16) when this process can serve the partition no more.
+    succeed, NOT_COORDINATOR (16) when this process can serve the partition no more. `is_final`: nothing can be done
+    with the store any more, whatever the partition.
     """
 
-    def __init__(self, message: str, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
+    def __init__(
+        self,
+        message: str,
+        error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        *,
+        is_final: bool = False,
+    ) -> None:
         super().__init__(message)
         self.error = error
+        self.is_final = is_final
+
+    def again(self) -> StoreError:
+        """The same error, to be raised once more."""
+        return StoreError(str(self), self.error, is_final=self.is_final)
 
 
 class FencedError(StoreError):

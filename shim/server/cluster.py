@@ -352,7 +352,10 @@ class Cluster:
         self.settle(now)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Load the partitions, and serve the store until cancelled."""
+        """Load the partitions, and serve the store until cancelled.
+
+        Raises StoreError if the store turns out to be unusable while it is loaded for the first time.
+        """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.loader.run)
             if self.peers is not None:
@@ -370,6 +373,9 @@ class Cluster:
             nursery.start_soon(self._run_timers)
             task_status.started()
             await self.loader.idle.wait()
+            if self.loader.final is not None:
+                raise self.loader.final
+            self.loader.started = True
             self.loaded.set()
 
     def _reload(self, partitions: set[int]) -> None:

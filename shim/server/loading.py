@@ -41,6 +41,9 @@ class Loader:
         self.idle = trio.Event()
         """Set while nothing is being loaded."""
         self.idle.set()
+        self.final: StoreError | None = None
+        """Why nothing more can be loaded, if that is so. Whoever starts the server looks; later it is logged."""
+        self.started = False
         self._durability = durability
         self._clock = clock
         self._settle = settle
@@ -76,6 +79,12 @@ class Loader:
             self._drop(partition, ticket)
             self._settle(self._clock())
 
+    def _note(self, partition: int, error: StoreError) -> None:
+        if self.started or not error.is_final:
+            log.error("partition %d of __consumer_offsets was not loaded: %s", partition, error)
+        if error.is_final:
+            self.final = error
+
     def _drop(self, partition: int, ticket: _Ticket | None) -> None:
         if ticket is not None and self._tickets.get(partition) is ticket:
             del self._tickets[partition]
@@ -89,7 +98,7 @@ class Loader:
             try:
                 records = await self._durability.load(partition)
             except StoreError as error:
-                log.error("partition %d of __consumer_offsets was not loaded: %s", partition, error)
+                self._note(partition, error)
                 if error.error != ErrorCode.NOT_COORDINATOR:
                     await trio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
                     continue

@@ -297,7 +297,8 @@ def test_a_corrupted_file(store: SqliteStore) -> None:
     with pytest.raises(StoreError, match="is corrupted: restore it from a copy") as corrupted:
         load_all(store)
     assert corrupted.value.error is ErrorCode.NOT_COORDINATOR
-    with pytest.raises(StoreError, match="is not open"):
+    assert corrupted.value.is_final
+    with pytest.raises(StoreError, match="is corrupted: restore it from a copy"):
         store.write(offsets(1, 2))
 
 
