@@ -69,8 +69,7 @@ def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext) -> Non
             warehouse.ingest(traces.ingested(rows), 0)
     if inputs.logs:
         with step("read segments"):
-            rows = spark.read.format("kafka_offsets_log").load(",".join(map(os.path.abspath, inputs.logs)))
-            warehouse.ingest_log(rows)
+            warehouse.ingest_log(",".join(map(os.path.abspath, inputs.logs)))
     for name, table in derived(warehouse, end_offsets=_end_offsets(spark, inputs.end_offsets)):
         with step(f"table {name}"):
             warehouse.write(name, table())
@@ -85,14 +84,8 @@ def derived(
     def read(name: str, steady: bool | None = None) -> DataFrame:
         return warehouse.read(name, buckets, steady=steady)
 
-    log = warehouse.log()
-    if log is not None:
-        yield "log_records", lambda: offset_tables.log_records(log)
-        yield "quarantine", lambda: offset_tables.quarantine(log)
-        if not warehouse.has_traces():
-            yield "offset_history", lambda: offset_tables.history_of_segments(log)
     if warehouse.has_traces():
-        yield from _derived_of_traces(read, log)
+        yield from _derived_of_traces(read)
     if end_offsets is not None or warehouse.has_traces():
 
         def lag() -> DataFrame:
@@ -106,7 +99,7 @@ def derived(
         yield "lag", lag
 
 
-def _derived_of_traces(read: _Read, log: DataFrame | None) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
+def _derived_of_traces(read: _Read) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
     def changes(name: str) -> DataFrame:
         return read(name, False)
 
@@ -117,12 +110,7 @@ def _derived_of_traces(read: _Read, log: DataFrame | None) -> Iterator[tuple[str
     yield "partition_pauses", lambda: partitions.partition_pauses(read("ownership"))
     yield "assignments", lambda: partitions.assignments(changes("events"))
     yield "commits", lambda: traces.commits(read("events", True))
-
-    def history() -> DataFrame:
-        found = offset_tables.history_of_trace(read("events"), changes("requests"))
-        return found if log is None else found.unionByName(offset_tables.history_of_segments(log))
-
-    yield "offset_history", history
+    yield "offset_history", lambda: offset_tables.history_of_trace(read("events"), changes("requests"))
     yield (
         "violations",
         lambda: invariants.violations(
@@ -155,7 +143,10 @@ def answers(warehouse: Warehouse) -> dict[str, Callable[[], DataFrame]]:
         "heartbeat_gaps": lambda: members.heartbeat_gaps(read("requests")),
         "regressions": lambda: offsets.regressions(read("offset_history")),
         "commit_gaps": lambda: offsets.gaps(read("offset_history")),
-        "agreement": lambda: offsets.agreement(read("offset_history")),
+        # With one of the two alone there is nothing to agree on.
+        "agreement": lambda: offsets.agreement(
+            read("offset_history").where(F.lit(warehouse.has_traces() and warehouse.has_log()))
+        ),
     }
 
 

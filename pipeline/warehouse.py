@@ -1,7 +1,7 @@
 """Where the tables lie as Parquet files, and how they are written and read. It does not know what is in them.
 
     DIR/ingest/batch=N/table=NAME/day=.../bucket=...    what was read, as it came: one batch a run, or one a micro-batch
-    DIR/ingest/log                                      rows of segments
+    DIR/ingest/log/table=NAME/...                       tables that come from segments
     DIR/tables/NAME/day=.../bucket=...                  what is made of it
     DIR/results/NAME                                    what the jobs say, as Parquet and as CSV
 
@@ -12,13 +12,17 @@ count exactly once.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import reduce
 from typing import Final
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.log_tables import log_tables
 from pipeline.schemas import INGESTED, PARTITIONED, STEADY, TABLES, Table
 from pipeline.tables.columns import conform
+from pipeline.tables.offsets import LOG_TABLES
 
 _SHUFFLED: Final = frozenset(
     {"membership", "rounds", "member_pauses", "ownership", "partition_pauses", "assignments", "lag", "violations"}
@@ -41,14 +45,23 @@ class Warehouse:
         writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "static")
         writer.partitionBy("table", *_KEYS).parquet(f"{self.path}/ingest/batch={batch}")
 
-    def ingest_log(self, rows: DataFrame) -> None:
-        """Write rows of the source `kafka_offsets_log`."""
-        rows.write.mode("overwrite").parquet(f"{self.path}/ingest/log")
+    def ingest_log(self, paths: str) -> None:
+        """Write the tables that come from the segments at these paths, in place of what they were before."""
+        place = f"{self.path}/ingest/log"
+        if "://" not in self.path:
+            log_tables(self.spark, paths, place)
+            return
+        rows = self.spark.read.format("kafka_offsets_log").load(paths).persist(StorageLevel.DISK_ONLY)
+        for name, table in LOG_TABLES.items():
+            writer = conform(table(rows), name).write.mode("overwrite").option("partitionOverwriteMode", "static")
+            if name in PARTITIONED:
+                writer = writer.partitionBy(*_KEYS)
+            writer.parquet(f"{place}/table={name}")
+        rows.unpersist()
 
-    def log(self) -> DataFrame | None:
-        """The rows of segments; None if there were no segments."""
-        path = f"{self.path}/ingest/log"
-        return self.spark.read.parquet(path) if self._exists(path) else None
+    def has_log(self) -> bool:
+        """Whether any segment was read."""
+        return self._exists(f"{self.path}/ingest/log")
 
     def has_traces(self) -> bool:
         """Whether any trace was read."""
@@ -77,19 +90,22 @@ class Warehouse:
         """A table, of all groups or of those in some buckets; empty if nothing was written. Of `events` and `requests`
         `steady` chooses what groups at rest bring about, or the rest (`schemas.STEADY`)."""
         table = TABLES[name]
+        found = []
         if name in INGESTED:
             places = {None: [name, STEADY.get(name, name)], True: [STEADY.get(name, name)], False: [name]}[steady]
             pattern = f"{self.path}/ingest/batch=*/table={{{','.join(dict.fromkeys(places))}}}"
-            frame = self._read(table, pattern, base=f"{self.path}/ingest")
-            if name == "quarantine" and self._exists(f"{self.path}/tables/quarantine"):
-                frame = frame.unionByName(self._read(table, f"{self.path}/tables/quarantine"))
+            found.append(self._read(table, pattern, f"{self.path}/ingest"))
         else:
-            frame = self._read(table, f"{self.path}/tables/{name}")
+            found.append(self._read(table, f"{self.path}/tables/{name}"))
+        if name in LOG_TABLES:
+            found.append(self._read(table, f"{self.path}/ingest/log/table={name}"))
+        there = [each for each in found if each is not None]
+        frame = reduce(DataFrame.unionByName, there) if there else self.spark.createDataFrame([], table.schema)
         return frame if buckets is None else frame.where(F.col("bucket").isin(list(buckets)))
 
-    def _read(self, table: Table, path: str, base: str | None = None) -> DataFrame:
+    def _read(self, table: Table, path: str, base: str | None = None) -> DataFrame | None:
         if not self._exists(path):
-            return self.spark.createDataFrame([], table.schema)
+            return None
         reader = self.spark.read.schema(table.ddl)
         if base is not None:
             reader = reader.option("basePath", base)
@@ -116,6 +132,10 @@ class Warehouse:
     def result(self, name: str) -> DataFrame:
         """What a job said."""
         return self.spark.read.parquet(f"{self.path}/results/{name}")
+
+    def has_result(self, name: str) -> bool:
+        """Whether the job was asked."""
+        return self._exists(f"{self.path}/results/{name}")
 
     def _exists(self, pattern: str) -> bool:
         # Spark's own way to files: the warehouse may be in a distributed store.

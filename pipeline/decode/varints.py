@@ -17,6 +17,8 @@ Ints: TypeAlias = NDArray[np.int64]
 
 PADDING: Final = 64
 _LONGEST: Final = 10
+_INLINE: Final = 12
+_LOW_BYTES: Final = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 
 
 def padded(*parts: Any) -> Bytes:
@@ -49,23 +51,40 @@ def varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 def fixed(data: Bytes, at: Ints, dtype: str) -> Ints:
     """The big-endian integers at these places; `dtype` is numpy's, like ">i4"."""
-    size = np.dtype(dtype).itemsize
-    places = at[:, None] + np.arange(size)
-    np.minimum(places, data.size - 1, out=places)
-    return np.ascontiguousarray(data[places]).view(dtype).ravel().astype(np.int64)
+    return _anywhere(data, dtype, at).astype(np.int64)
+
+
+def _anywhere(data: Bytes, dtype: str, at: Ints) -> NDArray[Any]:
+    """Numbers at places that need not be multiples of their size: the buffer as numbers that overlap."""
+    count = data.size - np.dtype(dtype).itemsize + 1
+    overlapping: NDArray[Any] = np.ndarray((count,), dtype, data, strides=(1,))
+    return overlapping[np.minimum(at, count - 1)]
+
+
+def binaries(data: Bytes, starts: Ints, lengths: Ints, null: NDArray[np.bool_] | None = None) -> pa.BinaryArray:
+    """The bytes at these places as Arrow has them.
+
+    Arrow is given views, of 16 bytes each: the length, and then all bytes if there are twelve at most, else the first
+    four, the number of the buffer and the place in it. Copying them together is Arrow's work.
+    """
+    lengths = np.maximum(lengths, 0)
+    if null is not None:
+        lengths = np.where(null, 0, lengths)
+    short = lengths <= _INLINE
+    sizes = lengths.astype(np.uint64)
+    kept_first = _LOW_BYTES[np.where(short, np.minimum(lengths, 4), 4)]
+    kept_rest = _LOW_BYTES[np.clip(lengths - 4, 0, 8)]
+    first = _anywhere(data, "<u4", starts).astype(np.uint64) & kept_first
+    views = np.empty((len(starts), 2), "<u8")
+    views[:, 0] = sizes | first << np.uint64(32)
+    views[:, 1] = np.where(
+        short, _anywhere(data, "<u8", starts + 4) & kept_rest, starts.astype(np.uint64) << np.uint64(32)
+    )
+    validity = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    buffers = [validity, pa.py_buffer(views), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary_view(), len(starts), buffers).cast(pa.binary())
 
 
 def strings(data: Bytes, starts: Ints, lengths: Ints, null: NDArray[np.bool_] | None = None) -> pa.StringArray:
     """The strings at these places as Arrow has them; raises `pa.ArrowInvalid` if one is not UTF-8."""
-    lengths = np.maximum(lengths, 0)
-    if null is not None:
-        lengths = np.where(null, 0, lengths)
-    ends = np.cumsum(lengths)
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    offsets[1:] = ends
-    total = int(ends[-1]) if len(ends) else 0
-    gathered = data[np.repeat(starts - offsets[:-1], lengths) + np.arange(total)]
-    validity = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
-    found = pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(gathered), validity)
-    found.validate(full=True)
-    return found
+    return binaries(data, starts, lengths, null).cast(pa.string())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -30,6 +33,7 @@ def history_of_trace(events: DataFrame, requests: DataFrame) -> DataFrame:
             {
                 "offset": F.when(F.col("what") == "commit", F.col("offset")),
                 "source": F.lit("trace"),
+                "log": F.lit(None).cast("string"),
                 "origin": F.col("trace"),
                 "position": F.col("seq"),
             }
@@ -83,6 +87,8 @@ def history_of_segments(records: DataFrame) -> DataFrame:
                 "what": F.when(F.col("tombstone"), "tombstone").otherwise("commit"),
                 "member_id": F.lit(None).cast("string"),
                 "source": F.lit("segments"),
+                # Copies of a partition, of several brokers, have a history each.
+                "log": F.regexp_extract("file", "^(.*)/[^/]*$", 1),
                 "origin": F.concat(F.lit("__consumer_offsets-"), F.col("offsets_partition").cast("string")),
                 "position": F.col("record_offset"),
             }
@@ -91,10 +97,12 @@ def history_of_segments(records: DataFrame) -> DataFrame:
 
 
 def _history(changes: DataFrame) -> DataFrame:
-    # Segments have a place for every change; a group moves between traces, so there time decides first.
-    # A number comes first: what is sorted is nearly always told apart by it, without a look at the strings.
-    changes = changes.withColumn("hash", F.xxhash64("source", *_KEY))
-    order = Window.partitionBy("hash", "source", *_KEY).orderBy("at", "seq", "position")
+    # Segments have a place for every change; a group moves between traces, so there time decides first. The hash is
+    # there because what is sorted is nearly always told apart by it, without a look at the strings.
+    changes = changes.withColumns(
+        {"hash": F.xxhash64("source", *_KEY), "time": F.when(F.col("source") == "trace", F.col("at"))}
+    )
+    order = Window.partitionBy("hash", "source", "log", *_KEY).orderBy("time", "seq", "position")
     found = changes.withColumns({"previous": F.lag("offset").over(order), "before": F.lag("at").over(order)})
     found = found.withColumns(
         {"delta": F.col("offset") - F.col("previous"), "gap_ms": ms_between(F.col("before"), F.col("at"))}
@@ -165,3 +173,12 @@ def quarantine(records: DataFrame) -> DataFrame:
         "reason",
     )
     return conform(damaged, "quarantine")
+
+
+LOG_TABLES: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
+    "log_records": log_records,
+    "quarantine": quarantine,
+    "offset_history": history_of_segments,
+}
+"""The tables that come from segments, of rows of the source. `pipeline.log_tables` makes the same without Spark's rows,
+where it can."""

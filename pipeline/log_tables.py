@@ -1,0 +1,237 @@
+"""Segments of `__consumer_offsets` straight to the files of tables: `offset_history`, `log_records`, `quarantine`.
+
+Decides how the work is cut into tasks and how their files come into place. A task reads whole partitions of the log, so
+that it sees the commits of a group in order (`decode.history`), and writes what it makes of them as Parquet itself: no
+row goes through Spark, which is asked only to run the tasks and to run again those that fail. A task writes into a
+folder of its own, and its files count only once all tasks are done: what one that failed left behind is thrown away.
+
+The rows are those that `tables.offsets` makes of the source `kafka_offsets_log`. This way needs files that driver and
+workers all see under the same path, as the source does; the other one writes to whatever Spark can write to.
+"""
+
+from __future__ import annotations
+
+import datetime
+import mmap
+import os
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet
+from pyspark.sql import SparkSession
+
+from pipeline.decode import batches, history, records
+from pipeline.decode.buckets import bucket_of
+from pipeline.decode.varints import Ints
+from pipeline.schemas import BUCKETS, TABLES
+from pipeline.sources.offsets_log import partition_of, segments
+
+TASK_BYTES: Final = 256 << 20
+"""About how much one task reads; a partition of the log is not divided."""
+OPEN_FILES: Final = 64
+
+_DICTIONARIES: Final = ["source", "group", "topic", "what", "origin"]
+_STRINGS: Final = pa.dictionary(pa.int32(), pa.string())
+
+
+class Log(NamedTuple):
+    """A partition of `__consumer_offsets`: its segments in order."""
+
+    segments: tuple[str, ...]
+    size: int
+
+
+def log_tables(spark: SparkSession, paths: str, out: str) -> None:
+    """Writes the tables of the segments at `paths` (as those of the source) into folder `out`, as `table=NAME`, in
+    place of what is there."""
+    by_folder: dict[Path, list[Path]] = {}
+    for path in segments(paths):
+        by_folder.setdefault(path.parent, []).append(path)
+    logs = [Log(tuple(map(str, found)), sum(map(os.path.getsize, found))) for found in by_folder.values()]
+    planned = tasks(logs, spark.sparkContext.defaultParallelism)
+    final, staged = Path(out), Path(f"{out}.writing")
+    shutil.rmtree(staged, ignore_errors=True)
+    done = spark.sparkContext.parallelize(planned, len(planned)).map(partial(run_task, str(staged))).collect()
+    shutil.rmtree(final, ignore_errors=True)
+    final.mkdir(parents=True)
+    for attempt in done:
+        for written in (staged / attempt).rglob("*.parquet"):
+            place = final / written.relative_to(staged / attempt)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            written.rename(place)
+    shutil.rmtree(staged, ignore_errors=True)
+
+
+def tasks(logs: list[Log], parallelism: int) -> list[list[Log]]:
+    """The logs in about equal parts, at least twice as many as can be worked on at once if there are enough."""
+    count = min(len(logs), max(2 * parallelism, -(-sum(log.size for log in logs) // TASK_BYTES)))
+    parts: list[list[Log]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for log in sorted(logs, key=lambda log: -log.size):
+        least = sizes.index(min(sizes))
+        parts[least].append(log)
+        sizes[least] += log.size
+    return parts
+
+
+def run_task(staged: str, logs: list[Log]) -> str:
+    """Makes the tables of some logs; the name of the folder in `staged` that holds them."""
+    attempt = uuid4().hex
+    writer = _Writer(Path(staged) / attempt)
+    for log in logs:
+        _read(log, writer)
+    writer.close()
+    return attempt
+
+
+def _read(log: Log, writer: _Writer) -> None:
+    number = partition_of(Path(log.segments[0]))
+    origin = None if number is None else f"__consumer_offsets-{number}"
+    made = history.History()
+    for segment in log.segments:
+        with open(segment, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if not size:
+                continue
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                for found in batches.walk(data, 0, size):
+                    if isinstance(found, batches.Damage):
+                        writer.others(records.damage(segment, number, *found))
+                        continue
+                    commits: list[records.Commits] = []
+                    markers: list[history.Marker] = []
+                    for part in records.commits_apart(found, segment, number, made.keys):
+                        if isinstance(part, records.Commits):
+                            commits.append(part)
+                        else:
+                            commits += _odd_commits(part, made.keys)
+                            markers += _markers(part)
+                            writer.others(part)
+                    for changes in made.add(commits, markers):
+                        writer.history(changes, made.keys, origin)
+    for changes in made.rest():
+        writer.history(changes, made.keys, origin)
+
+
+def _odd_commits(rows: pa.RecordBatch, keys: records.Keys) -> Iterator[records.Commits]:
+    """Committed offsets that are not of the plain form."""
+    odd = rows.filter(pa.compute.equal(rows["kind"], "OffsetCommit"))
+    if odd.num_rows:
+        about = zip(*(odd[name].to_pylist() for name in ("group", "topic", "partition")), strict=True)
+        numbers = {
+            name: odd[name].fill_null(0).to_numpy(zero_copy_only=False)
+            for name in ("record_offset", "timestamp", "offset", "producer_id")
+        }
+        transactional = odd["transactional"].to_numpy(zero_copy_only=False)
+        yield records.Commits(
+            np.array([keys.number(*each) for each in about], np.int64),
+            numbers["record_offset"],
+            numbers["timestamp"],
+            numbers["offset"],
+            odd["tombstone"].to_numpy(zero_copy_only=False),
+            np.where(transactional, numbers["producer_id"], -1),
+        )
+
+
+def _markers(rows: pa.RecordBatch) -> Iterator[history.Marker]:
+    ends = rows.filter(pa.compute.is_valid(rows["control"]))
+    for row in ends.select(["record_offset", "timestamp", "producer_id", "control"]).to_pylist():
+        yield history.Marker(row["record_offset"], row["timestamp"], row["producer_id"], row["control"] == "COMMIT")
+
+
+class _Writer:
+    """The files of one task."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open: dict[str, pa.parquet.ParquetWriter] = {}
+        self._files = 0
+        self._buckets: dict[str, int] = {}
+
+    def others(self, rows: pa.RecordBatch) -> None:
+        """Rows of the source that are no commits: damage, and records of other types."""
+        damaged = pa.compute.is_valid(rows["reason"])
+        bad = rows.filter(damaged)
+        if bad.num_rows:
+            offset = bad["record_offset"]
+            columns = {
+                "source": pa.repeat("segments", bad.num_rows),
+                "offset": pa.compute.if_else(pa.compute.greater_equal(offset, 0), offset, pa.scalar(None, pa.int64())),
+                "bytes": bad["damaged_bytes"],
+            }
+            self._write("table=quarantine", _table("quarantine", columns, bad))
+        rest = rows.filter(
+            pa.compute.and_(pa.compute.invert(damaged), pa.compute.not_equal(rows["kind"], "OffsetCommit"))
+        )
+        if rest.num_rows:
+            self._write("table=log_records", _table("log_records", {}, rest))
+
+    def history(self, changes: history.Changes, keys: records.Keys, origin: str | None) -> None:
+        """Rows of table `offset_history`, each day and bucket in a folder of its own."""
+        names = history.Names(keys)
+        for group in names.groups:
+            if group not in self._buckets:
+                self._buckets[group] = bucket_of(group)
+        buckets: Ints = np.array([self._buckets[group] for group in names.groups], np.int64)
+        days = history.day_of(changes.at)
+        first = int(days.min())
+        place = (days - first) * BUCKETS + buckets[names.group_of(changes.key)]
+        if int(place.max()) < 1 << 16:
+            place = place.astype(np.uint16)
+        order = np.argsort(place, kind="stable")
+        table = pa.table(
+            {
+                "source": _repeated("segments", order.size),
+                **history.columns(changes.in_order(order), names),
+                "member_id": pa.nulls(order.size, pa.string()),
+                "origin": _repeated(origin, order.size),
+            }
+        )
+        place = place[order]
+        starts = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), order.size], strict=True):
+            day, bucket = divmod(int(place[start]), BUCKETS)
+            date = datetime.date(1970, 1, 1) + datetime.timedelta(days=first + day)
+            self._write(f"table=offset_history/day={date}/bucket={bucket}", table.slice(start, end - start))
+
+    def _write(self, where: str, table: pa.Table) -> None:
+        if where not in self._open:
+            if len(self._open) == OPEN_FILES:
+                self.close()
+            folder = self._folder / where
+            folder.mkdir(parents=True, exist_ok=True)
+            self._files += 1
+            self._open[where] = pa.parquet.ParquetWriter(
+                folder / f"part-{self._folder.name}-{self._files:05d}.parquet",
+                table.schema,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=[name for name in table.schema.names if name in _DICTIONARIES],
+                write_statistics=True,
+                store_schema=False,
+            )
+        self._open[where].write_table(table)
+
+    def close(self) -> None:
+        """Ends all files; more may be begun."""
+        for writer in self._open.values():
+            writer.close()
+        self._open.clear()
+
+
+def _repeated(text: str | None, count: int) -> pa.Array:
+    if text is None:
+        return pa.nulls(count, _STRINGS)
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))
+
+
+def _table(name: str, columns: dict[str, Any], rows: pa.RecordBatch) -> pa.Table:
+    names = TABLES[name].names
+    return pa.table({each: columns[each] if each in columns else rows[each] for each in names})
