@@ -91,7 +91,9 @@ def go(adapter: str, lock: str | None) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text("module conformance/client\n\ngo 1.24\n")
     get = [go, "get", f"github.com/twmb/franz-go/pkg/kgo@{FRANZ_GO}"]
-    _built(folder, adapter, lambda source: [get, [go, "build", "-o", "adapter", source.name]])
+    # Whichever messages that release was made with.
+    tidy = [go, "mod", "tidy"]
+    _built(folder, adapter, lambda source: [get, tidy, [go, "build", "-o", "adapter", source.name]])
     return [str(folder / "adapter")]
 
 

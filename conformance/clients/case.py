@@ -46,7 +46,8 @@ def client_case(
 ) -> Callable[[Body], Body]:
     """Register a client case.
 
-    `needs`: `cooperative`, `static`, `mixed-assignors`, `revoke-pause`, `max-poll`, `regex`, `classic-too`.
+    `needs`: `cooperative`, `static`, `mixed-assignors`, `revoke-pause`, `max-poll`, `regex`, `classic-too`,
+    `subscribe`, `unsubscribe`.
     """
 
     def register(body: Body) -> Body:

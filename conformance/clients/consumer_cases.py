@@ -106,6 +106,7 @@ def others_come_and_go(s: ConsumerScenario) -> None:
     s.share([first])
     s.share([first, s.start()])
     s.check(not [each for each in s.beats(first, start) if each.request.member_epoch <= 0], "it left or joined anew")
+    s.check(len(s.ids(first)) == 1, f"it changed its id: {sorted(s.ids(first))}")
 
 
 @consumer_case(
@@ -130,7 +131,7 @@ def missed_epochs(s: ConsumerScenario) -> None:
 
 @consumer_case(
     "R06",
-    "A member that is fenced (110), or unknown (25), tells its listener before it is assigned anew, under its old id",
+    "A member that is fenced (110), or unknown (25), tells its listener before it is assigned anew",
     source="KAFKA-12983; KIP-848",
 )
 def fenced(s: ConsumerScenario) -> None:
@@ -310,7 +311,7 @@ def leaves(s: ConsumerScenario) -> None:
 )
 def two_join(s: ConsumerScenario) -> None:
     members = s.stable(2)
-    ids = {each.request.member_id for member in members for each in s.beats(member)}
+    ids = s.ids(members[0]) | s.ids(members[1])
     s.check(len(ids) == 2 and all(ids), f"they joined with the ids {ids}")
     for member in members:
         joins = [each for each in s.beats(member) if each.request.member_epoch == 0 and each.error == 0]

@@ -127,16 +127,24 @@ CONSUMER_PROTOCOL = {
             "confluent-kafka-2.16-consumer",
             "confluent.py",
             assignors=("uniform", "range"),
-            abilities=("revoke-pause", "max-poll", "regex", "classic-too"),
+            abilities=("revoke-pause", "max-poll", "regex", "classic-too", "subscribe", "unsubscribe"),
             protocol="consumer",
         ),
         Client(
             f"java-{builds.KAFKA}-consumer",
             "Adapter.java",
             assignors=("uniform", "range"),
-            abilities=("revoke-pause", "max-poll", "regex", "classic-too"),
+            abilities=("revoke-pause", "max-poll", "regex", "classic-too", "subscribe", "unsubscribe"),
             protocol="consumer",
             build=builds.java,
+        ),
+        Client(
+            f"franz-go-{builds.FRANZ_GO.removeprefix('v')}-consumer",
+            "franz.go",
+            assignors=("uniform", "range"),
+            abilities=("revoke-pause", "regex", "classic-too", "subscribe"),
+            protocol="consumer",
+            build=builds.go,
         ),
     )
 }
@@ -159,11 +167,13 @@ class Member:
     events: list[dict[str, Any]] = field(default_factory=list)
     replies: dict[int, dict[str, Any]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
+    readers: list[threading.Thread] = field(default_factory=list)
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def listen(self) -> None:
-        threading.Thread(target=self._read_events, daemon=True).start()
-        threading.Thread(target=self._read_errors, daemon=True).start()
+        self.readers = [threading.Thread(target=each, daemon=True) for each in (self._read_events, self._read_errors)]
+        for reader in self.readers:
+            reader.start()
 
     def _read_events(self) -> None:
         assert self.process.stdout is not None
@@ -354,6 +364,8 @@ class Crew:
                 member.process.kill()
         for member in self.members:
             member.process.wait()
+            for reader in member.readers:
+                reader.join(PATIENCE)
             for stream in (member.process.stdin, member.process.stdout, member.process.stderr):
                 assert stream is not None
                 with contextlib.suppress(BrokenPipeError):

@@ -158,6 +158,7 @@ QUICK = {
     "kafkajs-2.2.4": ["R04"],
     "confluent-kafka-2.16-consumer": ["H01", "H05", "R06", "R07"],
     "java-4.2.2-consumer": ["H05", "R06"],
+    "franz-go-1.22.2-consumer": ["H05", "R06"],
 }
 
 

@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 type config struct {
@@ -19,17 +21,22 @@ type config struct {
 	Group       string   `json:"group"`
 	Instance    string   `json:"instance"`
 	Topics      []string `json:"topics"`
+	Pattern     string   `json:"pattern"`
+	Protocol    string   `json:"protocol"`
 	Assignors   []string `json:"assignors"`
 	SessionMs   int      `json:"session_ms"`
 	HeartbeatMs int      `json:"heartbeat_ms"`
 	MetadataMs  int      `json:"metadata_ms"`
 	RevokeS     float64  `json:"revoke_s"`
+	MaxPollMs   int      `json:"max_poll_ms"`
+	Verbose     bool     `json:"verbose"`
 }
 
 type command struct {
-	ID      int     `json:"id"`
-	Do      string  `json:"do"`
-	Offsets [][]any `json:"offsets"`
+	ID      int      `json:"id"`
+	Do      string   `json:"do"`
+	Offsets [][]any  `json:"offsets"`
+	Topics  []string `json:"topics"`
 }
 
 type fields map[string]any
@@ -86,6 +93,29 @@ func tell(client *kgo.Client) {
 	emit(fields{"event": "owns", "partitions": found, "generation": generation, "member": member})
 }
 
+func answer(id int, failed error) {
+	if failed != nil {
+		emit(fields{"reply": id, "error": "refused", "text": failed.Error()})
+	} else {
+		emit(fields{"reply": id, "value": nil})
+	}
+}
+
+// refused is the first error of a commit.
+func refused(answer *kmsg.OffsetCommitResponse, failed error) error {
+	if failed != nil || answer == nil {
+		return failed
+	}
+	for _, topic := range answer.Topics {
+		for _, partition := range topic.Partitions {
+			if err := kerr.ErrorForCode(partition.ErrorCode); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func main() {
 	var settings config
 	if err := json.Unmarshal([]byte(os.Args[1]), &settings); err != nil {
@@ -96,6 +126,7 @@ func main() {
 		"roundrobin":         kgo.RoundRobinBalancer(),
 		"sticky":             kgo.StickyBalancer(),
 		"cooperative-sticky": kgo.CooperativeStickyBalancer(),
+		"uniform":            kgo.CooperativeStickyBalancer(),
 	}
 	chosen := []kgo.GroupBalancer{balancers["range"]}
 	if len(settings.Assignors) > 0 {
@@ -109,10 +140,7 @@ func main() {
 		kgo.SeedBrokers(settings.Bootstrap),
 		kgo.ClientID(settings.ClientID),
 		kgo.ConsumerGroup(settings.Group),
-		kgo.ConsumeTopics(settings.Topics...),
 		kgo.Balancers(chosen...),
-		kgo.SessionTimeout(ms(settings.SessionMs)),
-		kgo.HeartbeatInterval(ms(settings.HeartbeatMs)),
 		kgo.MetadataMaxAge(ms(settings.MetadataMs)),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
@@ -124,7 +152,10 @@ func main() {
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, client *kgo.Client, partitions map[string][]int32) {
 			change("revoked", partitions, false)
-			time.Sleep(time.Duration(settings.RevokeS * float64(time.Second)))
+			// It is called at the end of every session, also when nothing is taken.
+			if len(partitions) > 0 {
+				time.Sleep(time.Duration(settings.RevokeS * float64(time.Second)))
+			}
 			tell(client)
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, client *kgo.Client, partitions map[string][]int32) {
@@ -132,8 +163,28 @@ func main() {
 			tell(client)
 		}),
 	}
+	if settings.Pattern != "" {
+		options = append(options, kgo.ConsumeRegex(), kgo.ConsumeTopics(settings.Pattern))
+	} else {
+		options = append(options, kgo.ConsumeTopics(settings.Topics...))
+	}
+	if settings.Protocol == "consumer" {
+		// The coordinator tells how often to heartbeat and how long a session lasts.
+		options = append(options, kgo.ServerSideBalancer())
+	} else {
+		options = append(options, kgo.SessionTimeout(ms(settings.SessionMs)), kgo.HeartbeatInterval(ms(settings.HeartbeatMs)))
+	}
+	if settings.MetadataMs < 5000 {
+		options = append(options, kgo.MetadataMinAge(ms(settings.MetadataMs)))
+	}
+	if settings.MaxPollMs != 0 {
+		options = append(options, kgo.RebalanceTimeout(ms(settings.MaxPollMs)))
+	}
 	if settings.Instance != "" {
 		options = append(options, kgo.InstanceID(settings.Instance))
+	}
+	if settings.Verbose {
+		options = append(options, kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, nil)))
 	}
 	client, err := kgo.NewClient(options...)
 	if err != nil {
@@ -151,6 +202,9 @@ func main() {
 			if fetches.IsClientClosed() {
 				return
 			}
+			fetches.EachError(func(_ string, _ int32, err error) {
+				emit(fields{"event": "error", "name": "fetch", "text": err.Error()})
+			})
 			fetches.EachPartition(func(each kgo.FetchTopicPartition) {
 				records := [][]any{}
 				for _, record := range each.Records {
@@ -170,6 +224,7 @@ func main() {
 			panic(err)
 		}
 		var failed error
+		id := told.ID
 		switch told.Do {
 		case "hold":
 			if !held {
@@ -190,18 +245,24 @@ func main() {
 				}
 				offsets[topic][int32(each[1].(float64))] = kgo.EpochOffset{Epoch: -1, Offset: int64(each[2].(float64))}
 			}
-			client.CommitOffsets(context.Background(), offsets, nil)
+			done := func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, told *kmsg.OffsetCommitResponse, err error) {
+				answer(id, refused(told, err))
+			}
+			if told.Do == "commit" {
+				client.CommitOffsetsSync(context.Background(), offsets, done)
+			} else {
+				client.CommitOffsets(context.Background(), offsets, done)
+			}
+			continue
+		case "subscribe":
+			client.AddConsumeTopics(told.Topics...)
 		case "close":
 			client.LeaveGroup()
 			client.Close()
 		default:
 			failed = fmt.Errorf("%s is not known", told.Do)
 		}
-		if failed != nil {
-			emit(fields{"reply": told.ID, "error": "unknown", "text": failed.Error()})
-		} else {
-			emit(fields{"reply": told.ID, "value": nil})
-		}
+		answer(id, failed)
 		if told.Do == "close" {
 			emit(fields{"event": "closed"})
 			return
