@@ -11,7 +11,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -41,6 +40,7 @@ PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+_ENDING_SECONDS: Final = 0.3
 _DYING_SECONDS: Final = 20.0
 
 
@@ -107,13 +107,11 @@ class Instance:
     def has_crashed(self) -> bool:
         """Whether the target has crashed; `ended_at` is when that was first noticed, by the monotonic clock.
 
-        A process that no longer listens is dying, and its end is waited for.
+        A process closes its connections a moment before it has ended; one that no longer listens is waited for.
         """
         if self.process is not None and self.ended_at is None:
-            if self.process.poll() is None and not self._listens():
-                with suppress(subprocess.TimeoutExpired):
-                    self.process.wait(_DYING_SECONDS)
-            if self.process.poll() is not None:
+            ended = _ends_within(self.process, _ENDING_SECONDS)
+            if ended or (not self._listens() and _ends_within(self.process, _DYING_SECONDS)):
                 self.ended_at = time.monotonic()
         return self.ended_at is not None
 
@@ -174,6 +172,14 @@ def end(process: subprocess.Popen[str] | subprocess.Popen[bytes], grace: float =
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _ends_within(process: subprocess.Popen[str] | subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 class LineReader:

@@ -1,8 +1,11 @@
 """The suite against ours, and against targets that are wrong on purpose."""
 
 import json
+import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +22,7 @@ from conformance.peers import probe
 from conformance.report.evidence import annotated
 from conformance.runner import Result, Runner
 from conformance.targets import open_target
-from conformance.targets.base import Instance, Limits
+from conformance.targets.base import Instance, Limits, LineReader, end
 from conformance.targets.foreign import ForeignTarget
 from conformance.trial import Peer
 
@@ -200,3 +203,64 @@ def test_the_list_names_every_case() -> None:
 
 def test_ours_has_expectations_of_its_own() -> None:
     assert Expectations.of_target("shim").lines
+
+
+CRASHES = """
+import os, socket, struct, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print("ready", listener.getsockname()[1], flush=True)
+while True:
+    peer, _ = listener.accept()
+    if not os.fork():
+        listener.close()
+        stream = peer.makefile("rb")
+        while len(size := stream.read(4)) == 4:
+            frame = stream.read(struct.unpack(">i", size)[0])
+            key, version = struct.unpack_from(">hh", frame)
+            if key == 12:
+                peer.close()
+                os.kill(os.getppid(), 9)
+                os._exit(1)
+            told = frame[4:8] + (struct.pack(">hihhhhhh", 0, 2, 12, 0, 1, 18, 0, 0) if key == 18 else b"")
+            peer.sendall(struct.pack(">i", len(told)) + told)
+        os._exit(0)
+    peer.close()
+"""
+
+
+class CrashingTarget:
+    """Dies of every Heartbeat, after it has closed the connection."""
+
+    name = "crashing"
+    profiles = frozenset({"default"})
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(self, profile: str) -> Instance:
+        process = subprocess.Popen([sys.executable, "-c", CRASHES], stdout=subprocess.PIPE, text=True)
+        self.started.append(process)
+        port = int(LineReader(process).wait_for("ready ", 10).split()[1])
+        return Instance("127.0.0.1", port, profile, Limits(initial_rebalance_delay=0), process=process)
+
+    def stop(self) -> None:
+        for process in self.started:
+            end(process)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the target forks")
+def test_a_target_that_dies_is_started_again_and_the_cell_that_killed_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("conformance.peers.coordinators_ready", lambda connection, peer: True)
+    monkeypatch.setattr("conformance.peers.find_served", lambda peer: None)
+    monkeypatch.setattr("conformance.peers.make_topics", lambda peer, counts=(): None)
+    target = CrashingTarget()
+    results = (
+        Runner(target, jobs=2).run(select(all_cases(), ("heartbeat/unknown/1",), "all"), lambda cells: None).results
+    )
+    assert [result.cell.version for result in results] == [0, 1]
+    assert {result.verdict for result in results} == {Verdict.FAIL}
+    assert all(result.reason.startswith("the target crashed") for result in results)
+    assert len(target.started) >= 3
