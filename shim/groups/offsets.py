@@ -1,24 +1,17 @@
-"""Committed offsets of one shard: commit, fetch, delete, and when they go away by themselves.
+"""Committed offsets of one shard: fetch, delete, and when they go away by themselves.
 
-Decides who may commit, what a fetch shows, and which offsets have expired. It does not know versions of requests, which
-topics exist, or who coordinates the group: `handle` functions and `service.py` have asked that before. A committed
-offset changes in `Offsets.replay` alone, whether its record was just written or is read back.
+Decides what a fetch shows and which offsets have expired. It does not know versions of requests, which topics exist, or
+who coordinates the group: `handle` functions and `service.py` have asked that before; nor who may commit, which is in
+`commits.py`. A committed offset changes in `Offsets.replay` alone, whether its record was just written or is read back.
 
-Source: semantics 3.1, 3.3, 3.4, 3.5.
+Source: semantics 3.3, 3.4, 3.5.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from apis.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from apis.offset_commit import error as refuse
 from apis.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -33,7 +26,7 @@ from apis.offset_fetch import (
 )
 from apis.wire.errors import ErrorCode
 from persistence.records import NO_TOPIC_ID, OffsetCommitKey, OffsetCommitValue
-from shim.groups import trace, transactions
+from shim.groups import trace
 from shim.groups.classic.group import CONSUMER, ClassicGroup
 from shim.groups.classic.states import State
 
@@ -43,9 +36,7 @@ if TYPE_CHECKING:
 ByPartition: TypeAlias = dict[int, OffsetCommitValue]
 ByTopic: TypeAlias = dict[str, ByPartition]
 
-_tuple = tuple.__new__
 _NONE = int(ErrorCode.NONE)
-_OFFSET_METADATA_TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 _UNSTABLE_OFFSET_COMMIT = int(ErrorCode.UNSTABLE_OFFSET_COMMIT)
 _GROUP_SUBSCRIBED_TO_TOPIC = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
 _NO_TOPICS: ByTopic = {}
@@ -122,84 +113,6 @@ class Offsets:
         for group_id, by_topic in list(self._groups.items()):
             for partition in list(by_topic.get(topic, _NO_PARTITIONS)):
                 yield OffsetCommitKey(group_id, topic, partition)
-
-
-# Commit
-
-
-def commit(
-    shard: Shard, request: OffsetCommitRequest, now: float, *, unknown_group_is_69: bool
-) -> OffsetCommitResponse:
-    """Accept or refuse a plain OffsetCommit. A group-level error is that of every partition (semantics 3.1).
-
-    Errors: COORDINATOR_NOT_AVAILABLE (15), ILLEGAL_GENERATION (22), UNKNOWN_MEMBER_ID (25), REBALANCE_IN_PROGRESS (27),
-    GROUP_ID_NOT_FOUND (69), FENCED_INSTANCE_ID (82) for all; OFFSET_METADATA_TOO_LARGE (12) for single partitions.
-    """
-    group_id = request.group_id
-    group = shard.groups.get(group_id)
-    if group is None:
-        if request.generation_id_or_member_epoch >= 0:
-            error = ErrorCode.GROUP_ID_NOT_FOUND if unknown_group_is_69 else ErrorCode.ILLEGAL_GENERATION
-        else:
-            group = shard.obtain(group_id)
-            error = ErrorCode.NONE
-    else:
-        error = group.check_commit(request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
-    if error or group is None:
-        if shard.outbox.listening:
-            trace.commit(shard, request, error, [])
-        return refuse(request, int(error))
-    if group.state is State.STABLE or group.state is State.PREPARING_REBALANCE:
-        shard.renew(group.members[request.member_id], now)
-    return _accept(shard, request, shard.wall_ms(now))
-
-
-def _accept(shard: Shard, request: OffsetCommitRequest, timestamp: int) -> OffsetCommitResponse:
-    group_id = request.group_id
-    limit = shard.config.offset_metadata_max_bytes
-    expire = -1 if request.retention_time_ms == -1 else timestamp + request.retention_time_ms
-    listening = shard.outbox.listening
-    accepted: list[dict[str, Any]] = []
-    home = shard.partition
-    records: list[tuple[int, OffsetCommitKey, OffsetCommitValue]] = []
-    answered = []
-    for topic in request.topics:
-        name = topic.name
-        topic_id = topic.topic_id
-        partitions = []
-        for asked in topic.partitions:
-            index = asked.partition_index
-            metadata = asked.committed_metadata or ""
-            if metadata and len(metadata) * 2 > limit and _utf16_length(metadata) > limit:
-                partitions.append(OffsetCommitResponsePartition(index, _OFFSET_METADATA_TOO_LARGE))
-                continue
-            committed = asked.commit_timestamp
-            if committed == -1:
-                committed = timestamp
-            # What the constructors of these named tuples do, without the call: there are ten of each in a commit.
-            value = _tuple(
-                OffsetCommitValue,
-                (asked.committed_offset, asked.committed_leader_epoch, metadata, committed, expire, topic_id),
-            )
-            records.append((home, _tuple(OffsetCommitKey, (group_id, name, index, 1)), value))
-            partitions.append(OffsetCommitResponsePartition(index, _NONE))
-            if listening:
-                accepted.append({"topic": name, "partition": index, "offset": asked.committed_offset})
-        answered.append(OffsetCommitResponseTopic(name, topic_id, partitions))
-    if records:
-        shard.write_offsets(records)
-        if shard.pending.has_group(group_id):
-            for _, key, _ in records:
-                transactions.overtake(shard, group_id, key.topic, key.partition)
-    shard.counters.offset_commits += len(records)
-    if listening:
-        trace.commit(shard, request, ErrorCode.NONE, accepted)
-    return OffsetCommitResponse(0, answered)
-
-
-def _utf16_length(text: str) -> int:
-    """Characters as Java counts them."""
-    return len(text) + sum(character > "\uffff" for character in text)
 
 
 # Fetch

@@ -29,7 +29,7 @@ from apis.txn_offset_commit import complete as with_refused
 from apis.txn_offset_commit import error as txn_commit_refused
 from apis.wire.errors import ErrorCode
 from persistence.partition import partition_for
-from shim.groups import offsets, trace, transactions
+from shim.groups import commits, offsets, trace, transactions
 from shim.groups.classic import describe, lifecycle, rebalance
 from shim.groups.classic.answers import join_refused, sync_refused
 from shim.groups.classic.group import ClassicGroup
@@ -315,7 +315,16 @@ class GroupService:
         shard = self._route(request.group_id)
         if isinstance(shard, ErrorCode):
             return commit_refused(request, shard)
-        return offsets.commit(shard, request, now, unknown_group_is_69=unknown_group_is_69)
+        return commits.commit(shard, request, now, unknown_group_is_69=unknown_group_is_69)
+
+    def known_commit(self, request: OffsetCommitRequest) -> commits.Commit | None:
+        """What `commit_again` can do over again, or None if some of it would be refused."""
+        return commits.known(request, self.config.offset_metadata_max_bytes)
+
+    def commit_again(self, known: commits.Commit, offsets: Sequence[int], now: float) -> bool:
+        """Commit other offsets than the last time. False, and nothing done, if it is to be asked as any other."""
+        shard = self._route(known.group_id)
+        return not isinstance(shard, ErrorCode) and commits.again(shard, known, offsets, now)
 
     def commit_in_transaction(
         self,

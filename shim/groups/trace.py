@@ -6,9 +6,11 @@ in vain; sequence number and times are put on by the sink. `docs/trace.md` is ge
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apis.consumer_protocol import assignment_from_bytes
+from shim.groups.repeated import HOLE, template
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from shim.groups.classic.group import ClassicGroup
     from shim.groups.classic.member import Member
     from shim.groups.classic.states import Rule, State
+    from shim.groups.commits import Commit
     from shim.groups.outbox import Outbox
     from shim.groups.shard import Shard
     from shim.groups.timers import Timer
@@ -356,8 +359,8 @@ def group(outbox: Outbox, group: ClassicGroup, change: str) -> None:
     )
 
 
-def commit(shard: Shard, request: OffsetCommitRequest, error: int, accepted: list[dict[str, Any]]) -> None:
-    """An OffsetCommit was judged; `accepted` is in the form the event has."""
+def commit_refused(shard: Shard, request: OffsetCommitRequest, error: int) -> None:
+    """An OffsetCommit was refused as a whole."""
     shard.outbox.event(
         "commit",
         group=request.group_id,
@@ -365,7 +368,7 @@ def commit(shard: Shard, request: OffsetCommitRequest, error: int, accepted: lis
         member_id=request.member_id,
         generation=request.generation_id_or_member_epoch,
         error=int(error),
-        offsets=accepted,
+        offsets=[],
     )
 
 
@@ -399,6 +402,34 @@ def committed_by_transaction(shard: Shard, offsets: Iterable[tuple[PendingOffset
         shard.outbox.event(
             "commit", group=group_id, partition=shard.partition, member_id="", generation=-1, error=0, offsets=each
         )
+
+
+def committed(shard: Shard, made: Commit, offsets: Sequence[int]) -> None:
+    """Offsets were accepted, one for each of `made.rows`."""
+    if made.traced is None:
+        shard.outbox.events.append(_commit(shard, made, offsets))
+    else:
+        shard.outbox.events.append((made.traced, offsets, None))
+
+
+def commit_template(shard: Shard, made: Commit) -> bytes:
+    """What is the same in all events of commits that differ in their offsets only."""
+    return template(_commit(shard, made, [HOLE] * len(made.rows)))
+
+
+def _commit(shard: Shard, made: Commit, offsets: Sequence[Any]) -> dict[str, Any]:
+    return {
+        "event": "commit",
+        "group": made.group_id,
+        "partition": shard.partition,
+        "member_id": made.member_id,
+        "generation": made.generation,
+        "error": 0,
+        "offsets": [
+            {"topic": topic, "partition": partition, "offset": offset}
+            for ((_, topic, partition, _), _, _, _, _), offset in zip(made.rows, offsets, strict=True)
+        ],
+    }
 
 
 def offsets_expired(shard: Shard, group_id: str, expired: list[OffsetCommitKey]) -> None:

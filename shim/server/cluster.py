@@ -30,6 +30,7 @@ from shim.broker.topics import Node as Address
 from shim.broker.transactions import Transactions
 from shim.groups.config import NAMES, GroupConfig
 from shim.groups.outbox import Outbox
+from shim.groups.repeated import as_dict
 from shim.groups.service import GroupService
 from shim.groups.shard import Shard
 from shim.groups.timers import Timers
@@ -40,7 +41,7 @@ from shim.server.loading import Loader
 from shim.server.peers import Peers
 from shim.server.spread import id_of, leader_of, replicas_of, shared_cluster_id
 from shim.server.table import Table
-from shim.server.trace import Exchanges, Repeated
+from shim.server.trace import Exchanges
 
 if TYPE_CHECKING:
     from shim.server.session import Interceptor, Session
@@ -436,7 +437,7 @@ class Cluster:
         if outbox.events:
             events, outbox.events = outbox.events, []
             if self._on_events:
-                told = [event.as_dict() if type(event) is Repeated else event for event in events]
+                told = [as_dict(event) if type(event) is tuple else event for event in events]
                 for tell in self._on_events:
                     tell(told, now)
             for tell in self._on_raw_events:

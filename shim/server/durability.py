@@ -44,6 +44,14 @@ class Held:
         self.data = data
         self.since = since
 
+    def release(self, now: float) -> None:
+        """The batch is durable."""
+        self.session.release(self.response, self.data, now)
+
+    def fail(self, code: int, now: float) -> None:
+        """The batch has failed, or is not waited for any longer: the client gets `code`."""
+        self.session.fail(code, now)
+
 
 class Durability:
     """The batches of a process. `reload(partitions)` is told which partitions must be loaded anew, `fenced(partitions)`
@@ -83,9 +91,9 @@ class Durability:
         # One access at a time, whether it writes or loads.
         self._access = trio.Lock()
 
-    def hold(self, gate: int, session: Session, response: Message, data: bytes, now: float) -> None:
+    def hold(self, gate: int, held: Held) -> None:
         """Send this answer when batch `gate` is durable."""
-        self._held.setdefault(gate, []).append(Held(session, response, data, now))
+        self._held.setdefault(gate, []).append(held)
 
     def settle(self, now: float) -> None:
         """Hand on what the rules have left in the outbox. Call it after requests and timers."""
@@ -135,7 +143,7 @@ class Durability:
         for _, action in self._thens.pop(number, ()):
             action(now)
         for held in self._held.pop(number, ()):
-            held.session.release(held.response, held.data, now)
+            held.release(now)
 
     def _failed(self, number: int, records: list[tuple[int, Any, Any]], error: StoreError, now: float) -> None:
         log.error("batch %d of %d records was not written: %s", number, len(records), error)
@@ -149,7 +157,7 @@ class Durability:
         # Before anybody is answered: an answer lets the next request of a connection run.
         self._reload({partition for partition, _, _ in (*records, *dropped)})
         for held in waiting:
-            held.session.fail(error.error, now)
+            held.fail(error.error, now)
 
     def abandon(self, partitions: Collection[int], now: float) -> None:
         """These partitions are another node's: drop what is not on its way to the store yet, and answer who waits for
@@ -169,7 +177,7 @@ class Durability:
                 failed += concerned
                 self._held[gate] = [held for held in waiting if held not in concerned]
         for held in failed:
-            held.session.fail(ErrorCode.NOT_COORDINATOR, now)
+            held.fail(ErrorCode.NOT_COORDINATOR, now)
         self._written.set()
 
     def _concerns(self, held: Held, partitions: Collection[int]) -> bool:
@@ -189,7 +197,7 @@ class Durability:
                 self._held[gate] = [held for held in waiting if held.since + self._commit_timeout > now]
                 log.error("the store has not answered for %.1f s: %d requests fail", self._commit_timeout, len(late))
                 for held in late:
-                    held.session.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
+                    held.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
 
     # With a store that takes its time
 

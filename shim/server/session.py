@@ -7,9 +7,9 @@ As in Kafka, a connection's requests are answered in order and one at a time: wh
 for records to become durable or for the client to read the one before, later ones wait. Of those only so many bytes are
 taken from the client; then reading stops until there is room.
 
-Clients send the same Heartbeat or Fetch again and again, different only in the correlation id and, within a fetch
-session, the session's epoch. So the last such request is remembered (`memo.py`): bytes that are the same are not
-decoded again, and go to the same rule.
+Clients send the same Heartbeat, Fetch or OffsetCommit again and again, different only in the correlation id and a few
+numbers. So the last ones are remembered (`memo.py`): bytes that are the same are not decoded again, and go to the same
+rule.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from apis.call import NO_REPLY, PARKED, Call, Client
 from apis.wire import DecodeError, EncodeError, Message
 from apis.wire.errors import ErrorCode
 from apis.wire.frames import FrameError, FrameSplitter
+from apis.wire.frames import frame as framed
 from apis.wire.headers import API_VERSIONS, decode_request_header
-from shim.server.memo import FETCH, Memo, remember
+from shim.server.durability import Held
+from shim.server.memo import FETCH, REMEMBERED, Memo, remember
 from shim.server.table import Served
 
 if TYPE_CHECKING:
@@ -35,6 +37,11 @@ WAITING_BYTES: Final = 64 * 1024
 """How much is taken from a client whose earlier request is not answered yet."""
 
 _REMEMBERED_ANSWER: Final = 4096
+
+_MEMOS: Final = 4
+"""How many requests of a session are remembered."""
+
+_NO_MEMOS: Final[dict[bytes, Memo]] = {}
 
 _NOTHING: Final[deque[bytes]] = deque()
 """What waits of almost every session; a deque of its own would be a third of what a session needs."""
@@ -101,7 +108,7 @@ class Session:
         "_call",
         "_last_body",
         "_last_response",
-        "_memo",
+        "_memos",
         "_paused",
         "_splitter",
         "_waiting",
@@ -135,7 +142,7 @@ class Session:
         self._blocked = False
         self._paused = False
         self._at_rest = True
-        self._memo: Memo | None = None
+        self._memos = _NO_MEMOS
         self._last_response: object | None = None
         self._last_body = b""
 
@@ -153,7 +160,7 @@ class Session:
 
     def receive(self, data: bytes, now: float) -> None:
         """Bytes arrived at `now`, monotonic seconds."""
-        memo = self._memo
+        memo = self._memos.get(data[:8])
         if memo is not None and self._at_rest and memo.serve(self, data, now):
             return
         try:
@@ -178,7 +185,7 @@ class Session:
             self.closed = True
             self._waiting = _NOTHING
             self._splitter = FrameSplitter()
-            self._memo = None
+            self._memos = _NO_MEMOS
             self._at_rest = False
             if self.busy:
                 self.node.broker.forget(self)
@@ -232,7 +239,7 @@ class Session:
 
     def forget(self) -> None:
         """Remember no request, so that the next one is not handed to its rule unseen."""
-        self._memo = None
+        self._memos = _NO_MEMOS
 
     def hold(self) -> None:
         """Serve nothing more of this connection until `resume`, `deliver` or `skip`."""
@@ -330,11 +337,21 @@ class Session:
         call = self._call
         if client_id != call.client.client_id:
             call.client = Client(client_id or "", call.client.client_host)
+            self._memos = _NO_MEMOS
         call.version = served.version
         self.correlation_id = frame[4:8]
-        # A remembered request goes to its rule by a way of its own, past an interceptor.
-        self._memo = remember(self, served, request, frame, offset) if self.node.interceptor is None else None
         self.run(served, request, now)
+        # A remembered request goes to its rule by a way of its own, past an interceptor.
+        if served.key in REMEMBERED and self.node.interceptor is None and not self.closed:
+            self._remember(served, request, framed(frame), offset + 4)
+
+    def _remember(self, served: Served, request: Message, data: bytes, body: int) -> None:
+        head = data[:8]
+        memo = remember(self, served, request, data, body, self._memos.get(head))
+        if memo is not None:
+            if self._memos is _NO_MEMOS or len(self._memos) == _MEMOS:
+                self._memos = {}
+            self._memos[head] = memo
 
     def run(self, served: Served, request: Message, now: float, intercepted: bool = False) -> None:
         """Hand a request to its rule. `correlation_id` and the call's client and version are set."""
@@ -362,13 +379,20 @@ class Session:
             assert isinstance(response, Message)
             self._answer(response, outbox.gate, now)
 
+    def take_up(self, served: Served, request: Message, correlation_id: bytes, now: float) -> None:
+        """Have a request in hand that its rule was asked already, and serve nothing more until it is answered."""
+        self.served = served
+        self.request = request
+        self.correlation_id = correlation_id
+        self.arrived = now
+        self.busy = True
+        self._at_rest = False
+
     def answer_later(
         self, served: Served, request: Message, correlation_id: bytes, response: Message, now: float
     ) -> None:
         """Answer a request that a rule was asked already, once the outbox's gate is durable."""
-        self.served = served
-        self.request = request
-        self.correlation_id = correlation_id
+        self.take_up(served, request, correlation_id, now)
         self._answer(response, self.node.outbox.gate, now)
 
     def _refuse_unserved(self, frame: bytes) -> None:
@@ -402,7 +426,7 @@ class Session:
         if gate > durability.durable:
             self.busy = True
             self._at_rest = False
-            durability.hold(gate, self, response, data, now)
+            durability.hold(gate, Held(self, response, data, now))
         else:
             self.busy = False
             self._send(response, data, now)

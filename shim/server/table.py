@@ -59,6 +59,11 @@ class Served:
         end = self.header_end
         return b"".join((_pack_size(4 + len(end) + len(body)), correlation_id, end, body))
 
+    def around(self, response: Message) -> tuple[bytes, bytes]:
+        """The frame that answers a request with `response`: what is before the correlation id, and after it."""
+        whole = self.answer(bytes(4), self.body(response))
+        return whole[:4], whole[8:]
+
 
 class Table:
     """All that a broker of one release serves. Entries are made when first asked for."""

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
 from apis.wire import Message, Struct, uuid_text
 from apis.wire.types import Array, Nested, Type
 from shim.groups.outbox import Outbox
+from shim.groups.repeated import HOLE, template
 
 if TYPE_CHECKING:
     from shim.server.session import Session
@@ -78,44 +77,17 @@ def exchange(session: Session, served: Served, request: Message, response: Messa
     }
 
 
-class Repeated:
-    """An `exchange` event of a request that a client sends again and again.
+def template_of(session: Session, served: Served, request: Message, response: Message, hole: str = "") -> bytes:
+    """The template of an `exchange` event whose correlation id is the last hole.
 
-    `start` is the event's line up to what differs every time. A line is made of it without looking at the rest.
+    If a `hole` is named, those before it are this field of each partition of each topic of the request.
     """
-
-    __slots__ = ("arrived", "correlation_id", "start")
-
-    def __init__(self, start: bytes, correlation_id: bytes, arrived: float) -> None:
-        self.start = start
-        self.correlation_id = correlation_id
-        self.arrived = arrived
-
-    def line(self, seq: int, times: bytes) -> bytes:
-        """The line of a trace; `times` are `Repeated.times` of this event."""
-        return b'%b,"correlation_id":%d,"seq":%d%b' % (
-            self.start,
-            int.from_bytes(self.correlation_id, signed=True),
-            seq,
-            times,
-        )
-
-    @staticmethod
-    def times(arrived: float, mono: float, wall: float) -> bytes:
-        """How a line ends."""
-        return b',"arrived":%b,"mono":%b,"wall":%b}\n' % tuple(map(orjson.dumps, (arrived, mono, wall)))
-
-    def as_dict(self) -> dict[str, Any]:
-        """The event as any other."""
-        event: dict[str, Any] = orjson.loads(self.start + b"}")
-        event["correlation_id"] = int.from_bytes(self.correlation_id, signed=True)
-        event["arrived"] = self.arrived
-        return event
-
-
-def start_of_line(session: Session, served: Served, request: Message, response: Message) -> bytes:
-    """The `start` of a `Repeated` event."""
-    return orjson.dumps(exchange(session, served, request, response))[:-1]
+    event = exchange(session, served, request, response)
+    if hole:
+        for topic in event["request"]["topics"]:
+            for partition in topic["partitions"]:
+                partition[hole] = HOLE
+    return template(event | {"correlation_id": HOLE})
 
 
 def end_offsets(ends: Iterable[tuple[str, int, int]]) -> dict[str, Any]:

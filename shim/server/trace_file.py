@@ -18,14 +18,15 @@ from typing import Any, Final, Self
 import orjson
 import trio
 
+from shim.groups.repeated import ending
 from shim.groups.trace import SCHEMA_VERSION
 from shim.server.cluster import Cluster
-from shim.server.trace import Repeated, end_offsets
+from shim.server.trace import end_offsets
 
 log: Final = logging.getLogger("shim.server")
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-BUFFER_BYTES: Final = 256 * 1024
+BUFFER_BYTES: Final = 64 * 1024
 FLUSH_SECONDS: Final = 0.2
 END_OFFSETS_SECONDS: Final = 5.0
 
@@ -55,8 +56,7 @@ class TraceLog:
         self._run = uuid.uuid4().hex
         self._files = 0
         self._seq = 0
-        self._lines: list[bytes] = []
-        self._gathered = 0
+        self._lines = bytearray()
         self._next_number = 1 + max((int(old.suffix[1:]) for old in self._rotated()), default=0)
         if path.exists() and path.stat().st_size:
             self._rename()
@@ -76,40 +76,35 @@ class TraceLog:
         seq = self._seq
         wall = now + self._wall_offset
         lines = self._lines
-        arrived = nan
+        arrived: float | None = nan
         for event in events:
             seq += 1
-            if type(event) is Repeated:
-                if event.arrived != arrived:
-                    arrived = event.arrived
-                    times = Repeated.times(arrived, now, wall)
-                line = event.line(seq, times)
-                self._gathered += len(line)
-                lines.append(line)
+            if type(event) is tuple:
+                template, numbers, at = event
+                if at != arrived:
+                    arrived = at
+                    end = ending(arrived, now, wall)
+                lines += template % (*numbers, seq, end)
                 continue
             event["seq"] = seq
             event["mono"] = now
             event["wall"] = wall
-            line = orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE)
-            self._gathered += len(line)
-            lines.append(line)
+            lines += orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE)
         self._seq = seq
-        if self._gathered > BUFFER_BYTES:
+        if len(lines) > BUFFER_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Write what was gathered, and begin the next file if this one is full."""
         if self._lines:
-            data = b"".join(self._lines)
-            self._lines = []
-            self._gathered = 0
+            lines, self._lines = self._lines, bytearray()
             try:
-                self._write(data)
+                self._write(lines)
             except OSError as error:
                 log.error("the trace %s ends here, it cannot be written: %s", self.path, error.strerror or error)
                 self.failed = True
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytearray) -> None:
         self._written += len(data)
         rest = memoryview(data)
         while rest:

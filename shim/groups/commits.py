@@ -1,0 +1,162 @@
+"""Committing offsets: who may, and what is stored for whom.
+
+Decides whether a plain OffsetCommit is accepted, and what is refused of one that is. It does not know versions of
+requests, which topics exist, or who coordinates the group: `handle` functions and `service.py` have asked that before.
+
+A member commits to the same partitions again and again, and only the offsets differ. So a commit is taken apart: who
+commits, to what, with which metadata, is a `Commit`; the offsets stand beside it. `again` accepts other offsets for a
+`Commit` that is known, by the same steps.
+
+Source: semantics 3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from apis.offset_commit import error as answer_all
+from apis.wire.errors import ErrorCode
+from persistence.records import OffsetCommitKey, OffsetCommitValue
+from shim.groups import trace, transactions
+from shim.groups.classic.group import ClassicGroup
+from shim.groups.classic.states import State
+
+if TYPE_CHECKING:
+    from shim.groups.shard import Shard
+
+_tuple = tuple.__new__
+_NONE = int(ErrorCode.NONE)
+_OFFSET_METADATA_TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+
+
+Row: TypeAlias = tuple[OffsetCommitKey, int, str, int, bytes]
+"""What a commit says of one partition besides the offset: key, leader epoch, metadata, timestamp (-1 for that of the
+commit itself) and topic id."""
+
+
+class Commit:
+    """What a commit says besides its offsets, of which there is one for each of `rows`.
+
+    `traced` is the template of its trace event, once it was made again.
+    """
+
+    __slots__ = ("generation", "group_id", "group_instance_id", "member_id", "retention_ms", "rows", "traced")
+
+    def __init__(self, request: OffsetCommitRequest) -> None:
+        group_id = request.group_id
+        rows: list[Row] = []
+        for topic in request.topics:
+            name = topic.name
+            topic_id = topic.topic_id
+            rows += [
+                (
+                    # What the constructor of this named tuple does, without the call: there are ten in a commit.
+                    _tuple(OffsetCommitKey, (group_id, name, each.partition_index, 1)),
+                    each.committed_leader_epoch,
+                    each.committed_metadata or "",
+                    each.commit_timestamp,
+                    topic_id,
+                )
+                for each in topic.partitions
+            ]
+        self.group_id = group_id
+        self.generation = request.generation_id_or_member_epoch
+        self.member_id = request.member_id
+        self.group_instance_id = request.group_instance_id
+        self.retention_ms = request.retention_time_ms
+        self.rows = rows
+        self.traced: bytes | None = None
+
+    def too_large(self, limit: int) -> list[bool]:
+        """For each of `rows` whether its metadata is longer than `limit`; nothing if none has any."""
+        metadata = [row[2] for row in self.rows]
+        return [_utf16_length(text) > limit for text in metadata] if any(metadata) else []
+
+
+def commit(
+    shard: Shard, request: OffsetCommitRequest, now: float, *, unknown_group_is_69: bool
+) -> OffsetCommitResponse:
+    """Accept or refuse a plain OffsetCommit. A group-level error is that of every partition.
+
+    Errors: COORDINATOR_NOT_AVAILABLE (15), ILLEGAL_GENERATION (22), UNKNOWN_MEMBER_ID (25), REBALANCE_IN_PROGRESS (27),
+    GROUP_ID_NOT_FOUND (69), FENCED_INSTANCE_ID (82) for all; OFFSET_METADATA_TOO_LARGE (12) for single partitions.
+    """
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        if request.generation_id_or_member_epoch >= 0:
+            error = ErrorCode.GROUP_ID_NOT_FOUND if unknown_group_is_69 else ErrorCode.ILLEGAL_GENERATION
+        else:
+            group = shard.obtain(request.group_id)
+            error = ErrorCode.NONE
+    else:
+        error = group.check_commit(request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
+    if error or group is None:
+        if shard.outbox.listening:
+            trace.commit_refused(shard, request, error)
+        return answer_all(request, int(error))
+    made = Commit(request)
+    offsets = [each.committed_offset for topic in request.topics for each in topic.partitions]
+    answer = answer_all(request, _NONE)
+    too_large = made.too_large(shard.config.offset_metadata_max_bytes)
+    if any(too_large):
+        made.rows = [row for row, refused in zip(made.rows, too_large, strict=True) if not refused]
+        offsets = [offset for offset, refused in zip(offsets, too_large, strict=True) if not refused]
+        answers = [each for topic in answer.topics for each in topic.partitions]
+        for each, refused in zip(answers, too_large, strict=True):
+            each.error_code = _OFFSET_METADATA_TOO_LARGE if refused else _NONE
+    _accept(shard, group, made, offsets, now)
+    return answer
+
+
+def known(request: OffsetCommitRequest, metadata_max_bytes: int) -> Commit | None:
+    """What `again` is to be given, or None if some of its metadata is too large."""
+    made = Commit(request)
+    return None if any(made.too_large(metadata_max_bytes)) else made
+
+
+def again(shard: Shard, known: Commit, offsets: Sequence[int], now: float) -> bool:
+    """Accept a commit that is `known` but for its offsets.
+
+    False, and nothing done, if it is not to be accepted: `commit` knows why.
+    """
+    group = shard.groups.get(known.group_id)
+    if group is None or group.check_commit(known.member_id, known.group_instance_id, known.generation):
+        return False
+    if known.traced is None and shard.outbox.listening:
+        known.traced = trace.commit_template(shard, known)
+    _accept(shard, group, known, offsets, now)
+    return True
+
+
+def _accept(shard: Shard, group: ClassicGroup, made: Commit, offsets: Sequence[int], now: float) -> None:
+    if group.state is State.STABLE or group.state is State.PREPARING_REBALANCE:
+        shard.renew(group.members[made.member_id], now)
+    timestamp = shard.wall_ms(now)
+    expire = -1 if made.retention_ms == -1 else timestamp + made.retention_ms
+    home = shard.partition
+    records = [
+        (
+            home,
+            key,
+            _tuple(
+                OffsetCommitValue,
+                (offset, leader_epoch, metadata, timestamp if asked == -1 else asked, expire, topic_id),
+            ),
+        )
+        for (key, leader_epoch, metadata, asked, topic_id), offset in zip(made.rows, offsets, strict=True)
+    ]
+    if records:
+        shard.write_offsets(records)
+        if shard.pending.has_group(made.group_id):
+            for _, key, _ in records:
+                transactions.overtake(shard, made.group_id, key.topic, key.partition)
+    shard.counters.offset_commits += len(records)
+    if shard.outbox.listening:
+        trace.committed(shard, made, offsets)
+
+
+def _utf16_length(text: str) -> int:
+    """Characters as Java counts them."""
+    return len(text) + sum(character > "\uffff" for character in text)

@@ -1,0 +1,318 @@
+"""Requests that are remembered by their bytes: nobody can tell, neither by answers, nor by records, nor by events."""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apis.heartbeat import HeartbeatRequest
+from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from apis.leave_group import LeaveGroupRequest, MemberIdentity
+from apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from apis.sync_group import SyncGroupRequest
+from shim.broker.topics import Node as Address
+from shim.groups.trace import problems
+from shim.server.cluster import Cluster, ClusterConfig
+from shim.server.memo import MAX_COMMIT_BYTES, CommitMemo
+from shim.server.trace_file import TraceFile
+from shim.testing.store import BreakableStore
+from tests.server.test_trace_file import events_of
+from tests.server.wire import Wire, read, request
+
+TOPICS = {"orders": 3, "payments": 2}
+IDS = {"orders": b"o" * 16, "payments": b"p" * 16, "nowhere": b"n" * 16}
+NOW = 100.0
+
+
+def alike(store: Any = None) -> Cluster:
+    """A cluster that does the same whenever the same is done to it: ids are counted, Unix time begins at 1000."""
+    numbers = count(1)
+    named = {"group.initial.rebalance.delay.ms": "0", "offset.metadata.max.bytes": "5"}
+    config = ClusterConfig(settings=named, new_id=lambda: f"{next(numbers):036}", clock=lambda: NOW)
+    cluster = Cluster([Address(1, "localhost", 9092)], config, store)
+    for name, partitions in TOPICS.items():
+        cluster.topics.create(name, [[1]] * partitions, id=IDS[name])
+    for node in cluster.nodes.values():
+        node.groups._wall_offset = 1000.0
+    cluster.load_at_once()
+    return cluster
+
+
+class Side:
+    """A member of a group on a cluster of its own. One that is `forgetful` is served every request the ordinary way."""
+
+    def __init__(self, forgetful: bool, listened: bool = True, store: Any = None) -> None:
+        self.forgetful = forgetful
+        self.cluster = alike(store)
+        self.wire = Wire(self.cluster)
+        self.events: list[dict[str, Any]] = []
+        self.answers: list[bytes] = []
+        if listened:
+            self.cluster.listen(lambda events, now: self.events.extend(dict(event) for event in events))
+        self.member_id = ""
+        self.join()
+
+    @property
+    def session(self) -> Any:
+        return self.wire.session
+
+    def join(self, now: float = NOW) -> None:
+        """Be the one member of a stable group, or begin a round if there are others."""
+        protocols = [JoinGroupRequestProtocol("range", b"")]
+        joining = JoinGroupRequest("billing", 30_000, 60_000, self.member_id, None, "consumer", protocols)
+        self.answers += self.wire.answers()
+        self.receive(request(joining, 5), now)
+        (answer,) = self.wire.answers()
+        self.member_id = read(answer, JoinGroupResponse, 5)[1].member_id
+        joining.member_id = self.member_id
+        self.receive(request(joining, 5), now)
+        self.fire(now + 0.001)
+        self.wire.answers()
+        self.generation = self.group.generation
+        self.receive(request(SyncGroupRequest("billing", self.generation, self.member_id), 1), now)
+        self.wire.answers()
+
+    @property
+    def group(self) -> Any:
+        return self.cluster.nodes[1].groups.groups["billing"]
+
+    def receive(self, data: bytes, now: float) -> None:
+        if self.forgetful:
+            self.session.forget()
+        self.wire.receive(data, now)
+
+    def fire(self, now: float) -> None:
+        self.cluster.fire(now)
+
+    def commit(
+        self, rows: list[tuple[str, int, str | None]], offset: int, version: int, number: int, **other: Any
+    ) -> bytes:
+        """A commit to these topics, partitions, with this metadata; the offsets are `offset` and what follows."""
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for place, (name, index, metadata) in enumerate(rows):
+            topic = topics.setdefault(name, OffsetCommitRequestTopic(name, IDS[name]))
+            topic.partitions.append(OffsetCommitRequestPartition(index, offset + place, 4, committed_metadata=metadata))
+        fields = {"generation_id_or_member_epoch": self.generation, "member_id": self.member_id} | other
+        return request(OffsetCommitRequest("billing", topics=list(topics.values()), **fields), version, number)
+
+    def seen(self) -> tuple[Any, ...]:
+        """All that anybody can find out about what has happened."""
+        service = self.cluster.nodes[1].groups
+        store = self.cluster.durability.store
+        stored = {partition: dict(store.load(partition)) for partition in range(self.cluster.partitions)}
+        shown = {
+            (partition, key.topic, key.partition): shard.offsets.of("billing")[key.topic][key.partition]
+            for partition, shard in service.shards.items()
+            for key in shard.offsets.keys_of("billing")
+        }
+        group = service.groups.get("billing")
+        sessions = {} if group is None else {name: each.session.deadline for name, each in group.members.items()}
+        calls = {str(served): served.calls for served in self.session.node.table.served.values()}
+        counted = (service.counters.offset_commits, self.cluster.durability.batches, calls)
+        self.answers += self.wire.answers()
+        return self.answers, self.wire.is_closed, self.events, stored, shown, sessions, counted
+
+
+ROWS = st.sampled_from(
+    [
+        [("orders", 0, "")],
+        [("orders", 0, ""), ("orders", 1, None)],
+        [("orders", 0, "here"), ("payments", 1, "")],
+        [("orders", 2, "too large")],
+        [("orders", 7, ""), ("payments", 0, "")],
+        [("nowhere", 0, "")],
+        [("orders", 1, ""), ("orders", 1, "")],
+    ]
+)
+COMMITS = st.tuples(st.just("commit"), ROWS, st.integers(-(2**40), 2**40), st.integers(2, 10))
+STEPS = st.one_of(
+    COMMITS,
+    COMMITS,
+    COMMITS,
+    st.tuples(st.just("again"), st.integers(-(2**63), 2**63 - 1)),
+    st.tuples(st.just("again"), st.integers(-(2**63), 2**63 - 1)),
+    st.tuples(st.just("again"), st.integers(-(2**63), 2**63 - 1)),
+    st.tuples(st.just("changed"), st.integers(0, 400), st.integers(1, 255)),
+    st.tuples(st.just("split"), st.integers(1, 100)),
+    st.tuples(st.just("twice")),
+    st.tuples(st.just("heartbeat")),
+    st.tuples(st.just("other member")),
+    st.tuples(st.just("leave")),
+    st.tuples(st.just("rejoin")),
+    st.tuples(st.just("grow")),
+    st.tuples(st.just("delete")),
+    st.tuples(st.just("later"), st.floats(0.001, 40)),
+)
+
+
+def play(side: Side, steps: list[tuple[Any, ...]]) -> None:
+    """Do the same to either side."""
+    now = NOW
+    newest: tuple[list[Any], int] | None = None
+    numbers = count(10)
+
+    def committing(offset: int) -> bytes:
+        assert newest is not None
+        return side.commit(newest[0], offset, newest[1], next(numbers))
+
+    for step, *said in steps:
+        if side.wire.is_closed:
+            return
+        if step == "commit":
+            newest = (said[0], said[2])
+            side.receive(committing(said[1]), now)
+        elif step == "again" and newest is not None:
+            side.receive(committing(min(said[0], 2**63 - 4)), now)
+        elif step == "changed" and newest is not None:
+            data = bytearray(committing(5))
+            data[8 + said[0] % (len(data) - 8)] ^= said[1]
+            side.receive(bytes(data), now)
+        elif step == "split" and newest is not None:
+            data = committing(6)
+            side.receive(data[: said[0]], now)
+            side.receive(data[said[0] :], now)
+        elif step == "twice" and newest is not None:
+            side.receive(committing(7) + committing(8), now)
+        elif step == "heartbeat":
+            beat = HeartbeatRequest("billing", side.generation, side.member_id)
+            side.receive(request(beat, 4, next(numbers)), now)
+        elif step == "other member":
+            protocols = [JoinGroupRequestProtocol("range", b"")]
+            joining = JoinGroupRequest("billing", 30_000, 60_000, "", None, "consumer", protocols)
+            Wire(side.cluster).receive(request(joining, 1), now)
+        elif step == "leave":
+            side.receive(request(LeaveGroupRequest("billing", members=[MemberIdentity(side.member_id)]), 4), now)
+        elif step == "rejoin" and not side.cluster.nodes[1].groups.groups["billing"].members:
+            side.member_id = ""
+            side.join(now)
+        elif step in ("grow", "delete"):
+            topic = side.cluster.topics.named("orders")
+            if topic is not None and step == "delete":
+                side.cluster.topics.delete(topic)
+            elif topic is not None:
+                side.cluster.topics.grow(topic, [[1]])
+            side.cluster.settle(now)
+        elif step == "later":
+            now += said[0]
+            side.fire(now)
+
+
+@settings(max_examples=120, deadline=None)
+@given(steps=st.lists(STEPS, min_size=3, max_size=25), listened=st.booleans())
+def test_a_remembered_request_is_served_as_any_other(steps: list[tuple[Any, ...]], listened: bool) -> None:
+    remembering, forgetful = Side(False, listened), Side(True, listened)
+    for side in (remembering, forgetful):
+        play(side, steps)
+    assert remembering.seen() == forgetful.seen()
+    assert [problem for event in remembering.events for problem in problems(event)] == []
+
+
+def remembered(side: Side, version: int = 7) -> Callable[[int], bytes]:
+    """Let the side remember a commit of two partitions; what makes more of them. Fails if it was not remembered."""
+
+    def made(offset: int) -> bytes:
+        return side.commit([("orders", 0, ""), ("payments", 1, "at 1")], offset, version, offset)
+
+    for offset in (1, 2):
+        side.receive(made(offset), NOW)
+    assert [type(memo) for memo in side.session._memos.values()] == [CommitMemo]
+    side.wire.answers()
+    return made
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+async def test_the_third_commit_to_the_same_partitions_is_not_decoded(version: int) -> None:
+    side = Side(False)
+    made = remembered(side, version)
+    served = side.session.node.table.served[made(3)[4:8]]
+    served.decode = lambda data, offset: pytest.fail("decoded")
+    side.receive(made(3), NOW)
+    number, answer = side.wire.answer(OffsetCommitResponse, version)
+    assert number == 3
+    assert [each.error_code for topic in answer.topics for each in topic.partitions] == [0, 0]
+    stored = side.cluster.owner_of("billing").groups._route("billing").offsets.of("billing")
+    assert (stored["orders"][0].offset, stored["payments"][1].offset) == (3, 4)
+    assert stored["payments"][1].metadata == "at 1"
+
+
+async def test_what_else_a_client_sends_does_not_make_it_forgotten() -> None:
+    side = Side(False)
+    made = remembered(side)
+    side.receive(request(HeartbeatRequest("billing", side.generation, side.member_id), 3), NOW)
+    assert len(side.session._memos) == 2
+    side.session.node.table.served[made(3)[4:8]].decode = lambda data, offset: pytest.fail("decoded")
+    side.receive(made(3), NOW)
+    assert len(side.wire.answers()) == 2
+
+
+async def test_only_so_much_is_remembered() -> None:
+    side = Side(False)
+    for length in range(20):
+        rows: list[tuple[str, int, str | None]] = [("orders", 0, "")] * (length + 1)
+        for offset in (1, 2):
+            side.receive(side.commit(rows, offset, 7, 1), NOW)
+            assert len(side.session._memos) <= 4
+    rows = [("orders", 0, "")] * (MAX_COMMIT_BYTES // 18)
+    before = dict(side.session._memos)
+    for offset in (1, 2, 3):
+        side.receive(side.commit(rows, offset, 7, 1), NOW)
+    assert side.session._memos == before
+    assert len(side.wire.answers()) == 43
+
+
+async def test_a_commit_that_the_store_refuses_is_told_as_it_was_sent() -> None:
+    store = BreakableStore()
+    side = Side(False, store=store)
+    made = remembered(side)
+    store.fail()
+    side.receive(made(77), NOW)
+    _, answer = side.wire.answer(OffsetCommitResponse, 7)
+    assert {each.error_code for topic in answer.topics for each in topic.partitions} == {15}
+    exchange = side.events[-1]
+    assert (exchange["event"], exchange["error"], exchange["correlation_id"]) == ("exchange", 15, 77)
+    asked = [each["committed_offset"] for topic in exchange["request"]["topics"] for each in topic["partitions"]]
+    assert asked == [77, 78]
+
+
+async def test_a_remembered_commit_in_a_trace_is_as_any_other(tmp_path: Path) -> None:
+    told = []
+    rows: list[tuple[str, int, str | None]] = [("orders", 0, "%d"), ("orders", 1, '"\0')]
+    for forgetful in (False, True):
+        side = Side(forgetful, listened=False)
+        path = tmp_path / f"{forgetful}.jsonl"
+        with TraceFile(path, side.cluster):
+            for number, offset in enumerate((3, -4, 2**62, 0, -(2**63))):
+                side.receive(side.commit(rows, offset, 8, number), NOW + 1)
+        told.append(events_of(path))
+    ours, theirs = ([{k: v for k, v in e.items() if k not in ("run", "seq", "wall")} for e in each] for each in told)
+    assert ours == theirs
+    assert sum(event["event"] == "commit" for event in ours) == 5
+    assert [problem for event in told[0] for problem in problems(event)] == []
+
+
+async def test_who_starts_to_look_while_an_answer_is_held_sees_the_request() -> None:
+    class Looking:
+        def requested(self, session: Any, now: float) -> bool:
+            return False
+
+        def answering(self, session: Any, response: Any, data: bytes, now: float) -> bool:
+            seen.extend(each.committed_offset for topic in session.request.topics for each in topic.partitions)
+            return False
+
+    seen: list[int] = []
+    side = Side(False)
+    made = remembered(side)
+    side.session.receive(made(50), NOW)
+    side.cluster.intercept(Looking())
+    side.cluster.settle(NOW)
+    assert seen == [50, 51]
+    assert len(side.wire.answers()) == 1
