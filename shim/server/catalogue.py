@@ -1,7 +1,7 @@
 """Topics and settings of a cluster of several processes: changed by one of them, known to all.
 
-Decides in which order changes are made. A change is tried on a draft, which is made of the newest documents of the
-store; what the draft has become is written if nobody else has changed them since, or else the change is tried anew.
+Decides in which order changes are made. A change is tried on a draft, which is as the newest documents of the store
+say; what the draft has become is written if nobody else has changed them since, or else the change is tried anew.
 Only what is written is true: then it is done here, as it is by the others when they hear of it. It does not know what a
 change is (`shim/broker/`), nor what is in a document (`shim/broker/documents.py`).
 """
@@ -52,6 +52,8 @@ class Catalogue:
         self._settle = settle
         self._group_changed = group_changed
         self._documents: dict[tuple[str, str], str] = {}
+        self._draft: Topics | None = None
+        """As the documents say, between two changes; None when it must be made anew."""
         self._wanted: set[str] = set()
         self._one_at_a_time = trio.Lock()
         self._ask, self._asked = trio.open_memory_channel[tuple[Rule, Session]](inf)
@@ -119,13 +121,15 @@ class Catalogue:
         async with self._one_at_a_time:
             while True:
                 await self._read()
-                draft = self._draft()
+                draft, self._draft = self._drafted(), None
                 result = rule(draft)
                 documents = describe(draft)
                 changed = changes(self._documents, documents)
                 if not changed:
+                    self._draft = draft
                     return result
                 if await trio.to_thread.run_sync(self._store.change_documents, self.version, changed):
+                    self._draft = draft
                     self._learn(self.version + 1, documents)
                     return result
 
@@ -141,10 +145,12 @@ class Catalogue:
         self._topics.settle(now)
         self._settle(now)
 
-    def _draft(self) -> Topics:
-        topics = self._topics
-        draft = Topics([*topics.nodes.values()], Settings(topics.settings.given), topics.new_id)
-        draft.offsets_topic_id = topics.offsets_topic_id
+    def _drafted(self) -> Topics:
+        topics, draft = self._topics, self._draft
+        if draft is None:
+            draft = Topics([*topics.nodes.values()], Settings(topics.settings.given), topics.new_id)
+            draft.offsets_topic_id = topics.offsets_topic_id
+        draft.nodes = dict(topics.nodes)
         obey(self._documents, draft, lambda group_id: None)
         if topics.named(OFFSETS_TOPIC) is not None:
             draft.ensure_offsets_topic()

@@ -2,8 +2,9 @@
 
 Decides over which connection a question goes and how long an answer is waited for. One connection to a node for each
 kind of question, made when first needed; questions of one kind are asked one after another, so that none overtakes
-another. A connection that fails is given up with the question that was on it, and whoever asked is told so. It does not
-know what is asked, nor who should be asked: of that, only which node has a partition.
+another. A connection that the other side has closed while nothing was asked is replaced, and the question is asked once
+more; else a connection that fails is given up with the question that was on it, and whoever asked is told so. It does
+not know what is asked, nor who should be asked: of that, only which node has a partition.
 """
 
 from __future__ import annotations
@@ -89,10 +90,16 @@ class Peers:
             answer: Message | None = None
             try:
                 with trio.fail_after(PATIENCE):
+                    if connection is not None:
+                        try:
+                            answer = await connection.ask(key, version, request)
+                        except (OSError, trio.BrokenResourceError):
+                            await trio.aclose_forcefully(connection.stream)
+                            connection = None
                     if connection is None:
                         connection = await self._connect(node_id)
-                    answer = await connection.ask(key, version, request)
-            except (OSError, trio.TooSlowError, trio.BrokenResourceError, DecodeError, ssl.SSLError) as error:
+                        answer = await connection.ask(key, version, request)
+            except (OSError, trio.TooSlowError, trio.BrokenResourceError, DecodeError) as error:
                 log.warning("node %d did not answer %s: %s", node_id, APIS[key].name, error or type(error).__name__)
                 if connection is not None:
                     await trio.aclose_forcefully(connection.stream)
