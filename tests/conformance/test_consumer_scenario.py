@@ -1,0 +1,92 @@
+"""What every case of the consumer protocol is judged by at its end, with heartbeats made by hand."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from apis.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from conformance.case import Failed
+from conformance.clients.consumer_scenario import HEARTBEAT, ConsumerScenario, count, given, is_full, owned
+from conformance.clients.crew import EVERY_CLIENT
+from conformance.clients.relay import Exchange
+from conformance.targets.base import Instance, Limits
+
+TOPIC = b"t" * 16
+MEMBER: Any = SimpleNamespace(name="member")
+
+
+def beat(at: float, epoch: int, told: int, answered: float | None = None, **fields: Any) -> Exchange:
+    """A heartbeat at a time, answered an epoch a tenth of a second later unless said otherwise."""
+    if epoch == 0:
+        fields = {"rebalance_timeout_ms": 1, "subscribed_topic_names": ["t"], "topic_partitions": []} | fields
+    return Exchange(
+        connection=1,
+        client_id="member",
+        broker=1,
+        api=HEARTBEAT,
+        version=1,
+        request=ConsumerGroupHeartbeatRequest("group", "id", epoch, **fields),
+        at=at,
+        response=ConsumerGroupHeartbeatResponse(error_code=0, member_id="id", member_epoch=told),
+        answered=at + 0.1 if answered is None else answered,
+    )
+
+
+def judged(*beats: Exchange) -> None:
+    scenario = ConsumerScenario(Instance("127.0.0.1", 1, "default", Limits()), next(iter(EVERY_CLIENT.values())))
+    scenario.relay.exchanges.extend(beats)
+    scenario._members.append(MEMBER)
+    try:
+        scenario.aftermath()
+    finally:
+        scenario.relay.__exit__()
+
+
+def test_heartbeats_as_they_should_be_pass() -> None:
+    judged(beat(1, 0, 1), beat(2, 1, 2), beat(3, 2, 2), beat(4, 0, 3), beat(5, 3, 3), beat(6, -1, -1))
+
+
+def test_who_leaves_need_not_wait_for_an_answer() -> None:
+    judged(beat(1, 0, 1), beat(2, 1, 1, answered=5), beat(3, -1, -1))
+
+
+def test_an_answer_that_was_lost_tells_no_epoch() -> None:
+    lost = beat(2, 1, 2)
+    lost.answered = None
+    after = beat(3, 1, 2)
+    after.connection = 2
+    judged(beat(1, 0, 1), lost, after)
+
+
+@pytest.mark.parametrize(
+    ("beats", "why"),
+    [
+        ([beat(1, 0, 1, answered=3), beat(2, 0, 1)], "two heartbeats under way"),
+        ([beat(1, 0, 1), beat(2, 2, 2)], "says 2, told 1"),
+        ([beat(1, 0, 1), beat(2, 1, 2), beat(3, 1, 2)], "says 1, told 2"),
+        ([beat(1, 3, 3)], "says epoch 3, told none"),
+        ([beat(1, 0, 1, subscribed_topic_names=None)], "does not say everything"),
+        ([beat(1, 0, 1, rebalance_timeout_ms=-1)], "does not say everything"),
+        ([beat(1, 0, 1, topic_partitions=[TopicPartitions(TOPIC, [1])])], "joins and owns something"),
+    ],
+)
+def test_heartbeats_as_they_must_not_be_fail(beats: list[Exchange], why: str) -> None:
+    with pytest.raises(Failed, match=why):
+        judged(*beats)
+
+
+def test_what_a_heartbeat_says_and_is_told() -> None:
+    first = beat(1, 0, 1)
+    assert is_full(first)
+    assert (owned(first), given(first)) == ({}, None)
+    first.response.assignment = Assignment([TopicPartitions(TOPIC, [2, 0])])
+    assert given(first) == {TOPIC: frozenset({0, 2})}
+    assert [count(given(first)), count(owned(first)), count(owned(beat(2, 1, 1)))] == [2, 0, -1]
+    assert not is_full(beat(2, 1, 1))
+    assert is_full(beat(2, 0, 1, subscribed_topic_names=None, subscribed_topic_regex="t.*"))
