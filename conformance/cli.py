@@ -238,22 +238,20 @@ def list_cases(console: Console, cases: Sequence[Case]) -> None:
 
 
 def watched(console: Console, runner: Runner, cases: list[Case], expectations: Expectations) -> Run:
-    """Run with a progress bar, telling surprises as they come."""
+    """Run with a progress bar that counts surprises; what is run again may turn out as expected after all."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(f"starting {runner.target.name}", total=None)
+        surprises: Counter[str] = Counter()
 
         def planned(cells: int) -> None:
             progress.update(task, total=cells, description=runner.target.name)
 
         def finished(result: Result) -> None:
-            progress.advance(task)
-            surprise = expectations.surprise(result.cell.case.id, result.cell.version, result.verdict)
-            if surprise is not None:
-                colour = _COLOURS.get(result.verdict, "white")
-                progress.console.print(
-                    f"[{colour}]{result.verdict}[/] {escape(result.cell.name)}  {escape(result.reason)}", soft_wrap=True
-                )
+            if expectations.surprise(result.cell.case.id, result.cell.version, result.verdict) is not None:
+                surprises["seen"] += 1
+            told = f"{runner.target.name}, {surprises['seen']} surprises" if surprises else runner.target.name
+            progress.update(task, advance=1, description=told)
 
         return runner.run(cases, planned, finished)
 
@@ -274,6 +272,15 @@ def tell(console: Console, run: Run, expectations: Expectations) -> int:
         for each in run.results
         if expectations.surprise(each.cell.case.id, each.cell.version, each.verdict) is not None
     ]
+    for each in surprises:
+        colour = _COLOURS.get(each.verdict, "white")
+        told = f"[{colour}]{each.verdict}[/] {escape(each.cell.name)}  {escape(each.reason)}"
+        console.print(told, soft_wrap=True)
+    for each in run.results:
+        if each.first:
+            console.print(
+                f"held with more time: {escape(each.cell.name)}, at first {escape(each.first)}", soft_wrap=True
+            )
     cases = len({each.cell.case.id for each in run.results})
     console.print(f"{cases} cases, {len(run.results)} cells, {len(surprises)} not as expected, {run.seconds:.1f} s")
     tell_violations(console, run.violations)

@@ -26,6 +26,11 @@ from conformance.wire import Closed, NoAnswer, Tape, Undecodable
 ALONE_AT_A_TIME: Final = 8
 """How many instances may run beside each other after crashes."""
 
+CALM_AT_A_TIME: Final = 6
+"""How many cells may run beside each other that are judged again because time plays a part in them."""
+
+_DOUBTED: Final = frozenset({Verdict.FAIL, Verdict.NON_STRICT, Verdict.TIMEOUT})
+
 DYING: Final = 1.0
 """Seconds before a crash is noticed in which what a target did, or did not do, may have been the crash."""
 
@@ -48,7 +53,8 @@ class Result:
     """What a cell came to.
 
     `due`: the API key and version left unanswered, where that is the reason. `instance`: where it ran, if it ran;
-    `finished_at`: when it was over, by the monotonic clock.
+    `finished_at`: when it was over, by the monotonic clock. `is_timed`: see `Trial`; `first`: what such a cell came to
+    beside others, where it passed when it was run again.
     """
 
     cell: Cell
@@ -59,6 +65,8 @@ class Result:
     due: tuple[int, int] | None = None
     instance: Instance | None = None
     finished_at: float = 0.0
+    is_timed: bool = False
+    first: str = ""
 
 
 @dataclass
@@ -120,7 +128,8 @@ class Runner:
     ) -> Run:
         """Start the target, run every cell, stop the target.
 
-        `planned` hears how many cells there are, `finished` each result; one that a crash may have spoilt comes later.
+        `planned` hears how many cells there are, `finished` each result. It is what a cell first came to: one that a
+        crash may have spoilt, or a busy machine, is run again before it counts.
         """
         start = time.monotonic()
         try:
@@ -131,21 +140,18 @@ class Runner:
 
             def one(cell: Cell) -> Result:
                 result = self.run_cell(cell)
-                if not is_spoilt(result):
-                    finished(result)
+                finished(result)
                 return result
 
             def once_more(result: Result) -> Result:
-                if not is_spoilt(result):
-                    return result
-                again = self._run_alone(result.cell)
-                finished(again)
-                return again
+                return self._run_alone(result.cell) if is_spoilt(result) else result
 
             with ThreadPoolExecutor(self._jobs) as pool:
                 run.results = list(pool.map(one, cells))
             with ThreadPoolExecutor(min(self._jobs, ALONE_AT_A_TIME)) as pool:
                 run.results = list(pool.map(once_more, run.results))
+            with ThreadPoolExecutor(min(self._jobs, CALM_AT_A_TIME)) as pool:
+                run.results = list(pool.map(self._calmly, run.results))
         finally:
             self.target.stop()
         run.results = [self._judged_again(result) for result in run.results]
@@ -172,12 +178,12 @@ class Runner:
             return Result(cell, Verdict.UNIMPLEMENTED, f"{cell.case.api} is not advertised", 0.0, Tape())
         return self._run_with(peer, cell)
 
-    def _run_with(self, peer: Peer, cell: Cell) -> Result:
+    def _run_with(self, peer: Peer, cell: Cell, *, calm: bool = False) -> Result:
         missing = cell.case.needs - peer.instance.capabilities
         if missing:
             return Result(cell, Verdict.SKIP, f"the target lacks {', '.join(sorted(missing))}", 0.0, Tape())
         start = time.monotonic()
-        trial = Trial(cell.case, cell.version, peer, f"{self._run_id}-{cell.turn}")
+        trial = Trial(cell.case, cell.version, peer, f"{self._run_id}-{cell.turn}{'-calm' * calm}", calm=calm)
         due = None
         try:
             for name in cell.case.uses:
@@ -212,7 +218,20 @@ class Runner:
         if verdict not in (Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED):
             peer.instance.has_crashed()
         end = time.monotonic()
-        return Result(cell, verdict, reason, end - start, trial.tape, due, peer.instance, end)
+        return Result(cell, verdict, reason, end - start, trial.tape, due, peer.instance, end, trial.is_timed)
+
+    def _calmly(self, result: Result) -> Result:
+        """A cell in which time plays a part, and that did not hold, is judged with few beside it and more time.
+
+        A machine that is busy elsewhere makes a member late that the case keeps alive, or an answer that is measured.
+        """
+        profile = result.cell.case.profile
+        if not result.is_timed or result.verdict not in _DOUBTED or (peer := self.peers.living(profile)) is None:
+            return result
+        again = self._run_with(peer, result.cell, calm=True)
+        if peer.instance.has_crashed():
+            return self._run_alone(result.cell)
+        return replace(again, first=f"{result.verdict}: {result.reason}") if again.verdict is Verdict.PASS else again
 
     def _run_alone(self, cell: Cell) -> Result:
         """Run a cell with nobody beside it, so that a crash is its own.

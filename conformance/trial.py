@@ -24,6 +24,7 @@ from conformance.wire import Connection, NoAnswer, Tape
 
 T = TypeVar("T")
 _POLL: Final = 0.004
+_BRIEF_MS: Final = 10_000
 TOPIC_ALREADY_EXISTS: Final = 36
 
 
@@ -62,13 +63,14 @@ class Peer:
 
 
 class Trial:
-    """One cell while it runs."""
+    """One cell while it runs. `is_timed`: it has let time pass, or told the target of a time that may run out."""
 
-    def __init__(self, case: Case, version: int, peer: Peer, name: str) -> None:
+    def __init__(self, case: Case, version: int, peer: Peer, name: str, *, calm: bool = False) -> None:
         self.case = case
         self.version = version
         self.peer = peer
-        self.limits = peer.limits
+        self.limits = peer.limits.calmer() if calm else peer.limits
+        self.is_timed = case.profile != "default"
         self.group = f"{case.id.replace('/', '-')}-v{version}-{name}"
         self.tape = Tape()
         self.answered: set[tuple[int, int]] = set()
@@ -126,6 +128,7 @@ class Trial:
     ) -> Member:
         """A scripted member that has not joined yet; see `Member`. Its session is one nobody has to wait for."""
         self._members += 1
+        self.is_timed |= min(rebalance_timeout, session_timeout or _BRIEF_MS) < _BRIEF_MS
         return Member(
             self,
             name or f"m{self._members}",
@@ -240,6 +243,7 @@ class Trial:
         self, ask: Callable[[], T], holds: Callable[[T], bool], otherwise: str, seconds: float | None = None
     ) -> T:
         """Ask until it holds; `Failed` with what was last said when the patience, or `seconds`, is over."""
+        self.is_timed |= seconds is not None
         limit = min(self._deadline, time.monotonic() + (self.limits.patience if seconds is None else seconds))
         while True:
             said = ask()
@@ -318,6 +322,7 @@ class Trial:
 
     def lapse(self, milliseconds: float, meanwhile: Callable[[], object] | None = None, every: float = 50) -> None:
         """Let a time of the target's own limits pass, doing `meanwhile` every `every` milliseconds."""
+        self.is_timed = True
         end = time.monotonic() + milliseconds / 1000
         while (left := end - time.monotonic()) > 0:
             if meanwhile is not None:

@@ -36,6 +36,7 @@ def as_json(run: Run, expectations: Expectations) -> dict[str, Any]:
                 "reason": result.reason,
                 "expected": line.reason if (line := line_of(result, expectations)) else None,
                 "surprise": expectations.surprise(result.cell.case.id, result.cell.version, result.verdict),
+                "first": result.first or None,
                 "seconds": round(result.seconds, 4),
             }
             for result in run.results

@@ -60,11 +60,16 @@ class Limits:
     request_max_bytes: int = 104_857_600
     retention_check_interval: int = 600_000
     usual_session: int = 30_000
+    brief_session: int = 300
 
     @property
     def session(self) -> int:
         """The shortest session timeout a case that waits for its expiry asks for."""
-        return max(self.min_session_timeout, 300)
+        return max(self.min_session_timeout, self.brief_session)
+
+    def calmer(self) -> Limits:
+        """These limits with more time for whoever waits for a session to end, or keeps one alive."""
+        return replace(self, brief_session=self.brief_session * 4)
 
     @property
     def patience(self) -> float:
