@@ -1,6 +1,7 @@
 """One run, side by side: `python -m bench [--servers shim,kfake] [--members 1,500] [--seconds 2]`.
 
-Writes `bench/results/bench.json` and prints the tables. It stops by itself: every phase has a limit.
+Prints all figures, then the tables of `docs/benchmarks.md`; writes the former to `bench/results/bench.json` and the
+latter to `bench/results/benchmarks.md`. It stops by itself: every phase has a limit.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.load import NoCompiler, build
+from bench.markdown import markdown
 from bench.servers import NAMES, measure
+from bench.tracing import trace_cost
 
 RESULTS = Path(__file__).with_name("results")
 
-SERVE = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--store", "memory:")
+SERVE = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--store", "memory:", "--log-level", "error")
 
 IN_PROCESS = """
 import time
@@ -116,21 +119,25 @@ def main() -> None:
         console.print(f"measuring {name} ...")
         sizes = [int(count) for count in arguments.members.split(",")]
         servers[name] = measure(name, sizes, arguments.seconds, arguments.rate, arguments.forming)
+    console.print("measuring what a trace costs, starts and codecs ...")
+    trace = trace_cost(arguments.seconds / 2)
     starts = {"serve_s": round(start_serve_s(), 3), "in_process_ms": round(start_in_process_ms(), 2)}
-    tables(servers, console)
-    console.print(
-        f"kafka-shim serve is ready after {starts['serve_s']} s, a server in process after {starts['in_process_ms']} ms"
-    )
+    codec = [sys.executable, str(Path(__file__).with_name("codec.py")), "--json"]
     result = {
         "date": datetime.date.today().isoformat(),
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "starts": starts,
         "servers": servers,
+        "trace": trace,
+        "codec": json.loads(subprocess.run(codec, capture_output=True, text=True, check=True).stdout),
     }
+    tables(servers, console)
+    written = markdown(result)
+    print(written)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(result, indent=1) + "\n")
-    subprocess.run([sys.executable, str(Path(__file__).with_name("codec.py"))], check=True)
+    arguments.output.with_name("benchmarks.md").write_text(written)
 
 
 if __name__ == "__main__":
