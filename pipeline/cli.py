@@ -70,6 +70,7 @@ def cli() -> None:
 
 def _tables_of(paths: tuple[str, ...], out: str, end_offsets: str | None, spark: SparkSession, console: Console) -> Any:
     from pipeline.progress import Progress
+    from pipeline.replays import replays
     from pipeline.run import answer, build
     from pipeline.warehouse import Warehouse
 
@@ -78,6 +79,8 @@ def _tables_of(paths: tuple[str, ...], out: str, end_offsets: str | None, spark:
     with Progress(spark, console) as progress:
         build(warehouse, inputs, progress.step)
         answer(warehouse, progress.step)
+        with progress.step("replays"):
+            warehouse.write_result("replays", replays(warehouse))
     return warehouse
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.generate.write import generate
 from pipeline.java import NoJava, find_java
+from pipeline.replays import replays
 from pipeline.run import answer, build, sort_out
 from pipeline.session import session
 from pipeline.warehouse import Warehouse
@@ -82,6 +83,7 @@ def warehouse(spark: SparkSession, shared: Path, data: Path) -> Warehouse:
     def make() -> None:
         build(made, sort_out([str(data)]))
         answer(made)
+        made.write_result("replays", replays(made))
 
     made_once(folder, make)
     return made

@@ -113,6 +113,19 @@ def test_static_membership_would_have_saved_the_restarts(warehouse: Warehouse, f
     assert all(row.kip848_saves_ms == 0 for row in rows if row.protocol == "cooperative-sticky")
 
 
+def test_played_again_a_group_has_the_rounds_it_had_and_static_members_spare_those_of_restarts(
+    warehouse: Warehouse, faults: Faults
+) -> None:
+    saved = {row.group: row.static_saves_rounds for row in warehouse.result("migration").collect()}
+    rows = warehouse.result("replays").collect()
+    assert {f["group"] for f in of(faults, "bounce", "storm")} <= {row.group for row in rows}
+    for row in rows:
+        assert row.played_rounds == row.rounds, row
+        assert row.played_rounds - row.static_rounds >= saved[row.group], row
+        if saved[row.group]:
+            assert row.static_pause_s < row.played_pause_s, row
+
+
 def test_stickiness_and_balance(warehouse: Warehouse) -> None:
     rows = warehouse.read("assignments").where("stickiness is not null").collect()
     sticky = [row for row in rows if row.protocol == "cooperative-sticky"]

@@ -1,0 +1,93 @@
+"""The page in a real browser, light and dark, wide and narrow: it shows its plots and asks nobody for anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pytest
+
+from pipeline.report import write_report
+from pipeline.warehouse import Warehouse
+from tests.browser import Browser
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("browser")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, warehouse: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(warehouse, tmp_path_factory.mktemp("report") / "report.html", "what was generated")
+
+
+def luminance(colour: list[float]) -> float:
+    """Of red, green and blue from 0 to 255, as WCAG has it."""
+    parts = [c / 12.92 if (c := each / 255) <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for each in colour]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+COLOURS = """
+(() => {
+  const rgb = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const of = (element, name) => rgb(getComputedStyle(element)[name]);
+  const paper = of(document.body, 'backgroundColor');
+  return {paper, inks: [...document.querySelectorAll('body, .note, td, th, a')].map(each => of(each, 'color')),
+          labels: [...document.querySelectorAll('svg text')].map(each => of(each, 'fill'))};
+})()
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_is_shown_without_asking_anybody_and_can_be_read(browser: Browser, page: Path, dark: bool) -> None:
+    browser.open(page.as_uri(), dark=dark)
+    assert browser.errors == []
+    assert [each for each in browser.requests if not each.startswith("data:")] == [page.as_uri()]
+    plots: list[dict[str, Any]] = browser.evaluate(
+        "[...document.querySelectorAll('svg')].map(each => ({...each.getBoundingClientRect().toJSON(),"
+        " drawn: each.querySelectorAll('path, use').length, told: each.textContent.trim().length}))"
+    )
+    assert len(plots) >= 9
+    for plot in plots:
+        assert plot["width"] > 600
+        assert plot["height"] > 80
+        assert plot["drawn"] > 5
+        assert plot["told"] > 10
+    colours = browser.evaluate(COLOURS)
+    paper = luminance(colours["paper"])
+    assert (paper < 0.05) == dark
+    assert colours["labels"]
+    for ink in [*colours["inks"], *colours["labels"]]:
+        light, deep = sorted((luminance(ink), paper), reverse=True)
+        assert (light + 0.05) / (deep + 0.05) > 4.5, ink
+
+
+@pytest.mark.parametrize("width", [1100, 420])
+def test_nothing_sticks_out(browser: Browser, page: Path, width: int) -> None:
+    browser.open(page.as_uri(), width=width)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_links_lead_somewhere(browser: Browser, page: Path) -> None:
+    browser.open(page.as_uri())
+    inside = browser.evaluate(
+        "[...document.querySelectorAll('nav a')].map(each => [each.hash, !!document.querySelector(each.hash)])"
+    )
+    assert len(inside) == 10
+    assert all(found for _, found in inside)
+    rounds = browser.evaluate(
+        "[...document.querySelectorAll('h3 + p a')].map(each =>"
+        " [each.href, each.textContent, each.closest('p').previousElementSibling.textContent])"
+    )
+    assert len(rounds) == 6
+    for address, text, heading in rounds:
+        with Path(unquote(urlparse(address).path)).open("rb") as trace:
+            trace.seek(int(text.rpartition("byte ")[2]))
+            event = json.loads(trace.readline())
+        assert event["event"] == "round"
+        assert heading.startswith(f"{event['group']}, generation {event['generation']}: {event['cause'] or 'no cause'}")
