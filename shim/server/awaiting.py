@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import trio
 
+from shim.server.interception import Unmatchable
 from shim.server.watching import GroupSnapshot, Watch, partitions, snapshot
 
 TIMEOUT: Final = 10.0
@@ -59,7 +60,11 @@ class GroupAwait:
         `members` is how many there are, or what they are all called; `generation` the one reached, or a later one;
         `owners` who owns exactly which partitions. Members are called by member id, client id or group instance id.
         """
-        wanted = {name: partitions(each) for name, each in (owners or {}).items()}
+        if members is not None and (isinstance(members, (str, bool)) or not isinstance(members, (int, Collection))):
+            raise Unmatchable(f"members is how many there are, or a list of what they are called, not {members!r}.")
+        if owners is not None and not isinstance(owners, Mapping):
+            raise Unmatchable(f"owners is what each member owns, by what it is called, not {owners!r}.")
+        wanted = {name: _partitions(each) for name, each in (owners or {}).items()}
 
         def condition() -> bool:
             found = self.now
@@ -81,7 +86,7 @@ class GroupAwait:
 
     async def owns(self, member: str, wanted: Wanted, *, timeout: float = TIMEOUT) -> GroupSnapshot:
         """A member owns at least these partitions: by topic, or pairs of topic and partition."""
-        owned = partitions(wanted)
+        owned = _partitions(wanted)
 
         def condition() -> bool:
             return any(
@@ -200,3 +205,12 @@ class GroupAwait:
 
 def _fits(value: Any, wanted: Any) -> bool:
     return bool(wanted(value)) if callable(wanted) else bool(value == wanted)
+
+
+def _partitions(wanted: Any) -> dict[str, list[int]]:
+    try:
+        return partitions(wanted)
+    except (TypeError, ValueError, AttributeError):
+        raise Unmatchable(
+            f"What a member owns is partitions by topic, or pairs of topic and partition, not {wanted!r}."
+        ) from None

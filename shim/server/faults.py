@@ -67,6 +67,9 @@ class Plan:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, (int, float)) or isinstance(value, bool) or value < least):
                 raise Unmatchable(f"{name} must be a number from {least} on, not {value!r}.")
+        for name in ("times", "nth"):
+            if isinstance(getattr(self, name), float):
+                raise Unmatchable(f"{name} must be a whole number, not {getattr(self, name)!r}.")
         if self.seconds > 86_400 or (self.probability or 0) > 1:
             raise Unmatchable("A delay is a day at most, a probability 1 at most.")
 

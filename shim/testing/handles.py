@@ -15,6 +15,7 @@ from shim.server.awaiting import TIMEOUT, GroupAwait, Wanted
 from shim.server.barriers import Barrier
 from shim.server.faults import Fault, Firing
 from shim.server.watching import GroupSnapshot
+from shim.testing import arguments
 from shim.testing.puppets import Puppet
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Group:
 
     def next(self, event: str, *, from_now: bool = False, timeout: float = TIMEOUT, **fields: Any) -> dict[str, Any]:
         """See `GroupAwait.next`."""
+        arguments.event_of(event, fields)
         wait = partial(self._group.next, event, from_now=from_now, timeout=timeout, **fields)
         return cast("dict[str, Any]", self._server.wait(wait))
 
@@ -72,6 +74,8 @@ class Group:
         self, seconds: float | None = None, *, heartbeats: int | None = None, timeout: float = TIMEOUT
     ) -> None:
         """See `GroupAwait.no_rebalance_for`. While the clock is frozen, `seconds` are those of the coordinator."""
+        if seconds is None and heartbeats is None:
+            raise ValueError("Say for how many seconds there is to be no rebalance, or for how many heartbeats.")
         clock = self._server.clock
         advance = self._server.kit.advance if seconds is not None and clock.is_frozen else None
         wait = partial(self._group.no_rebalance_for, seconds, heartbeats=heartbeats, advance=advance, timeout=timeout)

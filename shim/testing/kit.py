@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 import trio
@@ -21,13 +21,14 @@ import trio
 from persistence.store import Store
 from shim.control.bench import Bench
 from shim.groups.trace import SCHEMA_VERSION
-from shim.server.awaiting import TIMEOUT, NotReached
+from shim.server.awaiting import STORY_LINES, TIMEOUT, NotReached
 from shim.server.barriers import Barrier
 from shim.server.clock import RealTimeBroker, TestClock
 from shim.server.cluster import ClusterConfig
 from shim.server.faults import Fault
 from shim.server.interception import split_match
 from shim.server.server import Server, ServerConfig, serve
+from shim.testing import arguments
 from shim.testing.puppets import Manner, Puppet, Script
 from shim.testing.stage import Stage
 from shim.testing.store import BreakableStore
@@ -40,6 +41,8 @@ FOR_TESTS: Final = {
 """Settings that differ from Kafka's where a test says nothing else: no delay that nobody waits for a reason."""
 
 HEARTBEAT_SECONDS: Final = 0.1
+
+Made = TypeVar("Made", Script, Manner)
 
 
 class UnfiredFaults(AssertionError):
@@ -78,8 +81,8 @@ class Kit(Bench):
         """
         script = {"heartbeat_interval": HEARTBEAT_SECONDS} | script
         if isinstance(script.get("manner"), Mapping):
-            script["manner"] = Manner(**script["manner"])
-        puppet = Puppet(self.stage, Script(group=group, topics=topics, **script))
+            script["manner"] = made_of(Manner, "A manner", script["manner"])
+        puppet = Puppet(self.stage, made_of(Script, "A puppet", {"group": group, "topics": topics} | script))
         puppet.join()
         return puppet
 
@@ -87,10 +90,12 @@ class Kit(Bench):
 
     def fault(self, action: str, api: str | None = None, **fields: Any) -> Fault:
         """Put a fault in force: `action`, and fields of `Match` and `Plan`; see `shim/server/faults.py`."""
+        arguments.match_of(fields)
         return self.faults.declare({"action": action} | ({} if api is None else {"api": api}) | fields)
 
     def barrier(self, point: str, **match: Any) -> Barrier:
         """Put a barrier in force at a named point or at the requests of an API; see `shim/server/barriers.py`."""
+        arguments.match_of(match)
         where = match.pop("at", None)
         found, rest = split_match(match)
         if rest:
@@ -102,13 +107,22 @@ class Kit(Bench):
     async def fired(self, fault: Fault, times: int = 1, timeout: float = TIMEOUT) -> None:
         """Wait until a fault has happened so often. Raises NotReached."""
         if not await self.interception.until(lambda: fault.fired >= times, timeout):
-            raise NotReached(f"Waited {timeout:g} s for {fault} to happen {times} times; it was {fault.fired}.")
+            raise NotReached(
+                f"Waited {timeout:g} s for the fault {fault} to happen {times} times; it was {fault.fired}."
+                + self._so_far()
+            )
 
     async def reached(self, barrier: Barrier, requests: int = 1, timeout: float = TIMEOUT) -> None:
         """Wait until a barrier holds so many. Raises NotReached."""
         if not await barrier.reached_by(requests, timeout):
-            story = "\n  ".join(self.watch.story())
-            raise NotReached(f"Waited {timeout:g} s for the {barrier}.\nThe story so far:\n  {story}")
+            raise NotReached(
+                f"Waited {timeout:g} s for the {barrier} to hold {requests}; it holds {len(barrier.held)}."
+                + self._so_far()
+            )
+
+    def _so_far(self) -> str:
+        story = self.watch.story()[-STORY_LINES:] or ["nothing has happened"]
+        return "\n  ".join(["\nThe story so far:", *story])
 
     def verify(self) -> None:
         """Raise UnfiredFaults if there are faults that never happened and are not optional."""
@@ -123,6 +137,11 @@ class Kit(Bench):
         return len(found)
 
     # Time
+
+    def advance(self, seconds: float) -> None:
+        """See `Bench.advance`. Raises ValueError for a time that cannot pass."""
+        arguments.seconds("The time to put the clock forward", seconds)
+        super().advance(seconds)
 
     def next_due(self) -> float:
         """See `Bench.next_due`; puppets act too."""
@@ -187,13 +206,23 @@ class Kit(Bench):
         self._sleep.cancel()
 
 
+def made_of(kind: type[Made], what: str, fields: Mapping[str, Any]) -> Made:
+    """A dataclass of these fields. Raises TypeError, in one sentence, for one it does not have."""
+    if unknown := sorted(set(fields) - set(kind.__dataclass_fields__)):
+        raise TypeError(f"{what} has no {', '.join(unknown)}; it has {', '.join(kind.__dataclass_fields__)}.")
+    return kind(**fields)
+
+
 def server_config(
     topics: Mapping[str, int] | None, config: Mapping[str, str] | None, brokers: int, release: str | None = None
 ) -> ServerConfig:
-    """The configuration of a server for tests."""
-    settings = FOR_TESTS | dict(config or {})
-    cluster = ClusterConfig(settings=settings, topics=topics or {})
-    return ServerConfig(brokers=brokers, cluster=cluster if release is None else replace(cluster, release=release))
+    """The configuration of a server for tests. Raises ValueError, in one sentence, for one that cannot be."""
+    settings = FOR_TESTS | arguments.settings_of(config)
+    cluster = ClusterConfig(settings=settings, topics=arguments.topics_of(topics))
+    arguments.whole("brokers", brokers, 1)
+    if (known := arguments.release_of(release)) is not None:
+        cluster = replace(cluster, release=known)
+    return ServerConfig(brokers=brokers, cluster=cluster)
 
 
 @asynccontextmanager

@@ -116,7 +116,10 @@ def kafka_coordinator_session(
     """The coordinator that all tests of the session share, with a prefix for this test's groups and topics."""
     server = _kafka_coordinator_shared
     _of(request.node).append(_Running(server, server.call(lambda: server.kit.watch.seen)))
-    for name, partitions in _marked(request.node).get("topics", {}).items():
+    marked = _marked(request.node)
+    if refused := ", ".join(sorted(set(marked) - {"topics"})):
+        raise pytest.UsageError(f"The coordinator of the session is shared: a test says its topics, not its {refused}.")
+    for name, partitions in marked.get("topics", {}).items():
         server.make_topic(_prefix(request.node) + name, partitions)
     return SharedCoordinator(server, _prefix(request.node))
 
@@ -177,6 +180,8 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
     """The arguments of the markers, the closest one's first."""
     arguments: dict[str, Any] = {}
     for mark in item.iter_markers(MARKER):
+        if mark.args:
+            raise pytest.UsageError(f"The marker {MARKER} takes keywords alone: {_MARKER_HELP}")
         arguments = dict(mark.kwargs) | arguments
     return arguments
 

@@ -34,6 +34,7 @@ from apis.wire import Message
 from apis.wire.errors import ErrorCode
 from apis.wire.frames import frame
 from apis.wire.headers import decode_response_header, encode_request_header
+from shim.testing import arguments
 from shim.testing.assigning import ASSIGNORS, Owned
 from shim.testing.stage import Link, Stage
 
@@ -92,6 +93,20 @@ class Script:
     heartbeat_interval: float = 3.0
     think: float = 0.0
     manner: Manner = Manner()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.group, str) or not self.group:
+            raise ValueError(f"A puppet's group is a name, not {self.group!r}.")
+        arguments.names("A puppet's topics", self.topics)
+        arguments.names("A puppet's protocols", self.protocols)
+        if not self.protocols or not set(self.protocols) <= set(ASSIGNORS):
+            raise ValueError(f"A puppet's protocols are of {', '.join(ASSIGNORS)}, not {self.protocols!r}.")
+        for name in ("session_timeout", "rebalance_timeout", "heartbeat_interval"):
+            arguments.seconds(f"A puppet's {name}", getattr(self, name), positive=True)
+        arguments.seconds("The time a puppet takes to think", self.think)
+        if not isinstance(self.manner, Manner):
+            raise ValueError(f"A puppet's manner is a Manner, not {self.manner!r}.")
+        arguments.seconds("heartbeat_late", self.manner.heartbeat_late)
 
 
 class Puppet:

@@ -18,6 +18,7 @@ import trio
 
 from persistence.store import Store
 from shim.server.server import Server, ServerConfig, the_only
+from shim.testing import arguments
 from shim.testing.handles import BarrierHandle, Clock, FaultHandle, Group, PuppetHandle
 from shim.testing.kit import Kit, open_kit
 from shim.testing.kit import server_config as config_for_tests
@@ -56,7 +57,7 @@ class CoordinatorServer:
     ) -> None:
         self._store = store
         self._config = server_config or config_for_tests(topics, config, brokers, release)
-        self._faults = faults
+        self._faults = arguments.faults_of(faults)
         self._with_control = control
         self._control_url = ""
         self._thread: threading.Thread | None = None
@@ -82,6 +83,8 @@ class CoordinatorServer:
 
     def start(self) -> None:
         """Start, and return when clients can connect."""
+        if self._thread is not None or self._started.is_set():
+            raise RuntimeError("The server has been started already.")
         self._thread = threading.Thread(target=self._run, name="kafka-shim", daemon=True)
         self._thread.start()
         if not self._started.wait(_START_SECONDS):
@@ -125,7 +128,7 @@ class CoordinatorServer:
     def kit(self) -> Kit:
         """The kit, for use in the server's own thread alone; see `call`."""
         if self._kit is None:
-            raise RuntimeError("The server is not running.")
+            raise self._gone()
         return self._kit
 
     # Groups and members
@@ -143,7 +146,7 @@ class CoordinatorServer:
 
         Returns how many members had to begin anew, as soon as the offsets count. Raises CannotRewind.
         """
-        rewind = self.call(self.kit.rewind, group, offsets)
+        rewind = self.call(self.kit.rewind, group, arguments.offsets_of(offsets))
         self.wait(rewind.durable)
         return rewind.removed
 
@@ -201,10 +204,13 @@ class CoordinatorServer:
 
     def load_takes(self, seconds: float) -> None:
         """How much longer than it must every load of partitions takes from now on."""
+        arguments.seconds("The time that a load takes", seconds)
         self.call(self.kit.load_takes, seconds)
 
     def fail_store(self, times: int | None = 1) -> None:
         """Let the next writes to the store fail, all for `times` None."""
+        if times is not None:
+            arguments.whole("The number of writes that fail", times, 1)
         self.call(self.kit.breakable.fail, times)
 
     def repair_store(self) -> None:
@@ -213,6 +219,7 @@ class CoordinatorServer:
 
     def make_topic(self, name: str, partitions: int = 1) -> None:
         """Make a topic."""
+        arguments.topics_of({name: partitions})
         self.call(self.kit.cluster.topics.declare, name, partitions)
 
     # What happened
@@ -225,34 +232,37 @@ class CoordinatorServer:
         """The trace events of a group, or all (`docs/trace.md`)."""
         return self.call(lambda: [event for _, _, event in self.kit.watch.since(0, group)])
 
-    def write_trace(self, path: Path) -> None:
+    def write_trace(self, path: Path | str) -> None:
         """Write what happened as a trace file."""
-        self.call(self.kit.write_trace, path)
+        self.call(self.kit.write_trace, Path(path))
 
     # The thread
 
-    def call(self, function: Callable[..., T], *arguments: object) -> T:
+    def call(self, function: Callable[..., T], *given: object) -> T:
         """Run a function in the server's own thread, between its other work, and return what it returns."""
         try:
-            return trio.from_thread.run_sync(partial(self._settled, function, *arguments), trio_token=self._token)
+            return trio.from_thread.run_sync(partial(self._settled, function, *given), trio_token=self._token)
         except trio.RunFinishedError:
             raise self._gone() from self._failure
 
-    def wait(self, function: Callable[..., Any], *arguments: object) -> Any:
+    def wait(self, function: Callable[..., Any], *given: object) -> Any:
         """Run an async function in the server's own thread, and return what it returns."""
         try:
-            return trio.from_thread.run(function, *arguments, trio_token=self._token)
+            return trio.from_thread.run(function, *given, trio_token=self._token)
         except trio.RunFinishedError:
             raise self._gone() from self._failure
 
-    def _settled(self, function: Callable[..., T], *arguments: object) -> T:
-        result = function(*arguments)
+    def _settled(self, function: Callable[..., T], *given: object) -> T:
+        result = function(*given)
         cluster = self.kit.cluster
         cluster.settle(cluster.clock())
         return result
 
     def _gone(self) -> RuntimeError:
-        return RuntimeError("The server is not running any more.")
+        if self._kit is None:
+            return RuntimeError("The server has not been started.")
+        ended = "" if self._failure is None else f": it ended with {type(self._failure).__name__}: {self._failure}"
+        return RuntimeError(f"The server is not running any more{ended or '.'}")
 
     def _run(self) -> None:
         try:

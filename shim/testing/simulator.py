@@ -23,6 +23,7 @@ from shim.server.cluster import Cluster, ClusterConfig
 from shim.server.faults import Faults
 from shim.server.interception import Interception
 from shim.server.watching import GroupSnapshot, Watch, snapshot
+from shim.testing import arguments
 from shim.testing.puppets import Puppet, Script
 from shim.testing.stage import Network, Stage
 
@@ -46,12 +47,13 @@ class Simulation:
         load_seconds: float = 0.0,
         watched: bool = False,
     ) -> None:
+        arguments.whole("brokers", brokers, 1)
         self.now = 1000.0
         chance = random.Random(seed)
         self.store = store or MemoryStore()
         settings = ClusterConfig(
-            settings=config or {},
-            topics=topics or {},
+            settings=arguments.settings_of(config),
+            topics=arguments.topics_of(topics),
             clock=lambda: self.now,
             new_id=lambda: str(uuid.UUID(int=chance.getrandbits(128), version=4)),
         )
@@ -78,6 +80,7 @@ class Simulation:
 
     def run(self, seconds: float) -> None:
         """Let so much time pass."""
+        arguments.seconds("The time to pass", seconds)
         end = self.now + seconds
         cluster, stage = self.cluster, self.stage
         outbox = cluster.outbox

@@ -31,6 +31,10 @@ class Network:
     most: float = 0.0
     loss: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.least <= self.most < inf or not 0 <= self.loss <= 1:
+            raise ValueError(f"A message takes from least to most seconds, and a loss is a probability: not {self}.")
+
 
 class Stage:
     """What is to happen, in order. `woken` is called when something is to happen sooner than all else."""

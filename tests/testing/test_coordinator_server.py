@@ -2,7 +2,9 @@
 
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -10,6 +12,7 @@ import trio
 from kafka import KafkaConsumer
 
 from persistence.memory import MemoryStore
+from shim.broker.topics import TopicError
 from shim.groups.trace import problems
 from shim.testing import CoordinatorServer, NotReached, open_coordinator, polling
 
@@ -127,10 +130,69 @@ def test_many_run_at_once() -> None:
     assert failures == []
 
 
-def test_a_configuration_that_cannot_be_is_said_in_one_sentence() -> None:
-    server = CoordinatorServer(config={"group.max.size": "none"})
-    with pytest.raises(ValueError, match=r"group\.max\.size must be"):
-        server.start()
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"config": {"group.max.size": "none"}}, r"group\.max\.size must be an integer"),
+        ({"config": {"group.max.sise": "4"}}, r"'group\.max\.sise' is not a setting of ours; 'group\.max\.size' is"),
+        ({"config": ["group.max.size=4"]}, "config is values by Kafka's names"),
+        ({"topics": ["orders"]}, "topics are numbers of partitions by name"),
+        ({"topics": {"orders": 0}}, "partitions of topic 'orders' must be a whole number from 1"),
+        ({"topics": {"a b": 1}}, "Topic name is invalid"),
+        ({"brokers": 0}, "brokers must be a whole number from 1 on, not 0"),
+        ({"release": "9.9"}, r"release is one of 2\.8, 3\.9, 4\.2, not '9\.9'"),
+        ({"faults": {"action": "drop"}}, "faults are a list"),
+        ({"faults": [{"api": "JoinGroup"}]}, "A fault is its keywords, action among them"),
+    ],
+)
+def test_a_server_that_cannot_be_is_refused_in_one_sentence(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TopicError), match=message) as refused:
+        CoordinatorServer(**arguments).start()
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda server: server.puppet("billing", "orders"), "topics are a list of names, not 'orders'"),
+        (lambda server: server.puppet("billing", ["orders"], protocols=["sticky"]), "protocols are of range"),
+        (lambda server: server.puppet("billing", ["orders"], protocols=[]), "protocols are of range"),
+        (lambda server: server.puppet("billing", ["orders"], session_timeout="45"), "session_timeout must be seconds"),
+        (lambda server: server.puppet("billing", ["orders"], heartbeat_interval=0), "longer than 0 seconds"),
+        (lambda server: server.puppet("billing", ["orders"], sesion_timeout=3), "A puppet has no sesion_timeout"),
+        (lambda server: server.puppet("billing", ["orders"], manner={"late": 1}), "A manner has no late"),
+        (lambda server: server.puppet("", ["orders"]), "group is a name"),
+        (lambda server: server.group("billing").stable(members="real"), "how many there are, or a list"),
+        (lambda server: server.group("billing").stable(owners={"a": [0]}), "partitions by topic, or pairs"),
+        (lambda server: server.group("billing").owns("a", {"orders": 3}), "partitions by topic, or pairs"),
+        (lambda server: server.group("billing").next("rebalance"), "not a kind of event"),
+        (lambda server: server.group("billing").next("exchange", apis="Heartbeat"), "have no apis; they have conn"),
+        (lambda server: server.group("billing").next("exchange", api="Hearbeat"), "not an API"),
+        (lambda server: server.group("billing").no_rebalance_for(), "Say for how many seconds"),
+        (lambda server: server.fault("drop", state="Rebalancing"), "not a state of a group"),
+        (lambda server: server.fault("drop", times=1.5), "times must be a whole number"),
+        (lambda server: server.clock.advance(-5), "seconds from 0 on, not -5"),
+        (lambda server: server.fail_store(-1), "whole number from 1 on"),
+        (lambda server: server.load_takes("1"), "seconds from 0 on"),
+        (lambda server: server.make_topic("more", 0), "whole number from 1 on"),
+        (lambda server: server.rewind("billing", {"orders": 1}), "by topic and partition"),
+        (lambda server: server.start(), "started already"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_one_sentence_and_harms_nobody(
+    ask: Callable[[CoordinatorServer], object], message: str
+) -> None:
+    with CoordinatorServer(topics={"orders": 4}) as server:
+        with pytest.raises((ValueError, TypeError, RuntimeError), match=message) as refused:
+            ask(server)
+        assert "\n" not in str(refused.value)
+        server.puppet("billing", ["orders"])
+        server.group("billing").stable(members=1)
+
+
+def test_before_it_is_started_it_says_so() -> None:
+    with pytest.raises(RuntimeError, match="has not been started"):
+        CoordinatorServer().group("billing")
 
 
 def test_after_the_end_it_says_so() -> None:

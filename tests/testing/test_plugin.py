@@ -127,6 +127,35 @@ def test_a_fault_that_never_happens_fails_the_test_unless_it_is_optional(run: py
     result.stdout.fnmatch_lines(["*UnfiredFaults: Never happened: error for api=OffsetCommit*"])
 
 
+def test_a_marker_that_says_what_cannot_be_is_refused(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka_coordinator({"orders": 2})
+        def test_without_keyword(kafka_coordinator):
+            pass
+
+        @pytest.mark.kafka_coordinator(topic={"orders": 2})
+        def test_unknown_keyword(kafka_coordinator):
+            pass
+
+        @pytest.mark.kafka_coordinator(topics={"orders": 2}, brokers=3)
+        def test_shared(kafka_coordinator_session):
+            pass
+        """
+    )
+    result = run.runpytest_inprocess()
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*takes keywords alone: kafka_coordinator(topics=*",
+            "*unexpected keyword argument 'topic'*",
+            "*a test says its topics, not its brokers.*",
+        ]
+    )
+
+
 def test_tests_run_in_parallel(run: pytest.Pytester) -> None:
     run.makepyfile(
         """

@@ -1,0 +1,112 @@
+"""What the test kit costs: `python -m bench.kit`.
+
+A coordinator with one consumer of kafka-python that joins and is assigned its partitions, and what of that is ours:
+start, stop, and the CPU of the coordinator's own thread in between. What the plugin adds to `pytest --version`, by runs
+with and without it in turn. Two hundred coordinators at once. A thousand members for an hour of simulated time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+from kafka import KafkaConsumer
+
+from shim.testing import CoordinatorServer, Network, Simulation
+
+TIMES = 21
+
+
+def fixture() -> dict[str, float]:
+    """One coordinator with one consumer, in milliseconds."""
+    began = time.perf_counter()
+    with CoordinatorServer(topics={"orders": 4}) as server:
+        started = time.perf_counter()
+        before = server.call(time.thread_time)
+        consumer = KafkaConsumer("orders", bootstrap_servers=server.bootstrap, group_id="billing")
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=100)
+        assigned = time.perf_counter()
+        consumer.close()
+        spent = server.call(time.thread_time) - before
+        closed = time.perf_counter()
+    ended = time.perf_counter()
+    pieces = {
+        "start": started - began,
+        "consumer assigned": assigned - started,
+        "consumer closed": closed - assigned,
+        "stop": ended - closed,
+        "start, assigned, stop": (assigned - began) + (ended - closed),
+        "of which ours": (started - began) + spent + (ended - closed),
+    }
+    return {name: 1000 * seconds for name, seconds in pieces.items()}
+
+
+def plugin() -> float:
+    """Milliseconds that the plugin adds to `pytest --version`."""
+    took: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(TIMES):
+        for used in took:
+            began = time.perf_counter()
+            command = [sys.executable, "-m", "pytest", *([] if used else ["-p", "no:kafka-shim"]), "--version"]
+            subprocess.run(command, capture_output=True, check=True)
+            took[used].append(1000 * (time.perf_counter() - began))
+    return statistics.median(took[True]) - statistics.median(took[False])
+
+
+def parallel(count: int) -> float:
+    """Seconds for so many coordinators at once, each with a member; raises if one of them fails."""
+    failed: list[BaseException] = []
+    together = threading.Barrier(count)
+
+    def run() -> None:
+        try:
+            with CoordinatorServer(topics={"orders": 4}) as server:
+                server.puppet("billing", ["orders"])
+                server.group("billing").stable(members=1, timeout=60)
+                together.wait(60)
+        except BaseException as failure:
+            failed.append(failure)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return time.perf_counter() - began
+
+
+def simulation() -> tuple[float, int]:
+    """CPU seconds for a thousand members and an hour, and how many heartbeats the rules answered."""
+    began = time.process_time()
+    simulated = Simulation(seed=1, topics={"orders": 1000}, network=Network(least=0.001, most=0.05, loss=0.00001))
+    for _ in range(1000):
+        simulated.puppet("billing", ["orders"])
+    simulated.run(3600)
+    took = time.process_time() - began
+    assert len(simulated.group("billing").members) == 1000
+    served = [each for node in simulated.cluster.nodes.values() for each in node.table.served.values()]
+    return took, sum(each.calls for each in served if each.api.name == "Heartbeat")
+
+
+def main() -> None:
+    """Measure, and print."""
+    fixture()
+    runs = [fixture() for _ in range(TIMES)]
+    for name in runs[0]:
+        values = sorted(run[name] for run in runs)
+        print(f"{name:24} median {statistics.median(values):6.1f} ms, worst {values[-1]:6.1f} ms of {TIMES}")
+    print(f"the plugin adds          {plugin():6.1f} ms to pytest --version, median of {TIMES} runs each")
+    print(f"200 coordinators at once {parallel(200):6.1f} s, each with a member")
+    took, heartbeats = simulation()
+    print(f"1,000 members, an hour   {took:6.1f} s of CPU, {heartbeats:,} heartbeats 3 s apart")
+
+
+if __name__ == "__main__":
+    main()
