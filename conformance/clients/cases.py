@@ -22,6 +22,7 @@ UNKNOWN_MEMBER_ID: Final = 25
 REBALANCE_IN_PROGRESS: Final = 27
 SESSION: Final = SESSION_MS / 1000
 TIGHT_SESSION_MS: Final = 1_200
+CLOSING: Final = 15.0
 COOPERATIVE: Final = ("cooperative-sticky",)
 
 
@@ -313,6 +314,23 @@ def closed_in_sync(s: Scenario) -> None:
     s.share([first])
     left = gone or s.relay.seen("LeaveGroup", second.name, closing)
     s.check(bool(left) or now() - closing < PATIENCE, "it neither left nor closed its connection")
+
+
+@client_case(
+    "R16b",
+    "A cooperative member closed as soon as it is in the group, with nothing assigned yet, leaves soon",
+    source="librdkafka#4527, #3375; found by R17",
+    level=Level.SHOULD,
+    needs=("cooperative",),
+)
+def closed_with_nothing_assigned(s: Scenario) -> None:
+    (first,) = s.stable(assignors=COOPERATIVE, session_ms=30_000)
+    start = now()
+    second = s.start(assignors=COOPERATIVE, session_ms=30_000)
+    s.answered("SyncGroup", second, start)
+    second.ask("close")
+    s.frames(lambda: s.relay.seen("LeaveGroup", second.name, start), "LeaveGroup is sent", CLOSING)
+    s.share([first])
 
 
 @client_case(

@@ -124,7 +124,7 @@ def test_the_coordinator_moves(relay: Relay) -> None:
 def test_every_scenario_has_a_case() -> None:
     cases = all_client_cases()
     scenarios = {f"R{number:02}" for number in range(1, 21)}
-    assert {case.id for case in cases if case.protocol == "classic"} == scenarios
+    assert scenarios < {case.id for case in cases if case.protocol == "classic"}
     # Where the coordinator assigns there is no leader that is slow or assigns wrongly.
     assert scenarios - {case.id for case in cases if case.protocol == "consumer"} == {"R08", "R14"}
     assert all(case.title and case.source for case in cases)
