@@ -75,6 +75,7 @@ const main = async () => {
   await consumer.connect()
   await consumer.subscribe({ topics: config.topics, fromBeginning: true })
   await consumer.run({
+    autoCommit: false,
     eachMessage: async ({ topic, partition, message }) => {
       await going
       const record = [Number(message.offset), message.key && message.key.toString(), String(message.value), []]
