@@ -2,8 +2,9 @@
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Any
 
 import orjson
@@ -110,19 +111,31 @@ def test_no_rebalance_is_noticed_by_heartbeats_not_by_waiting() -> None:
             group.no_rebalance_for(1)
 
 
-def test_many_run_at_once() -> None:
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Room for eight open files of each of two hundred servers."""
+    before = getrlimit(RLIMIT_NOFILE)
+    setrlimit(RLIMIT_NOFILE, (max(before[0], min(before[1], 4096)), before[1]))
+    yield
+    setrlimit(RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("many_files")
+def test_two_hundred_run_at_once() -> None:
     failures: list[BaseException] = []
+    all_run = threading.Barrier(200)
 
     def one(number: int) -> None:
         try:
             with CoordinatorServer(topics={"orders": number % 5 + 1}) as server:
                 server.puppet("billing", ["orders"])
                 found = server.group("billing").stable(members=1, timeout=60)
+                all_run.wait(60)
                 assert len(found.members[0].owned["orders"]) == number % 5 + 1
         except BaseException as failure:
             failures.append(failure)
 
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(40)]
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(200)]
     for thread in threads:
         thread.start()
     for thread in threads:
