@@ -25,11 +25,13 @@ def make_app(bench: Bench, lab: bool = False, token: str | None = None) -> Starl
     middleware = [Middleware(OwnOrigin, loopback_only=token is None)]
     if token is not None:
         middleware.append(Middleware(Bearer, token=token))
-    return Starlette(
+    app = Starlette(
         routes=make_routes(bench, lab, with_token=token is not None),
         middleware=[*middleware, Middleware(_PathAsSent)],
         exception_handlers={HTTPException: _refuse},
     )
+    app.router.redirect_slashes = False
+    return app
 
 
 class _PathAsSent:

@@ -10,7 +10,7 @@ import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
@@ -62,10 +62,13 @@ async def serve_control(
             accepting = trio.CancelScope()
             nursery.start_soon(_accept, accepting, connections, listeners, nursery)
             task_status.started(_url(listeners[0]))
-            await server.stopped()
-            accepting.cancel()
-            await connections.end()
-            nursery.cancel_scope.cancel()
+            try:
+                await server.stopped()
+                accepting.cancel()
+                await connections.end()
+            finally:
+                connections.close()
+                nursery.cancel_scope.cancel()
 
 
 async def _accept(
@@ -73,6 +76,17 @@ async def _accept(
 ) -> None:
     with scope:
         await trio.serve_listeners(connections.serve, listeners, handler_nursery=nursery)
+
+
+class _Answering(ASGIWrapper):
+    """An application whose client may go while it is answered."""
+
+    async def __call__(self, *arguments: Any) -> None:
+        try:
+            await super().__call__(*arguments)
+        except* (trio.BusyResourceError, trio.BrokenResourceError, trio.ClosedResourceError):
+            # Busy is what a connection is that hypercorn closes at this moment.
+            log.debug("a client has gone while it was answered")
 
 
 class Connections:
@@ -86,7 +100,7 @@ class Connections:
         self._config.h11_max_incomplete_size = MAX_HEAD
         self._context = WorkerContext(None)
         app = make_app(bench, lab, token)
-        self._app = ASGIWrapper(app)  # type: ignore[arg-type]
+        self._app = _Answering(app)  # type: ignore[arg-type]
         self._open: set[trio.SocketStream] = set()
 
     async def serve(self, stream: trio.SocketStream) -> None:
@@ -105,11 +119,14 @@ class Connections:
             await trio.aclose_forcefully(stream)
 
     async def end(self) -> None:
-        """Let answers under way leave, then close what is left."""
+        """Let answers under way leave."""
         await self._context.terminated.set()
         with trio.move_on_after(LINGER_SECONDS):
             while self._open:
                 await trio.sleep(LINGER_SECONDS / 20)
+
+    def close(self) -> None:
+        """Close what is left."""
         for stream in list(self._open):
             # Not the stream: hypercorn shields what it sends, and only a dead socket ends that.
             stream.socket.close()

@@ -1,0 +1,275 @@
+"""What a hostile client of the control server sends changes nothing, and costs the coordinator's clients nothing."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from shim.control.server import MAX_CONNECTIONS
+from shim.testing import CoordinatorServer
+
+JSON = "Content-Type: application/json\r\nConnection: close\r\n"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[CoordinatorServer]:
+    with CoordinatorServer(topics={"orders": 4}, control=True) as server:
+        puppet = server.puppet("alive", ["orders"], client_id="one")
+        server.group("alive").stable(members=1)
+        puppet.commit({("orders", 0): 5})
+        server.group("alive").committed("orders", 0, at_least=5)
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def nothing_changes(server: CoordinatorServer) -> Iterator[None]:
+    """Groups, offsets, topics, faults and time are what they were, and members went on without noticing."""
+    before = state(server)
+    yield
+    server.group("alive").no_rebalance_for(heartbeats=3)
+    assert state(server) == before
+
+
+def state(server: CoordinatorServer) -> Any:
+    with httpx.Client(base_url=server.control_url) as http:
+        looked_at = ("groups", "groups/alive", "topics", "faults", "barriers", "puppets", "brokers")
+        shown = [http.get(f"/v1/{path}").json() for path in looked_at]
+        return shown, http.get("/v1/clock").json()["frozen"]
+
+
+def connect(server: CoordinatorServer) -> socket.socket:
+    found = urlsplit(server.control_url)
+    assert found.hostname is not None
+    return socket.create_connection((found.hostname, found.port or 0), timeout=20)
+
+
+def answer_to(server: CoordinatorServer, *pieces: bytes, say_end: bool = False) -> bytes:
+    """All that comes back until the server closes, or is silent after it has said something."""
+    with connect(server) as connection:
+        try:
+            for piece in pieces:
+                connection.sendall(piece)
+            if say_end:
+                connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            # It has closed while it was still being sent to.
+            pass
+        found = b""
+        try:
+            while data := connection.recv(65536):
+                found += data
+                connection.settimeout(0.5)
+        except OSError:
+            pass
+        return found
+
+
+def post(path: str, body: bytes, headers: str = JSON, length: int | None = None) -> bytes:
+    size = len(body) if length is None else length
+    return f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: {size}\r\n\r\n".encode() + body
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1]) if answer else 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b"null",
+        b'"text"',
+        b"\xff\xfe",
+        b'{"group": "\xff"}',
+        b'{"group": "\\ud800"}',
+        b'{"group": 1}',
+        b'{"group": ["a"]}',
+        b'{"group": ""}',
+        b'{"group": "' + b"x" * 9000 + b'"}',
+        b'{"group": "a", "ephemeral": "yes"}',
+        b'{"group": "a", "heartbeat_bound_ms": 1e400}',
+        b'{"group": "a", "heartbeat_bound_ms": ' + b"9" * 5000 + b"}",
+        b'{"group": "a", "heartbeat_bound_ms": NaN}',
+        b'{"group": "a", "nobody": "knows this"}',
+        b"[" * 100_000,
+        b'{"group": ' + b'{"a":' * 100_000,
+        b"\0" * 1000,
+    ],
+    ids=lambda body: repr(body[:40]),
+)
+def test_a_body_that_is_none_is_refused(server: CoordinatorServer, body: bytes) -> None:
+    answer = answer_to(server, post("/v1/groups", body))
+    assert status(answer) == 400
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["message"].endswith(".")
+
+
+@pytest.mark.parametrize("length", [2**20 + 1, 10**15])
+def test_a_huge_body_is_refused_before_it_has_come(server: CoordinatorServer, length: int) -> None:
+    assert status(answer_to(server, post("/v1/groups", b"{", length=length), b" " * 2**20)) == 413
+
+
+def test_a_body_without_end_is_refused(server: CoordinatorServer) -> None:
+    head = f"POST /v1/groups HTTP/1.1\r\nHost: localhost\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n".encode()
+    assert status(answer_to(server, head, *[b"10000\r\n" + b" " * 65536 + b"\r\n"] * 40)) == 413
+
+
+@pytest.mark.parametrize(
+    ("request_", "statuses"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", (0, 400)),
+        (b"GET\r\n\r\n", (0, 400)),
+        (b"GET /v1/groups HTTP/9.9\r\nHost: localhost\r\n\r\n", (0, 200, 400, 505)),
+        (b"GET /v1/groups/\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n", (0, 400)),
+        (b"GET /v1/groups/%FF HTTP/1.1\r\nHost: localhost\r\n\r\n", (400,)),
+        (b"GET /v1/groups/%00 HTTP/1.1\r\nHost: localhost\r\n\r\n", (404,)),
+        (b"GET /v1/groups/%0d%0aX-Injected:%201 HTTP/1.1\r\nHost: localhost\r\n\r\n", (404,)),
+        (b"GET /v1/groups/alive HTTP/1.1\r\nHost: localhost\r\nX: a\r\n\tb\r\n\r\n", (0, 200, 400)),
+        (b"GET /v1/groups HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 300_000 + b"\r\n\r\n", (0, 431)),
+        (b"DELETE /v1/groups/../../health HTTP/1.1\r\nHost: localhost\r\n\r\n", (404,)),
+        (b"DELETE /v1/groups/ HTTP/1.1\r\nHost: localhost\r\n\r\n", (404,)),
+        (b"DELETE /v1/faults/9999999999999999999999 HTTP/1.1\r\nHost: localhost\r\n\r\n", (404,)),
+        (b"GET /v1/events?seconds=nan HTTP/1.1\r\nHost: localhost\r\n\r\n", (400,)),
+        (
+            b"GET /v1/groups HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+            (0, 400, 200),
+        ),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 1000, (0, 400)),
+        (b"\0" * 100_000, (0, 400, 431)),
+    ],
+    ids=lambda each: repr(each[:40]) if isinstance(each, bytes) else "",
+)
+def test_what_is_no_request_ends_its_own_connection_at_most(
+    server: CoordinatorServer, request_: bytes, statuses: tuple[int, ...]
+) -> None:
+    answer = answer_to(server, request_, say_end=0 in statuses)
+    # Frames of HTTP/2 have no status line.
+    assert (status(answer) if answer.startswith(b"HTTP/1") else 0) in statuses
+    assert b"x-injected" not in answer.lower()
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Host": "attacker.example"}, 421),
+        ({"Host": "127.0.0.1.attacker.example"}, 421),
+        ({"Host": "localhost@attacker.example"}, 421),
+        ({"Host": ""}, 421),
+        ({"Origin": "http://attacker.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://localhost:1"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, 415),
+    ],
+)
+def test_a_page_that_has_a_browser_ask_is_refused(
+    server: CoordinatorServer, headers: dict[str, str], code: int
+) -> None:
+    said = {"Content-Type": "application/json"} | headers
+    answer = httpx.post(f"{server.control_url}/v1/groups", content=b'{"group": "of the attacker"}', headers=said)
+    assert answer.status_code == code
+    assert answer.json()["message"].endswith(".")
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_page_of_its_own_may_ask(server: CoordinatorServer) -> None:
+    assert httpx.get(f"{server.control_url}/v1/groups", headers={"Origin": server.control_url}).status_code == 200
+
+
+def test_a_preflight_is_not_granted(server: CoordinatorServer) -> None:
+    headers = {"Origin": "http://attacker.example", "Access-Control-Request-Method": "POST"}
+    answer = httpx.request("OPTIONS", f"{server.control_url}/v1/groups", headers=headers)
+    assert answer.status_code == 403
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "said", [b"Bearer wrong", b"Bearer", b"Bearer s3cre", b"Bearer s3cret2", b"Basic s3cret", b"s3cret", b"\xff" * 9999]
+)
+def test_without_the_token_nothing_is_done(server: CoordinatorServer, said: bytes) -> None:
+    url = server.wait(server.kit.serve_control, "127.0.0.1", 0, "s3cret")
+    headers = {b"authorization": said, b"content-type": b"application/json"}
+    with httpx.Client(base_url=url, headers=headers) as http:
+        for method, path in (("POST", "/v1/groups"), ("DELETE", "/v1/groups/alive"), ("POST", "/v1/clock")):
+            answer = http.request(method, path, content=b'{"group": "x", "frozen": true}')
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_requests_one_behind_the_other_are_answered_in_order(server: CoordinatorServer) -> None:
+    one = b"GET /v1/groups/alive/story HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    other = b"GET /v1/nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    found = answer_to(server, (one + other) * 100)
+    assert found.count(b"HTTP/1.1 ") >= 1
+    assert found.count(b"HTTP/1.1 500") == 0
+
+
+def test_connections_that_say_little_are_bounded_and_end(server: CoordinatorServer) -> None:
+    with ExitStack() as stack:
+        slow = [stack.enter_context(connect(server)) for _ in range(MAX_CONNECTIONS + 20)]
+        refused = 0
+        for connection in slow:
+            try:
+                connection.sendall(b"GET /health HTTP/1.1\r\nHost: local")
+            except OSError:
+                refused += 1
+        server.group("alive").no_rebalance_for(heartbeats=5)
+        for connection in slow[MAX_CONNECTIONS:]:
+            connection.settimeout(10)
+            assert received_nothing(connection)
+        # The first ones are closed too, when they have said too little for too long.
+        slow[0].settimeout(20)
+        assert received_nothing(slow[0])
+
+
+def received_nothing(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_a_flood_of_requests_leaves_members_alone(server: CoordinatorServer) -> None:
+    ends = time.monotonic() + 1.0
+    asked = []
+
+    def ask() -> None:
+        with httpx.Client(base_url=server.control_url) as http:
+            while time.monotonic() < ends:
+                asked.append(http.post("/v1/faults", content=b"[" * 50_000).status_code)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    server.group("alive").no_rebalance_for(heartbeats=5)
+    for thread in threads:
+        thread.join()
+    assert set(asked) == {415}
+
+
+def test_who_does_not_read_its_answers_does_not_hold_up_the_end() -> None:
+    with CoordinatorServer(control=True) as server:
+        groups = 20_000
+        server.call(fill, server, groups)
+        found = urlsplit(server.control_url)
+        stuck = socket.socket()
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stuck.connect((found.hostname, found.port))
+        stuck.sendall(b"GET /v1/groups HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
+        assert stuck.recv(100).startswith(b"HTTP/1.1 200")
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    stuck.close()
+
+
+def fill(server: CoordinatorServer, groups: int) -> None:
+    for number in range(groups):
+        server.kit.create_group(f"group-{number:06}")
