@@ -104,12 +104,13 @@ def write_html(run: ClientRun, known: Known, path: Path) -> None:
     for case_id, protocol in sorted(by_case):
         cells = by_case[case_id, protocol]
         case = next(iter(cells.values()))[0].case
-        parts.append(f"<tr><td>{escape(case_id)}<td>{escape(case.level)}<td>{escape(case.title)}<br>")
+        parts.append(f"<tr><td>{escape(case_id)}<br><small>{escape(protocol)}</small>")
+        parts.append(f"<td>{escape(case.level)}<td>{escape(case.title)}<br>")
         parts.append(f"<small>{escape(case.source)}</small>")
         parts += [_cell(cells.get(client, []), known) for client in clients]
     parts.append("</table><h2>Evidence</h2>")
     parts += [
-        f"<details><summary>{escape(each.case.id)} {escape(each.client.name)}: {escape(each.reason[:300])}</summary>"
+        f"<details><summary>{escape(_summary(each, known))}</summary>"
         f"<pre>{escape(annotated(each, known))}</pre></details>"
         for each in run.results
         if each.verdict not in QUIET or each.violations
@@ -140,6 +141,12 @@ def frames(exchanges: Iterable[Exchange]) -> list[str]:
             line = f"{(each.answered - start) * 1000:10.3f} ms  {head} < {each.api}{plan} {each.response or ''}"
             shown.append((each.answered, [line, *hex_lines(each.told, 512)]))
     return [line for _, lines in sorted(shown, key=lambda each: each[0]) for line in lines]
+
+
+def _summary(result: ClientResult, known: Known) -> str:
+    why = known.reason(result)
+    told = f"{result.case.id} {result.client.name}: {_first_line(result)}"
+    return f"{told}; known: {why}" if why else told
 
 
 def _first_line(result: ClientResult) -> str:

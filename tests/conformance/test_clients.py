@@ -9,18 +9,29 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from apis.find_coordinator import FindCoordinatorRequest
 from apis.heartbeat import HeartbeatRequest
 from apis.metadata import MetadataRequest
 from conformance.case import Verdict
 from conformance.cli import cli
+from conformance.clients import report
 from conformance.clients.builds import ClientMissing
 from conformance.clients.case import ClientCase, all_client_cases, select_clients
+from conformance.clients.command import tell
 from conformance.clients.crew import CLIENTS, EVERY_CLIENT
 from conformance.clients.expected import Known
 from conformance.clients.relay import Relay
-from conformance.clients.runner import abilities, run_cell, run_one, unavailable
+from conformance.clients.runner import (
+    ClientResult,
+    ClientRun,
+    abilities,
+    run_cell,
+    run_one,
+    unavailable,
+    with_traces,
+)
 from conformance.runner import probe
 from conformance.targets import Instance, TargetError, open_target
 from conformance.trial import Peer
@@ -258,3 +269,43 @@ def test_a_run_is_told_with_everything_it_found(tmp_path: Path) -> None:
     assert '"event": "revoked"' in text
     assert '"event":"round"' in text
     assert "the member was expelled" in files["html"].read_text()
+
+
+def test_what_a_trace_shows_is_told_of_its_group(tmp_path: Path) -> None:
+    case, client = case_of("R01", "classic"), CLIENTS["kafka-python-3.0"]
+    passed = ClientResult(case, client, Verdict.PASS, "", 1.0, group="one")
+    other = replace(passed, group="other")
+    events = [{"event": "member", "group": group, "seq": seq} for seq, group in enumerate(["one", "other", "one"])]
+    (tmp_path / "trace.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    violations = ["I1 group one at event 2: two owners", "I2 group onerous at event 3: another group"]
+    found = with_traces([passed, other], tmp_path, violations)
+    assert [each.violations for each in found] == [violations[:1], []]
+    assert [len(each.trace) for each in found] == [2, 0]
+    run = ClientRun("shim", "ours", found, 1.0, violations, {})
+    report.write_junit(run, Known({}), tmp_path / "junit")
+    assert ElementTree.parse(tmp_path / "junit").getroot().get("failures") == "1"
+    report.write_evidence(run, Known({}), tmp_path / "evidence")
+    assert "violated:  I1 group one" in (tmp_path / "evidence" / "R01-kafka-python-3.0.txt").read_text()
+    told = Console(record=True)
+    assert tell(told, run, Known({})) == 1
+    assert "2 invariants violated" in told.export_text()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "known", "news"),
+    [
+        (Verdict.PASS, False, False),
+        (Verdict.PASS, True, True),
+        (Verdict.FAIL, False, True),
+        (Verdict.NON_STRICT, False, True),
+        (Verdict.FAIL, True, False),
+        (Verdict.SKIP, True, False),
+        (Verdict.UNIMPLEMENTED, True, False),
+        (Verdict.HARNESS_ERROR, True, True),
+    ],
+)
+def test_a_change_in_either_direction_is_news(verdict: Verdict, known: bool, news: bool) -> None:
+    client = CLIENTS["kafka-python-3.0"]
+    result = ClientResult(case_of("R01", "classic"), client, verdict, "", 1.0)
+    lines = Known({(client.name, "R01"): "a reason"} if known else {})
+    assert (lines.surprise(result) is not None) is news
