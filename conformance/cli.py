@@ -31,7 +31,7 @@ from conformance.report import evidence as evidence_report
 from conformance.report.files import write_badge, write_json, write_junit
 from conformance.report.html import write_html
 from conformance.runner import Result, Run, Runner
-from conformance.targets import TargetError, open_target
+from conformance.targets import ForeignTarget, Target, TargetError, open_target
 
 
 class OutputFile(click.Path):
@@ -197,7 +197,7 @@ def cli(
         return
     try:
         chosen = open_target(target)
-        expected = expectations or Expectations.of_target(chosen.name)
+        expected = expectations or expectations_of(chosen)
         runner = Runner(chosen, jobs=jobs, turns=repeat, seed=seed)
         if dry_run:
             for cell in runner.plan(cases):
@@ -221,6 +221,13 @@ def cli(
 
 
 cli.add_command(matrix)
+
+
+def expectations_of(target: Target) -> Expectations:
+    """What is kept here about a target; of one that somebody else started nothing is known, whatever its name."""
+    if isinstance(target, ForeignTarget):
+        return Expectations([], known=False)
+    return Expectations.of_target(target.name)
 
 
 def list_cases(console: Console, cases: Sequence[Case]) -> None:
@@ -247,13 +254,15 @@ def watched(console: Console, runner: Runner, cases: list[Case], expectations: E
         def planned(cells: int) -> None:
             progress.update(task, total=cells, description=runner.target.name)
 
+        def is_news(result: Result) -> bool:
+            return expectations.surprise(result.cell.case.id, result.cell.version, result.verdict) is not None
+
         def finished(result: Result) -> None:
-            if expectations.surprise(result.cell.case.id, result.cell.version, result.verdict) is not None:
-                surprises["seen"] += 1
-            told = f"{runner.target.name}, {surprises['seen']} surprises" if surprises else runner.target.name
+            surprises["seen"] += is_news(result)
+            told = f"{runner.target.name}, {surprises['seen']} surprises" if surprises["seen"] else runner.target.name
             progress.update(task, advance=1, description=told)
 
-        return runner.run(cases, planned, finished)
+        return runner.run(cases, planned, finished, is_news)
 
 
 def tell(console: Console, run: Run, expectations: Expectations) -> int:

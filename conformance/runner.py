@@ -125,11 +125,13 @@ class Runner:
         cases: list[Case],
         planned: Callable[[int], None],
         finished: Callable[[Result], None] = lambda result: None,
+        is_news: Callable[[Result], bool] = lambda result: True,
     ) -> Run:
         """Start the target, run every cell, stop the target.
 
         `planned` hears how many cells there are, `finished` each result. It is what a cell first came to: one that a
-        crash may have spoilt, or a busy machine, is run again before it counts.
+        crash may have spoilt is run again before it counts, and so is a failure that a busy machine may have made, if
+        it `is_news`.
         """
         start = time.monotonic()
         try:
@@ -146,12 +148,16 @@ class Runner:
             def once_more(result: Result) -> Result:
                 return self._run_alone(result.cell) if is_spoilt(result) else result
 
+            def calmly(result: Result) -> Result:
+                is_doubted = result.is_timed and result.verdict in _DOUBTED and is_news(result)
+                return self._run_calmly(result) if is_doubted else result
+
             with ThreadPoolExecutor(self._jobs) as pool:
                 run.results = list(pool.map(one, cells))
             with ThreadPoolExecutor(min(self._jobs, ALONE_AT_A_TIME)) as pool:
                 run.results = list(pool.map(once_more, run.results))
             with ThreadPoolExecutor(min(self._jobs, CALM_AT_A_TIME)) as pool:
-                run.results = list(pool.map(self._calmly, run.results))
+                run.results = list(pool.map(calmly, run.results))
         finally:
             self.target.stop()
         run.results = [self._judged_again(result) for result in run.results]
@@ -220,13 +226,13 @@ class Runner:
         end = time.monotonic()
         return Result(cell, verdict, reason, end - start, trial.tape, due, peer.instance, end, trial.is_timed)
 
-    def _calmly(self, result: Result) -> Result:
+    def _run_calmly(self, result: Result) -> Result:
         """A cell in which time plays a part, and that did not hold, is judged with few beside it and more time.
 
         A machine that is busy elsewhere makes a member late that the case keeps alive, or an answer that is measured.
         """
-        profile = result.cell.case.profile
-        if not result.is_timed or result.verdict not in _DOUBTED or (peer := self.peers.living(profile)) is None:
+        peer = self.peers.living(result.cell.case.profile)
+        if peer is None:
             return result
         again = self._run_with(peer, result.cell, calm=True)
         if peer.instance.has_crashed():

@@ -9,12 +9,17 @@ from conformance.targets.kfake import KfakeTarget
 from conformance.targets.rdkafka_mock import RdkafkaMockTarget
 from conformance.targets.shim import ShimTarget
 
-__all__ = ["Instance", "Limits", "Target", "TargetError", "open_target"]
+__all__ = ["ForeignTarget", "Instance", "Limits", "Target", "TargetError", "open_target"]
 
 
 def open_target(spec: str) -> Target:
-    """The target of `shim[:STORE]`, `kafka[:VERSION]`, `kfake[:VERSION]`, `rdkafka-mock` or `HOST:PORT`."""
+    """The target of `shim[:STORE]`, `kafka[:VERSION]`, `kfake[:VERSION]`, `rdkafka-mock` or `HOST:PORT`.
+
+    A number alone is a port and no version: hosts are called `kafka` too.
+    """
     kind, _, rest = spec.partition(":")
+    if rest.isdigit():
+        return ForeignTarget(spec)
     if kind == "shim":
         return ShimTarget(rest) if rest else ShimTarget()
     if kind == "kafka":

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from conformance.case import Level, Verdict, all_cases, select
-from conformance.cli import cli
+from conformance.cli import cli, expectations_of
 from conformance.expect import Expectations
 from conformance.peers import probe
 from conformance.report.evidence import annotated
@@ -171,6 +171,13 @@ def test_what_cannot_be_done_is_said_and_is_no_failure_of_a_target(arguments: li
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 2
     assert told in done.output
+
+
+def test_a_host_called_like_a_target_is_a_host() -> None:
+    chosen = open_target("kafka:9092")
+    assert isinstance(chosen, ForeignTarget)
+    assert expectations_of(chosen).lines == []
+    assert expectations_of(chosen).surprise("join/first/1", 0, Verdict.SKIP) is None
 
 
 def test_nobody_listening_is_told_with_the_address() -> None:

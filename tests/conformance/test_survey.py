@@ -1,0 +1,33 @@
+"""What our survey of peers says they get wrong is found by cases: every line has some, or says why it has none."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import conformance
+from conformance.case import Verdict, all_cases
+from conformance.expect import NOT_RUN, Expectations
+
+FINDINGS: list[dict[str, Any]] = tomllib.loads(Path(conformance.__file__).with_name("survey.toml").read_text())[
+    "finding"
+]
+LINES = {"rdkafka-mock": 27, "kfake": 17}
+NOTICED = frozenset(Verdict) - NOT_RUN - {Verdict.PASS, Verdict.HARNESS_ERROR}
+
+
+def test_every_line_of_the_survey_is_there_once() -> None:
+    for peer, count in LINES.items():
+        assert [each["line"] for each in FINDINGS if each["peer"] == peer] == list(range(1, count + 1))
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=lambda each: f"{each['peer']}-{each['line']}")
+def test_a_finding_has_cases_that_its_peer_does_not_pass_or_says_why_not(finding: dict[str, Any]) -> None:
+    assert ("cases" in finding) != ("beyond" in finding)
+    known = {case.id for case in all_cases()}
+    expected = Expectations.of_target(finding["peer"])
+    for case_id in finding.get("cases", ()):
+        assert case_id in known
+        lines = [expected.of_cell(case_id, version) for version in range(17)]
+        assert any(line is not None and line.verdicts <= NOTICED for line in lines), case_id
