@@ -135,6 +135,9 @@ def tell(console: Console, run: ClientRun, known: Known) -> int:
             console.print(f"{each.verdict} {each.case.id} {each.client.name}  {escape(said)}", soft_wrap=True)
     for client, why in run.missing.items():
         console.print(f"{client} was skipped: {escape(why)}", soft_wrap=True)
+    others = sorted({each.target for each in run.results} - {run.target})
+    for other in others:
+        console.print(f"the consumer protocol was tried on {other}: {run.target} does not serve it")
     surprises = [each for each in run.results if known.surprise(each) is not None]
     console.print(f"{len(run.results)} cells, {len(surprises)} not as expected, {run.seconds:.1f} s")
     told = "every invariant holds in the trace" if not run.violations else f"{len(run.violations)} invariants violated"

@@ -43,6 +43,7 @@ def as_json(run: ClientRun, known: Known) -> dict[str, Any]:
             {
                 "case": each.case.id,
                 "client": each.client.name,
+                "target": each.target,
                 "protocol": each.case.protocol,
                 "title": each.case.title,
                 "source": each.case.source,
@@ -157,7 +158,7 @@ def annotated(result: ClientResult, known: Known) -> str:
     """The text of one cell's evidence: frames, what the members told and logged, the coordinator's trace."""
     case = result.case
     lines = [
-        f"{case.id} {result.client.name}: {result.verdict}",
+        f"{case.id} {result.client.name} against {result.target}: {result.verdict}",
         f"must hold: {case.title}",
         f"source:    {case.source}",
         f"verdict:   {_first_line(result) if result.verdict is not Verdict.HARNESS_ERROR else result.reason}",

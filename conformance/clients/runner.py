@@ -20,14 +20,13 @@ from typing import Final
 from conformance.case import Failed, Level, Skipped, Verdict
 from conformance.clients.builds import ClientMissing
 from conformance.clients.case import ClientCase
-from conformance.clients.consumer_scenario import HEARTBEAT, ConsumerScenario
+from conformance.clients.consumer_scenario import ConsumerScenario
 from conformance.clients.crew import Client, Told
 from conformance.clients.relay import Exchange
 from conformance.clients.scenario import Scenario
-from conformance.runner import probe
+from conformance.clients.sides import Sides
 from conformance.targets import Instance, Target
 from conformance.targets.shim import ShimTarget
-from conformance.trial import Peer
 
 QUIET: Final = frozenset({Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED})
 """Verdicts of which no evidence is kept."""
@@ -37,9 +36,9 @@ QUIET: Final = frozenset({Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED})
 class ClientResult:
     """What one case came to with one client.
 
-    `story` is the group's frames, a line each. `exchanges`, `logs` (what each member told and logged) and `trace` (the
-    coordinator's, of this group) are evidence, kept where something is not as it should be. `violations` are the
-    invariants that the coordinator's trace of this group shows broken.
+    `target` is the coordinator it ran against. `story` is the group's frames, a line each. `exchanges`, `logs` (what
+    each member told and logged) and `trace` (the coordinator's, of this group) are evidence, kept where something is
+    not as it should be. `violations` are the invariants that the coordinator's trace of this group shows broken.
     """
 
     case: ClientCase
@@ -48,6 +47,7 @@ class ClientResult:
     reason: str
     seconds: float
     story: str = ""
+    target: str = ""
     turn: int = 0
     group: str = ""
     exchanges: list[Exchange] = field(default_factory=list)
@@ -130,23 +130,25 @@ def run(
         for turn in range(turns)
     ]
     planned(len(cells))
+    sides = Sides(target)
     traces = Path(tempfile.mkdtemp(prefix="conformance-client-traces-"))
     if isinstance(target, ShimTarget):
         target.keep_traces_in = traces
     try:
         try:
-            peer = probe(target.start("default"))
+            able = {client.protocol for client in clients if client.name not in missing}
+            peer = sides.start({case.protocol for case in cases} & able)
 
             def one(cell: tuple[ClientCase, Client, int]) -> ClientResult:
                 case, client, turn = cell
-                result = replace(run_cell(peer, case, client, missing), turn=turn)
+                result = replace(run_cell(sides, case, client, missing), turn=turn)
                 finished(result)
                 return result
 
             with ThreadPoolExecutor(jobs) as pool:
                 results = list(pool.map(one, cells))
         finally:
-            target.stop()
+            sides.stop()
         results = with_traces(results, traces, target.violations)
     finally:
         shutil.rmtree(traces, ignore_errors=True)
@@ -165,13 +167,14 @@ def unavailable(client: Client) -> str:
     return ""
 
 
-def run_cell(peer: Peer, case: ClientCase, client: Client, missing: dict[str, str]) -> ClientResult:
+def run_cell(sides: Sides, case: ClientCase, client: Client, missing: dict[str, str]) -> ClientResult:
     """Run one case with one client, or say why it cannot be run here."""
+    peer, name = sides.of(case)
     if client.name in missing:
-        return ClientResult(case, client, Verdict.SKIP, missing[client.name], 0.0)
-    if case.protocol == "consumer" and not peer.offers(HEARTBEAT):
-        return ClientResult(case, client, Verdict.UNIMPLEMENTED, f"the target does not serve {HEARTBEAT}", 0.0)
-    return run_one(peer.instance, case, client)
+        return ClientResult(case, client, Verdict.SKIP, missing[client.name], 0.0, target=name)
+    if peer is None:
+        return ClientResult(case, client, Verdict.UNIMPLEMENTED, sides.without, 0.0, target=name)
+    return replace(run_one(peer.instance, case, client), target=name)
 
 
 def with_traces(results: list[ClientResult], folder: Path, violations: list[str]) -> list[ClientResult]:
