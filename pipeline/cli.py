@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +50,40 @@ def _start(master: str, memory: str, config: tuple[str, ...]) -> SparkSession:
         if not equals:
             raise click.BadParameter(f"{each!r} is not of the form NAME=VALUE", param_hint="--config")
         settings[name] = value
+    from pyspark.errors import PySparkException
+
     try:
         return session(master, config=settings)
     except NoJava as error:
         raise click.ClickException(str(error)) from error
+    except PySparkException as error:
+        raise click.ClickException(f"Spark cannot be started with --master {master}") from error
+
+
+@contextmanager
+def _spark(master: str, memory: str, config: tuple[str, ...]) -> Iterator[SparkSession]:
+    """A session; what goes wrong in it is told in one sentence, after what Spark itself has logged of it."""
+    spark = _start(master, memory, config)
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield spark
+    except Py4JJavaError as error:
+        raise click.ClickException(f"Spark failed: {error.java_exception.toString().splitlines()[0]}") from error
+    except PySparkException as error:
+        raise click.ClickException(f"Spark failed: {str(error).strip().splitlines()[0]}") from error
+    finally:
+        spark.stop()
+
+
+def _writable(out: str) -> None:
+    """Make the folder, if it is one of this machine."""
+    if "://" not in out:
+        try:
+            Path(out).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise click.ClickException(f"{out} cannot be written: {error.strerror or error}") from error
 
 
 def _inputs(paths: tuple[str, ...], end_offsets: str | None = None) -> Inputs:
@@ -97,13 +129,11 @@ def run(
     """Make all tables and answers of traces and __consumer_offsets segments."""
     console = Console(stderr=True)
     _inputs(paths, end_offsets)
-    spark = _start(master, memory, config)
-    try:
+    _writable(out)
+    with _spark(master, memory, config) as spark:
         warehouse = _tables_of(paths, out, end_offsets, spark, console)
         found = warehouse.read("violations").count()
         damaged = warehouse.read("quarantine").count()
-    finally:
-        spark.stop()
     click.echo(
         json.dumps(
             {"tables": f"{out}/tables", "results": f"{out}/results", "violations": found, "quarantined": damaged}
@@ -122,14 +152,12 @@ def report(
     """Tables, answers, and one HTML page that shows them."""
     console = Console(stderr=True)
     _inputs(paths, end_offsets)
-    spark = _start(master, memory, config)
-    try:
+    _writable(out)
+    with _spark(master, memory, config) as spark:
         from pipeline.report import write_report
 
         warehouse = _tables_of(paths, out, end_offsets, spark, console)
         page = write_report(warehouse, Path(out) / "report.html", ", ".join(paths))
-    finally:
-        spark.stop()
     click.echo(str(page))
 
 
@@ -149,21 +177,20 @@ def stream(
     inputs = _inputs(paths)
     if not inputs.traces:
         raise click.ClickException("a stream reads traces, and there are none")
-    spark = _start(master, memory, config)
-    from pipeline.stream import stream as start
-    from pipeline.warehouse import Warehouse
+    _writable(out)
+    with _spark(master, memory, config) as spark:
+        from pipeline.stream import stream as start
+        from pipeline.warehouse import Warehouse
 
-    console = Console(stderr=True)
-    query = start(
-        Warehouse(spark, out), inputs, every=every, max_bytes=max_bytes,
-        after_batch=lambda batch: console.print(f"batch {batch} done"),
-    )  # fmt: skip
-    try:
-        query.awaitTermination()
-    except KeyboardInterrupt:
-        query.stop()
-    finally:
-        spark.stop()
+        console = Console(stderr=True)
+        query = start(
+            Warehouse(spark, out), inputs, every=every, max_bytes=max_bytes,
+            after_batch=lambda batch: console.print(f"batch {batch} done"),
+        )  # fmt: skip
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            query.stop()
 
 
 @cli.command()
@@ -187,10 +214,11 @@ def tables(
             grid.add_row(each, table.row, str(len(table.columns)))
         console.print(grid)
         return
-    spark = _start(master, memory, config)
-    from pipeline.warehouse import Warehouse
+    if "://" not in out and not (Path(out) / "ingest").is_dir():
+        raise click.ClickException(f"{out} is not the folder of a run")
+    with _spark(master, memory, config) as spark:
+        from pipeline.warehouse import Warehouse
 
-    try:
         warehouse = Warehouse(spark, out)
         if name is None:
             grid = Grid("table", "rows")
@@ -202,12 +230,26 @@ def tables(
                 click.echo(line)
         else:
             chosen = warehouse.read(name).limit(rows)
-            grid = Grid(*chosen.columns)
-            for row in chosen.collect():
-                grid.add_row(*("" if value is None else str(value) for value in row))
-            console.print(grid)
-    finally:
-        spark.stop()
+            _show(console, chosen.columns, [list(row) for row in chosen.collect()])
+
+
+def _show(console: Console, columns: list[str], rows: list[list[Any]]) -> None:
+    """Rows as a table where there is room for it, else one below the other."""
+    told = [["" if value is None else str(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *told, strict=True)]
+    if sum(widths) + 3 * len(columns) < console.width:
+        grid = Grid(*columns)
+        for row in told:
+            grid.add_row(*row)
+        console.print(grid)
+        return
+    for number, row in enumerate(told, 1):
+        grid = Grid("row", str(number), box=None, pad_edge=False)
+        for column, value in zip(columns, row, strict=True):
+            if value:
+                grid.add_row(column, value)
+        console.print(grid)
+        console.print()
 
 
 @cli.command()

@@ -1,5 +1,6 @@
 """The page stands alone and says what was found; the command line says what is wrong."""
 
+import io
 import json
 import re
 from pathlib import Path
@@ -7,8 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
-from pipeline.cli import cli
+from pipeline.cli import _show, cli
 from pipeline.report import write_report
 from pipeline.warehouse import Warehouse
 
@@ -50,9 +52,28 @@ def test_wrong_inputs_are_told_before_spark_is_started(tmp_path: Path) -> None:
         assert "holds neither a trace" in done.output
         done = run.invoke(cli, [command, str(tmp_path / "none"), "--out", str(tmp_path / "out")])
         assert "does not exist" in done.output
+    done = run.invoke(cli, ["tables", str(tmp_path / "empty"), "rounds"])
+    assert done.exit_code == 1
+    assert "is not the folder of a run" in done.output
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("{}\n")
+    done = run.invoke(cli, ["run", str(trace), "--out", str(trace / "out")])
+    assert done.exit_code == 1
+    assert "cannot be written" in done.output
     done = run.invoke(cli, ["tables", str(tmp_path), "nonsense"])
     assert "no table nonsense" in done.output
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("width", [40, 200])
+def test_rows_are_shown_whole_however_narrow_the_terminal(width: int) -> None:
+    console = Console(width=width, file=io.StringIO())
+    _show(console, ["group", "generation", "cause"], [["billing-of-the-north", 7, "NEW_MEMBER"], ["b", 8, None]])
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    for text in ("billing-of-the-north", "generation", "NEW_MEMBER", "7", "8"):
+        assert text in shown
+    assert (shown.count("generation") == 1) == (width == 200)
 
 
 def test_tables_and_generate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
