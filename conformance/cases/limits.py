@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import Any
 
 from apis.wire.errors import ErrorCode as E
 from conformance.case import case
 from conformance.cases.join import ask, refused
 from conformance.cases.offsets import commit, fetch
+from conformance.member import subscription
 from conformance.trial import Trial
 
 delayed_case = partial(case, api="JoinGroup", profile="limits")
@@ -285,3 +287,27 @@ def members_keep_group(t: Trial) -> None:
 def last_offset_takes_group(t: Trial) -> None:
     commit(t, t.topic(), {0: 7}, retention_time_ms=1)
     t.await_state("Dead")
+
+
+@case(
+    "expiry/subscribed/1",
+    "Offsets of topics that the members subscribe to do not expire; those of other topics do",
+    source="KIP-211; semantics 3.4; found by a mutant",
+    api="OffsetCommit",
+    versions=(2, 4),
+    profile="retention",
+    needs=("configurable",),
+)
+def subscribed_topics_stay(t: Trial) -> None:
+    subscribed, other = t.topic(3), t.topic(1)
+    (member,) = t.stable(1, instance_id="instance-1", protocols=(("range", subscription(subscribed)),))
+    said: dict[str, Any] = {"member_id": member.id, "generation": member.generation, "retention_time_ms": 1}
+    for topic in (subscribed, other):
+        t.equal(commit(t, topic, {0: 7}, **said), {0: 0}, "errors")
+
+    def shown(topic: str) -> int:
+        member.heartbeat()
+        return fetch(t, {topic: [0]})[topic, 0][0]
+
+    t.until(lambda: shown(other), lambda offset: offset == -1, "the offset of the other topic never expired")
+    t.equal(shown(subscribed), 7, "the offset of the subscribed topic")
