@@ -1,5 +1,6 @@
-"""The examples of `examples/python` do what they say, and the flaky test of the clinic fails as it says."""
+"""The examples of `examples/python` and `docs/testing.md` do what they say; the clinic's test fails as it says."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,3 +41,20 @@ def test_the_sleeping_test_fails_on_a_slow_day(pytester: pytest.Pytester) -> Non
     assert CLINIC is not None
     shown = [line.strip() for line in CLINIC.splitlines() if line.startswith("    ")]
     result.stdout.fnmatch_lines([line.replace("[", "[[]") for line in shown])
+
+
+BLOCKS = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/testing.md").read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_documentation_shows_three_programs() -> None:
+    assert len(BLOCKS) == 3
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=["pytest", "trio", "simulation"])
+def test_what_the_documentation_shows_runs(pytester: pytest.Pytester, block: str) -> None:
+    path = pytester.makepyfile(block)
+    if "def test_" in block:
+        pytester.runpytest_subprocess("-p", "no:trio", *OPTIONS).assert_outcomes(passed=1)
+    else:
+        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
