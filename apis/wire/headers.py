@@ -38,6 +38,7 @@ _FIXED: Final = struct.Struct(">hhih")
 _unpack: Final = _FIXED.unpack_from
 _pack_id: Final = struct.Struct(">i").pack
 _unpack_id: Final = struct.Struct(">i").unpack_from
+_first_flexible: Final = FIRST_FLEXIBLE.get
 
 
 def is_flexible(api_key: int, version: int) -> bool:
@@ -59,7 +60,7 @@ def decode_request_header(data: bytes) -> tuple[int, int, int, str | None, int]:
         else:
             offset = 10
             client_id = None
-        if api_key in FIRST_FLEXIBLE and version >= FIRST_FLEXIBLE[api_key]:
+        if version >= _first_flexible(api_key, _NEVER):
             if data[offset]:
                 offset = skip_tagged(data, offset)
             else:

@@ -63,6 +63,7 @@ class HeartbeatMemo(Memo):
         "_send",
         "_served",
         "_traced",
+        "_traced_code",
     )
 
     def __init__(self, session: Session, served: Served, request: HeartbeatRequest, data: bytes) -> None:
@@ -74,7 +75,8 @@ class HeartbeatMemo(Memo):
         self._durability = node.durability
         self._heartbeat = node.groups.heartbeat
         self._send = session.transport.send
-        self._traced: dict[int, bytes] = {}
+        self._traced = b""
+        self._traced_code: int | None = None
         self._arguments = (request.group_id, request.generation_id, request.member_id, request.group_instance_id)
 
     def serve(self, session: Session, data: bytes, now: float) -> bool:
@@ -92,10 +94,10 @@ class HeartbeatMemo(Memo):
         if answer is None:
             answer = served.constants[code] = served.around(HeartbeatResponse(error_code=code))
         if outbox.listening:
-            traced = self._traced.get(code)
-            if traced is None:
-                traced = self._traced[code] = template_of(session, served, self._request, HeartbeatResponse(0, code))
-            outbox.events.append((traced, _correlation(data), now))
+            if code != self._traced_code:
+                self._traced_code = code
+                self._traced = template_of(session, served, self._request, HeartbeatResponse(0, code))
+            outbox.events.append((self._traced, _correlation(data), now))
         before, after = answer
         if not self._send(before + data[8:12] + after):
             session.block()

@@ -451,11 +451,12 @@ class Session:
 
 def client_host(address: Any) -> str:
     """A socket's peer address as Java writes an `InetAddress`: `/127.0.0.1`, `/0:0:0:0:0:0:0:1` (semantics 1)."""
-    from ipaddress import IPv6Address, ip_address
+    host = str(address[0]).partition("%")[0]
+    if ":" not in host:
+        return f"/{host}"
+    from ipaddress import IPv6Address
 
-    host = ip_address(str(address[0]).partition("%")[0])
-    if isinstance(host, IPv6Address):
-        if host.ipv4_mapped is not None:
-            return f"/{host.ipv4_mapped}"
-        return "/" + ":".join(f"{int(group, 16):x}" for group in host.exploded.split(":"))
-    return f"/{host}"
+    parsed = IPv6Address(host)
+    if parsed.ipv4_mapped is not None:
+        return f"/{parsed.ipv4_mapped}"
+    return "/" + ":".join(f"{int(group, 16):x}" for group in parsed.exploded.split(":"))

@@ -7,10 +7,11 @@ go is not known here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import attrgetter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from apis.wire import Message, Struct, uuid_text
+from apis.wire.source import Source
 from apis.wire.types import Array, Nested, Type
 from shim.groups.outbox import Outbox
 from shim.groups.repeated import HOLE, template
@@ -106,51 +107,61 @@ def plain(message: Message | Struct) -> dict[str, Any]:
     kind = type(message)
     found = _PLAIN.get(kind)
     if found is None:
-        found = _PLAIN[kind] = _make_plain(kind)
+        found = _PLAIN[kind] = _plain_of(kind)
     return found(message)
 
 
-_Plain = Callable[[Any], Any]
 _PLAIN: Final[dict[type, Callable[[Any], dict[str, Any]]]] = {}
 
 
-def _make_plain(kind: type[Message | Struct]) -> Callable[[Any], dict[str, Any]]:
-    names = [field.name for field in kind.fields]
-    get = attrgetter(*names) if len(names) > 1 else _getter_of(names)
-    converted = [(field.name, convert) for field in kind.fields if (convert := _conversion(field.type)) is not None]
-
-    def make(message: Any) -> dict[str, Any]:
-        values = dict(zip(names, get(message), strict=True))
-        for name, convert in converted:
-            if values[name] is not None:
-                values[name] = convert(values[name])
-        return values
-
-    return make
+def _plain_of(kind: type[Message | Struct]) -> Callable[[Any], dict[str, Any]]:
+    source = Source(f"{kind.__name__} in a trace")
+    fields = [f"{field.name!r}: {_expression(source, field.type, f'o.{field.name}')}" for field in kind.fields]
+    with source.block("def plain(o):"):
+        source.line(f"return {{{', '.join(fields)}}}")
+    made: Callable[[Any], dict[str, Any]] = source.compile("plain")["plain"]
+    return made
 
 
-def _getter_of(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    return lambda message: tuple(getattr(message, name) for name in names)
-
-
-def _conversion(type_: Type[Any]) -> _Plain | None:
+def _expression(source: Source, type_: Type[Any], value: str) -> str:
+    """What makes JSON of a value that may be null."""
     if isinstance(type_, Nested):
-        return plain
-    if isinstance(type_, Array):
-        of_each = _conversion(type_.element)
-        return None if of_each is None else lambda values: [of_each(value) for value in values]
-    if type_.name == "uuid":
-        return uuid_text
-    return len if type_.name in ("bytes", "records") else None
+        made = f"{source.constant(type_.struct.__name__, _plain_of(type_.struct))}({value})"
+    elif isinstance(type_, Array):
+        of_each = _expression(source, type_.element, "e")
+        made = value if of_each == "e" else f"[{of_each} for e in {value}]"
+    elif type_.name == "uuid":
+        made = f"{source.constant('uuid_text', _uuid_text)}({value})"
+    elif type_.name in ("bytes", "records"):
+        made = f"len({value})"
+    else:
+        made = value
+    return made if made == value or value == "e" else f"None if {value} is None else {made}"
+
+
+_uuid_text: Final = lru_cache(maxsize=1024)(uuid_text)
 
 
 def error_in(response: Any) -> int:
     """The error code of an answer: its own, or the first that anything in it has; 0 for none."""
     if code := getattr(response, "error_code", 0):
         return int(code)
-    for field in response.fields:
-        if isinstance(field.type, Array) and isinstance(field.type.element, Nested):
-            for each in getattr(response, field.name) or ():
-                if code := error_in(each):
-                    return code
+    kind = type(response)
+    names = _ARRAYS.get(kind)
+    if names is None:
+        names = _ARRAYS[kind] = _arrays_in(kind)
+    for name in names:
+        for each in getattr(response, name) or ():
+            if code := error_in(each):
+                return code
     return 0
+
+
+_ARRAYS: Final[dict[type, tuple[str, ...]]] = {}
+
+
+def _arrays_in(kind: type[Message | Struct]) -> tuple[str, ...]:
+    """The fields that are arrays of structs."""
+    return tuple(
+        field.name for field in kind.fields if isinstance(field.type, Array) and isinstance(field.type.element, Nested)
+    )
