@@ -88,50 +88,53 @@ def server_run(report: Mapping[str, Any], date: str) -> dict[str, Any]:
     }
 
 
-def client_run(report: Mapping[str, Any], date: str) -> dict[str, Any]:
-    """A client run: by client and case, the verdict and why it is not a pass."""
-    clients: dict[str, dict[str, Any]] = {}
+def client_runs(report: Mapping[str, Any], date: str) -> list[dict[str, Any]]:
+    """A client run, by group protocol and the target it was tried on: by client and case, the verdict and why."""
+    runs: dict[tuple[str, str], dict[str, Any]] = {}
     for each in report["results"]:
+        target, protocol = each.get("target") or report["target"], each.get("protocol") or "classic"
+        empty = {
+            "target": target,
+            "protocol": protocol,
+            "date": date,
+            "seconds": 0.0,
+            "news": 0,
+            "scenarios": {},
+            "clients": {},
+        }
+        run = runs.setdefault((protocol, target), empty)
+        run["scenarios"].setdefault(each["case"], {name: each.get(name, "") for name in ("title", "source", "level")})
+        run["seconds"] += each.get("seconds", 0)
+        run["news"] += bool(each.get("surprise")) + len(each.get("violations", ()))
         told = {"verdict": each["verdict"]}
         if each["verdict"] != "pass":
             told["why"] = each["reason"][:200]
             if each.get("expected"):
                 told["known"] = each["expected"]
-        clients.setdefault(each["client"], {})[each["case"]] = told
-    return {
-        "target": report["target"],
-        "description": report.get("description", report["target"]),
-        "date": date,
-        "seconds": round(report.get("seconds", 0)),
-        "news": sum(1 for each in report["results"] if each.get("surprise")) + len(report.get("violations", [])),
-        "clients": clients,
-    }
+        run["clients"].setdefault(each["client"], {})[each["case"]] = told
+    for run in runs.values():
+        run["seconds"] = round(run["seconds"])
+    return [runs[key] for key in sorted(runs)]
 
 
-def titles(reports: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the cases of server reports, and the scenarios of client reports, require."""
+def titles(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the cases of server reports require."""
     cases: dict[str, Any] = {}
-    scenarios: dict[str, Any] = {}
     for report in reports:
         for cell in report.get("cells", ()):
-            kept = {name: cell[name] for name in ("title", "source", "level")}
-            cases.setdefault(cell["case"], kept)
-        for each in report.get("results", ()):
-            scenarios.setdefault(each["case"], {name: each.get(name, "") for name in ("title", "source", "level")})
-    return dict(sorted(cases.items())), dict(sorted(scenarios.items()))
+            cases.setdefault(cell["case"], {name: cell[name] for name in ("title", "source", "level")})
+    return dict(sorted(cases.items()))
 
 
 def matrix_of(reports: list[tuple[Mapping[str, Any], str]], date: str, commit: str) -> dict[str, Any]:
     """The matrix of reports, each with its date."""
-    cases, scenarios = titles(report for report, _ in reports)
     return {
         "schema": SCHEMA,
         "date": date,
         "commit": commit,
-        "cases": cases,
-        "scenarios": scenarios,
+        "cases": titles(report for report, _ in reports),
         "servers": [server_run(report, day) for report, day in reports if "cells" in report],
-        "clients": [client_run(report, day) for report, day in reports if "results" in report],
+        "clients": [run for report, day in reports if "results" in report for run in client_runs(report, day)],
     }
 
 

@@ -13,7 +13,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--fg); background: var(-
   max-width: 92rem; padding: 0 1rem }
 h1 { margin: 0 0 .5rem } h2 { margin-top: 2.5rem } a { color: var(--link) }
 header p { max-width: 60rem } small, caption, .level { color: var(--soft) }
-caption { text-align: left; padding: .3rem 0 }
+caption { text-align: left; padding: .3rem 0 } abbr { text-decoration: none }
 .wide { overflow-x: auto; margin: .5rem 0 1.5rem }
 table { border-collapse: collapse } th, td { border: 1px solid var(--line); padding: .25rem .6rem; text-align: left }
 thead th { background: var(--box); position: sticky; top: 0; font-size: 13px; vertical-align: bottom; max-width: 9rem }
@@ -79,8 +79,8 @@ function tell(button) {
   } else {
     const run = data.clients[button.dataset.clients], id = button.dataset.scenario, client = row.dataset.client
     told = run.clients[client][id] || {}
-    name = `${id} with ${client} against ${run.description}`
-    title = data.scenarios[id].title
+    name = `${id} with ${client} on ${run.target}`
+    title = run.scenarios[id].title
     command = `kafka-shim conformance --target ${run.target} --client ${client} --case ${id} --evidence evidence`
   }
   const facts = Object.entries(told.counts || {}).map(([verdict, count]) =>

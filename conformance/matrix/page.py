@@ -46,7 +46,8 @@ def page_of(matrix: Mapping[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>Conformance of group coordinators and their clients</title><style>{STYLE}</style></head><body>",
         "<header><h1>Group coordinators and their clients</h1>",
-        f"<p>{len(matrix['cases'])} cases on {len(servers)} targets, {len(matrix['scenarios'])} scenarios with "
+        f"<p>{len(matrix['cases'])} cases on {len(servers)} targets, "
+        f"{sum(len(run['scenarios']) for run in clients)} scenarios with "
         f"{sum(len(run['clients']) for run in clients)} clients, run by <code>kafka-shim conformance matrix</code>, "
         f"<time>{escape(matrix['date'])}</time>, sources at <code>{escape(matrix['commit'][:12])}</code>. "
         "A cell counts the versions that passed of those that were run. Choose one to see why, and the command that "
@@ -88,7 +89,8 @@ def _runs(matrix: Mapping[str, Any]) -> str:
         total = [counted_clients(cases) for cases in run["clients"].values()]
         count = Count(sum(each.passed for each in total), sum(each.ran for each in total), 0)
         command = f"kafka-shim conformance --target {run['target']} --client all"
-        rows.append(_run_row(run, f"{len(run['clients'])} clients", count, command))
+        told = run | {"description": f"{run['target']}, {run['protocol']} protocol"}
+        rows.append(_run_row(told, f"{len(run['clients'])} clients", count, command))
     head = "".join(f'<th scope="col">{name}</th>' for name in ("target", "what ran", "passed", "not as expected", "s"))
     return (
         '<details class="runs"><summary>The runs behind this page</summary><div class="wide"><table><thead><tr>'
@@ -185,9 +187,9 @@ def _case_cell(told: Mapping[str, Any] | None, number: int) -> str:
 
 
 def _clients(matrix: Mapping[str, Any]) -> str:
-    scenarios = sorted(matrix["scenarios"])
     parts = []
     for number, run in enumerate(matrix["clients"]):
+        scenarios = sorted(run["scenarios"])
         rows = []
         for client, cases in run["clients"].items():
             cells = [_client_cell(cases.get(scenario), number, scenario) for scenario in scenarios]
@@ -197,20 +199,20 @@ def _clients(matrix: Mapping[str, Any]) -> str:
                 f'<td class="{count.kind}">{count.text}</td>{"".join(cells)}</tr>'
             )
         columns = "".join(
-            f'<th scope="col"><abbr title="{escape(matrix["scenarios"][each]["title"], quote=True)}">{each}</abbr></th>'
+            f'<th scope="col"><abbr title="{escape(run["scenarios"][each]["title"], quote=True)}">{each}</abbr></th>'
             for each in scenarios
         )
-        parts.append(
-            f'<div class="wide"><table class="grid"><caption>Scenarios against {escape(run["description"])}</caption>'
-            f'<thead><tr><th scope="col">client</th><th scope="col">passed</th>{columns}</tr></thead>'
-            f"<tbody>{''.join(rows)}</tbody></table></div>"
+        listed = "".join(
+            f"<dt><code>{escape(each)}</code></dt><dd>{escape(told['title'])} <i>{escape(told['source'])}</i></dd>"
+            for each, told in sorted(run["scenarios"].items())
         )
-    listed = "".join(
-        f"<dt><code>{escape(each)}</code></dt><dd>{escape(matrix['scenarios'][each]['title'])} "
-        f"<i>{escape(matrix['scenarios'][each]['source'])}</i></dd>"
-        for each in scenarios
-    )
-    return "\n".join(parts) + f"<details><summary>The scenarios</summary><dl>{listed}</dl></details>"
+        parts.append(
+            f'<div class="wide"><table class="grid"><caption>Scenarios of the {escape(run["protocol"])} protocol, on '
+            f'{escape(run["target"])}</caption><thead><tr><th scope="col">client</th><th scope="col">passed</th>'
+            f"{columns}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+            f"<details><summary>These scenarios</summary><dl>{listed}</dl></details>"
+        )
+    return "\n".join(parts)
 
 
 def _client_cell(told: Mapping[str, Any] | None, number: int, scenario: str) -> str:
@@ -237,7 +239,7 @@ def _data(matrix: Mapping[str, Any]) -> str:
     clients = [
         {
             "target": run["target"],
-            "description": run["description"],
+            "scenarios": run["scenarios"],
             "clients": {
                 client: {case: told for case, told in cases.items() if told["verdict"] != "pass"}
                 for client, cases in run["clients"].items()
@@ -245,5 +247,5 @@ def _data(matrix: Mapping[str, Any]) -> str:
         }
         for run in matrix["clients"]
     ]
-    told = {"servers": servers, "clients": clients, "scenarios": matrix["scenarios"]}
+    told = {"servers": servers, "clients": clients}
     return json.dumps(told, separators=(",", ":")).replace("</", "<\\/")

@@ -24,7 +24,10 @@ def tables(matrix: Mapping[str, Any]) -> str:
         lines.append(f"| {theme} | " + " | ".join(counted(each, areas).text for each in servers) + " |")
     for run in matrix["clients"]:
         told = ", ".join(f"{client} {counted_clients(cases).text}" for client, cases in run["clients"].items())
-        lines += ["", f"Clients, scenarios passed of those run against {run['description']}: {told}."]
+        lines += [
+            "",
+            f"Scenarios that clients passed of those run, {run['protocol']} protocol, on {run['target']}: {told}.",
+        ]
     return "\n".join(lines)
 
 
