@@ -132,9 +132,10 @@ class Story:
         return [f"{len(event['offsets'])} committed offsets have expired"]
 
     def _exchange(self, event: Mapping[str, Any]) -> list[str]:
-        if event["error"] in _TOLD:
-            return [f"{event['api']} of {self.name(event['member'] or '')} is answered {_TOLD[event['error']]}"]
-        return []
+        error = _TOLD.get(event["error"]) or (_TOLD_OF_COMMITS.get(event["error"]) if event["api"] == _COMMIT else None)
+        if error is None:
+            return []
+        return [f"{event['api']} of {self.name(event['member'] or '') or event['client_id']} is answered {error}"]
 
 
 _TOLD: Final = {
@@ -142,6 +143,13 @@ _TOLD: Final = {
     25: "UNKNOWN_MEMBER_ID (25)",
     82: "FENCED_INSTANCE_ID (82)",
 }
+_COMMIT: Final = "OffsetCommit"
+_TOLD_OF_COMMITS: Final = {
+    14: "COORDINATOR_LOAD_IN_PROGRESS (14)",
+    15: "COORDINATOR_NOT_AVAILABLE (15)",
+    16: "NOT_COORDINATOR (16)",
+}
+"""Other requests are tried again, and what comes of them shows; a commit may be lost, and somebody waits for it."""
 
 
 def _owned(owned: Mapping[str, list[int]] | int) -> str:

@@ -174,7 +174,7 @@ def test_a_commit_that_cannot_be_stored_is_refused_and_shows_nowhere() -> None:
         server.fail_store()
         puppet.commit({("orders", 0): 5})
         server.group("billing").next("exchange", api="OffsetCommit", error=15)
-        with pytest.raises(NotReached):
+        with pytest.raises(NotReached, match=r"OffsetCommit of puppet is answered COORDINATOR_NOT_AVAILABLE \(15\)"):
             server.group("billing").committed("orders", 0, timeout=0.05)
         puppet.commit({("orders", 0): 6})
         assert server.group("billing").committed("orders", 0) == 6
