@@ -26,35 +26,43 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from persistence.batch import Record
+from persistence.partition import partition_for
 from persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from persistence.segments import PartitionWriter
 
 NOW = 1_760_000_000_000
+PARTITIONS = 50
 
 
 def write_log(folder: Path, records: int, codec: str = "none") -> None:
-    """Commits of 2,000 groups, 1 to 20 partitions a commit, in one partition's segments of 100 MiB."""
+    """Commits of 2,000 groups, 1 to 20 partitions a commit, in the 50 partitions a broker has."""
     rng = random.Random(1)
     groups = [(f"payments-service-{n:04d}", f"orders-{n % 40}", rng.randint(1, 20)) for n in range(2_000)]
     keys = {
         group: [encode_key(OffsetCommitKey(group, topic, partition)) for partition in range(size)]
         for group, topic, size in groups
     }
-    writer = PartitionWriter(folder / "__consumer_offsets-0", codec=codec)
-    offset = 0
-    while offset < records:
+    writers = {n: PartitionWriter(folder / f"__consumer_offsets-{n}", codec=codec) for n in range(PARTITIONS)}
+    offsets = dict.fromkeys(writers, 0)
+    written = 0
+    while written < records:
         group, _, _ = rng.choice(groups)
-        at = NOW + offset // 10
+        number = partition_for(group, PARTITIONS)
+        at = NOW + written // 10
         batch = []
         for key in keys[group]:
-            value = OffsetCommitValue(offset * 3, -1, "", at)
-            batch.append(Record(offset, at, key, encode_value(OffsetCommitKey("", "", 0), value)))
-            offset += 1
-        writer.append(batch)
-    writer.close()
+            value = OffsetCommitValue(written * 3, -1, "", at)
+            batch.append(Record(offsets[number], at, key, encode_value(OffsetCommitKey("", "", 0), value)))
+            offsets[number] += 1
+            written += 1
+        writers[number].append(batch)
+    for writer in writers.values():
+        writer.close()
 
 
 @contextmanager
@@ -69,14 +77,17 @@ def processor_time(of: str, into: dict[str, float]) -> Iterator[None]:
     into[f"{of}_wall_seconds"] = round(time.monotonic() - began, 2)
 
 
-def decode(records: int, codec: str) -> dict[str, Any]:
+def decode(records: int, codec: str, data: Path | None, memory: str) -> dict[str, Any]:
+    """`data` is a log made before, by this; without it, one is made and taken away."""
     from pipeline.sources.offsets_log import Part, read_part
 
     found: dict[str, Any] = {"records": records, "codec": codec}
     folder = Path(tempfile.mkdtemp(prefix="bench-pipeline-"))
     try:
-        write_log(folder / "log", records, codec)
-        segments = sorted(folder.glob("log/*/*.log"))
+        log = data or folder / "log"
+        if not log.exists():
+            write_log(log, records, codec)
+        segments = sorted(log.glob("*/*.log"))
         found["bytes"] = sum(path.stat().st_size for path in segments)
         with processor_time("decoder", found):
             count = sum(
@@ -84,8 +95,10 @@ def decode(records: int, codec: str) -> dict[str, Any]:
             )
         assert count >= records, count
         found["records"] = count
-        spark = child("local[1]", folder / "log", folder / "out")
-        found |= {"spark_seconds": spark["seconds"], "spark_wall_seconds": spark["wall_seconds"], "spark": spark}
+        spark = child("local[1]", log, folder / "out", memory, "tables")
+        history = (folder / "out" / "ingest" / "log" / "table=offset_history").rglob("*.parquet")
+        assert sum(pyarrow.parquet.read_metadata(path).num_rows for path in history) == count
+        found |= {"tables_seconds": spark["seconds"], "tables_wall_seconds": spark["wall_seconds"], "tables": spark}
         try:
             from conformance.targets.base import TargetError
             from conformance.targets.kafka import DEFAULT_VERSION, NEWEST, class_path
@@ -96,9 +109,9 @@ def decode(records: int, codec: str) -> dict[str, Any]:
         else:
             with processor_time("dump_log", found):
                 dump_log(jars, segments)
-            found["decoder_times_dump_log"] = round(found["dump_log_seconds"] / found["decoder_seconds"], 2)
-            found["spark_times_dump_log"] = round(found["dump_log_seconds"] / found["spark_seconds"], 2)
-        for name in ("decoder", "spark", "dump_log"):
+            for name in ("decoder", "tables"):
+                found[f"{name}_times_dump_log"] = round(found["dump_log_seconds"] / found[f"{name}_seconds"], 2)
+        for name in ("decoder", "tables", "dump_log"):
             if f"{name}_seconds" in found:
                 found[f"{name}_records_a_second"] = round(count / found[f"{name}_seconds"])
     finally:
@@ -121,9 +134,10 @@ def dump_log(jars: str, segments: list[Path]) -> None:
         raise RuntimeError(f"the dump-log tool failed: {told[-500:]}")
 
 
-def child(master: str, data: Path, out: Path, memory: str = "2g") -> dict[str, Any]:
-    """A run of the pipeline in a process of its own: what `run_once` tells of it, and the peak memory of all of it."""
-    command = [sys.executable, __file__, "once", master, str(data), str(out), memory]
+def child(master: str, data: Path, out: Path, memory: str = "2g", what: str = "all") -> dict[str, Any]:
+    """A run of the pipeline in a process of its own: what `run_once` tells of it, and processor time and peak memory of
+    all its processes."""
+    command = [sys.executable, __file__, "once", master, str(data), str(out), memory, what]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         family = Family(process.pid)
         done = threading.Event()
@@ -175,14 +189,20 @@ class Family:
         self.peak = max(self.peak, total)
 
 
-def run_once(master: str, data: str, out: str, memory: str) -> dict[str, Any]:
-    """All tables and answers of some data: wall seconds and bytes shuffled by step."""
+def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[str, Any]:
+    """All tables of some data, and answers if `what` is "all": wall seconds and bytes shuffled by step."""
     from pipeline.run import answer, build, sort_out
     from pipeline.session import session
     from pipeline.warehouse import Warehouse
 
     began = time.monotonic()
-    spark = session(master, config={"spark.driver.memory": memory, "spark.ui.retainedStages": "10000"})
+    of = "spark.driver.memory" if master.startswith("local") else "spark.executor.memory"
+    settings = {of: memory, "spark.ui.retainedStages": "10000"}
+    if what == "tables":
+        # The work is done in Python: what Java runs is not worth compiling well.
+        settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    spark = session(master, config=settings)
+    started = time.monotonic()
     steps: dict[str, dict[str, float]] = {}
 
     def shuffled() -> int:
@@ -200,9 +220,12 @@ def run_once(master: str, data: str, out: str, memory: str) -> dict[str, Any]:
 
     warehouse = Warehouse(spark, out)
     build(warehouse, sort_out([data]), step)
-    answer(warehouse, step)
     told = {"wall_seconds": round(time.monotonic() - began, 2), "steps": steps}
-    told["violations"] = warehouse.read("violations").count()
+    told["start_wall_seconds"] = round(started - began, 2)
+    if what == "all":
+        answer(warehouse, step)
+        told["wall_seconds"] = round(time.monotonic() - began, 2)
+        told["violations"] = warehouse.read("violations").count()
     spark.stop()
     return told
 
@@ -234,20 +257,22 @@ def events(sizes: list[int], masters: list[str], memory: str) -> list[dict[str, 
 
 def main() -> None:
     if sys.argv[1:2] == ["once"]:
-        print(json.dumps(run_once(*sys.argv[2:6])))
+        print(json.dumps(run_once(*sys.argv[2:7])))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_subparsers(dest="what", required=True)
     one = what.add_parser("decode")
-    one.add_argument("--records", type=int, default=2_000_000)
+    one.add_argument("--records", type=int, default=10_000_000)
     one.add_argument("--codec", default="none")
+    one.add_argument("--data", type=Path, help="a log to be read again another time; made if it is not there")
+    one.add_argument("--memory", default="1g")
     two = what.add_parser("events")
     two.add_argument("--events", type=int, nargs="+", default=[1_000_000, 2_000_000])
     two.add_argument("--master", nargs="+", default=["local[1]", "local[2]"])
     two.add_argument("--memory", default="2g")
     chosen = parser.parse_args()
     if chosen.what == "decode":
-        found: Any = decode(chosen.records, chosen.codec)
+        found: Any = decode(chosen.records, chosen.codec, chosen.data, chosen.memory)
     else:
         found = events(chosen.events, chosen.master, chosen.memory)
     print(json.dumps(found, indent=1))

@@ -5,9 +5,9 @@ several of these separated by commas; of a folder, all files that are JSON Lines
 `trace-00007.jsonl`), and of its folders one level down, so that the traces of several nodes lie side by side. Rows are
 those of `pipeline.schemas.EVENTS`; a line that is no event is a row with a reason in `unreadable`.
 
-Options: `splitBytes` (32 MiB), the size of a task's part of a file; `events`, kinds of events to read, separated by
-commas (default: all); `bodies` (false), whether requests and answers come along as JSON; `maxBytesPerTrigger`
-(256 MiB), of a stream.
+Options: `splitBytes`, the size of a task's part of a file (32 MiB, of much data up to 256 MiB); `events`, kinds of
+events to read, separated by commas (default: all); `bodies` (false), whether requests and answers come along as JSON;
+`maxBytesPerTrigger` (256 MiB), of a stream.
 
 A stream reads whole lines as they are appended. What was read is kept by file, and a file is known by a digest of its
 first line (sequence number and time make it unlike any other), so that rotation by renaming changes nothing.
@@ -32,6 +32,10 @@ from pipeline.decode import events
 from pipeline.schemas import EVENTS
 
 SPLIT_BYTES: Final = 32 << 20
+MOST_SPLIT_BYTES: Final = 256 << 20
+"""A task writes a file for every bucket; large tasks make large files."""
+TASKS: Final = 64
+"""Tasks grow once there are so many."""
 TRIGGER_BYTES: Final = 256 << 20
 CHUNK: Final = 8 << 20
 
@@ -102,6 +106,7 @@ class _Reading:
 
     def __init__(self, paths: str, options: Any) -> None:
         self.paths = paths
+        self.adapts = "splitBytes" not in options
         self.split_bytes = int(options.get("splitBytes", SPLIT_BYTES))
         self.bodies = str(options.get("bodies", "false")).lower() == "true"
         kinds = [kind.strip() for kind in str(options.get("events", "")).split(",") if kind.strip()]
@@ -120,7 +125,11 @@ class ShimTraceReader(_Reading, DataSourceReader):
     """All that is there now."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        planned = [part for path in files(self.paths) for part in self.split(path, 0, path.stat().st_size)]
+        sizes = [(path, path.stat().st_size) for path in files(self.paths)]
+        if self.adapts:
+            wanted = sum(size for _, size in sizes) // TASKS
+            self.split_bytes = min(max(wanted, SPLIT_BYTES), MOST_SPLIT_BYTES)
+        planned = [part for path, size in sizes for part in self.split(path, 0, size)]
         groups: list[list[Part]] = [[]]
         total = 0
         for part in planned:
