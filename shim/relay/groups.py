@@ -79,10 +79,13 @@ class Group:
         if asked.api == "JoinGroup":
             self._joins[asked] = None
             self._see(self._sign_of_join(asked, self.members.get(request.member_id)))
-        elif asked.api == "SyncGroup" and request.generation_id == self.generation:
-            self._syncing[request.member_id] = None
-            if request.assignments:
-                self._sync = asked
+        elif asked.api == "SyncGroup":
+            if self.telling is not None and self.telling.generation == request.generation_id:
+                self.tell()
+            if request.generation_id == self.generation and request.member_id in self.members:
+                self._syncing[request.member_id] = None
+                if request.assignments:
+                    self._sync = asked
 
     def forget(self, asked: Asked) -> None:
         """The connection of a JoinGroup is gone: its answer will not be seen, but the member may be in the round."""
@@ -252,7 +255,8 @@ class Group:
         leaders = telling.leaders_answer
         answer = leaders if leaders is not None else telling.joined[0][1]
         joined = {answer.member_id: asked for asked, answer in telling.joined}
-        for asked in self._lost:
+        waiting = [asked for asked in self._joins if asked.arrived <= telling.ended]
+        for asked in (*self._lost, *waiting):
             if member_id := asked.request.member_id or self._static_id(asked.request.group_instance_id):
                 joined.setdefault(member_id, asked)
         if leaders is not None:
