@@ -30,7 +30,7 @@ from conformance.matrix.command import matrix
 from conformance.report import evidence as evidence_report
 from conformance.report.files import write_badge, write_json, write_junit
 from conformance.report.html import write_html
-from conformance.runner import Result, Run, Runner
+from conformance.runner import GONE, Result, Run, Runner
 from conformance.targets import ForeignTarget, Target, TargetError, open_target
 
 
@@ -271,7 +271,8 @@ def tell(console: Console, run: Run, expectations: Expectations) -> int:
     for result in run.results:
         areas.setdefault(result.cell.case.id.split("/")[0], Counter())[result.verdict] += 1
     seen = [verdict for verdict in Verdict if any(counts[verdict] for counts in areas.values())]
-    console.print(f"{escape(run.target)}: {escape(run.description)}", soft_wrap=True)
+    named = f"{run.target}: {run.description}" if run.description != run.target else run.target
+    console.print(escape(named), soft_wrap=True)
     table = Table("area", *seen, box=None)
     for area, counts in sorted(areas.items()):
         table.add_row(area, *[str(counts[verdict] or "") for verdict in seen])
@@ -290,12 +291,15 @@ def tell(console: Console, run: Run, expectations: Expectations) -> int:
             console.print(
                 f"held with more time: {escape(each.cell.name)}, at first {escape(each.first)}", soft_wrap=True
             )
+    gone = sum(each.reason == GONE for each in run.results)
+    if gone:
+        console.print(f"[red]the target stopped listening[/]: {gone} cells were not judged")
     cases = len({each.cell.case.id for each in run.results})
     console.print(f"{cases} cases, {len(run.results)} cells, {len(surprises)} not as expected, {run.seconds:.1f} s")
     tell_violations(console, run.violations)
     if any(each.verdict is Verdict.HARNESS_ERROR for each in run.results):
         return 2
-    return 1 if surprises or run.violations else 0
+    return 1 if surprises or run.violations or gone else 0
 
 
 if __name__ == "__main__":

@@ -50,10 +50,10 @@ class Peers:
         return self._peers.get(profile)
 
     def living(self, profile: str) -> Peer | None:
-        """The instance of a profile, started again if it has crashed."""
+        """The instance of a profile, started again if it has crashed; one that is not ours stays as it is."""
         with self._lock:
             peer = self._peers.get(profile)
-            if peer is not None and peer.instance.ended_at is not None:
+            if peer is not None and peer.instance.process is not None and peer.instance.ended_at is not None:
                 peer = self._peers[profile] = self.another(profile)
             return peer
 

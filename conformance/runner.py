@@ -31,6 +31,8 @@ CALM_AT_A_TIME: Final = 6
 
 _DOUBTED: Final = frozenset({Verdict.FAIL, Verdict.NON_STRICT, Verdict.TIMEOUT})
 
+GONE: Final = "the target, which is not ours to start, stopped listening while this cell or one before it ran"
+
 DYING: Final = 1.0
 """Seconds before a crash is noticed in which what a target did, or did not do, may have been the crash."""
 
@@ -146,7 +148,12 @@ class Runner:
                 return result
 
             def once_more(result: Result) -> Result:
-                return self._run_alone(result.cell) if is_spoilt(result) else result
+                if not is_spoilt(result):
+                    return result
+                if result.instance is not None and result.instance.process is None:
+                    held = result.verdict is Verdict.PASS
+                    return result if held else replace(result, verdict=Verdict.SKIP, reason=GONE, due=None)
+                return self._run_alone(result.cell)
 
             def calmly(result: Result) -> Result:
                 is_doubted = result.is_timed and result.verdict in _DOUBTED and is_news(result)
@@ -180,6 +187,8 @@ class Runner:
         peer = self.peers.living(cell.case.profile)
         if peer is None:
             return Result(cell, Verdict.SKIP, f"the target cannot be started with {cell.case.profile}", 0.0, Tape())
+        if peer.instance.process is None and peer.instance.ended_at is not None:
+            return Result(cell, Verdict.SKIP, GONE, 0.0, Tape())
         if cell.version < 0:
             return Result(cell, Verdict.UNIMPLEMENTED, f"{cell.case.api} is not advertised", 0.0, Tape())
         return self._run_with(peer, cell)

@@ -41,6 +41,7 @@ PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 _ENDING_SECONDS: Final = 0.3
+_RESTART_SECONDS: Final = 5.0
 _DYING_SECONDS: Final = 20.0
 
 
@@ -114,11 +115,25 @@ class Instance:
 
         A process closes its connections a moment before it has ended; one that no longer listens is waited for.
         """
-        if self.process is not None and self.ended_at is None:
-            ended = _ends_within(self.process, _ENDING_SECONDS)
-            if ended or (not self._listens() and _ends_within(self.process, _DYING_SECONDS)):
-                self.ended_at = time.monotonic()
+        noticed = time.monotonic()
+        if self.ended_at is None and (self._stopped_listening() if self.process is None else self._process_ended()):
+            self.ended_at = noticed
         return self.ended_at is not None
+
+    def _process_ended(self) -> bool:
+        assert self.process is not None
+        if _ends_within(self.process, _ENDING_SECONDS):
+            return True
+        return not self._listens() and _ends_within(self.process, _DYING_SECONDS)
+
+    def _stopped_listening(self) -> bool:
+        """Of a target that is not ours: a moment is given to one that is started again by others."""
+        limit = time.monotonic() + _RESTART_SECONDS
+        while not self._listens():
+            if time.monotonic() > limit:
+                return True
+            time.sleep(0.1)
+        return False
 
     def _listens(self) -> bool:
         try:

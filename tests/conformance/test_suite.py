@@ -271,3 +271,19 @@ def test_a_target_that_dies_is_started_again_and_the_cell_that_killed_it_is_told
     assert {result.verdict for result in results} == {Verdict.FAIL}
     assert all(result.reason.startswith("the target crashed") for result in results)
     assert len(target.started) >= 3
+
+
+def test_a_target_of_others_that_goes_away_leaves_its_cells_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conformance.peers.coordinators_ready", lambda connection, peer: True)
+    monkeypatch.setattr("conformance.peers.find_served", lambda peer: None)
+    monkeypatch.setattr("conformance.peers.make_topics", lambda peer, counts=(): None)
+    monkeypatch.setattr("conformance.targets.base._RESTART_SECONDS", 0.0)
+    target = CrashingTarget()
+    instance = target.start("default")
+    try:
+        arguments = ["--target", f"{instance.host}:{instance.port}", "--case", "heartbeat/unknown/1", "--jobs", "1"]
+        done = CliRunner().invoke(cli, arguments)
+    finally:
+        target.stop()
+    assert done.exit_code == 1
+    assert "the target stopped listening: 2 cells were not judged" in done.output
