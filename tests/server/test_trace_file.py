@@ -10,9 +10,11 @@ from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from apis.leave_group import LeaveGroupRequest, MemberIdentity
 from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from shim.groups.trace import SCHEMA_VERSION, problems
 from shim.server.trace_file import TraceFile
+from tests.broker.context import batch
 from tests.server.wire import Wire, cluster, request
 
 
@@ -59,6 +61,27 @@ async def test_everything_about_a_member_is_in_the_trace(tmp_path: Path) -> None
     assert exchanged[0]["mono"] - exchanged[0]["arrived"] == pytest.approx(0.5)
     causes = [event["cause"] for event in events if event["event"] == "state" and event["to"] == "PreparingRebalance"]
     assert causes == ["NEW_MEMBER", "MEMBER_LEFT"]
+
+
+async def test_where_partitions_end_is_told_when_they_have_grown(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    wire = Wire(cluster(topics={"orders": 2}))
+
+    def produce(count: int) -> None:
+        records = [PartitionProduceData(1, batch(*[b"x"] * count))]
+        wire.receive(request(ProduceRequest(None, -1, 1000, [TopicProduceData("orders", partition_data=records)]), 9))
+
+    with TraceFile(path, wire.cluster) as trace:
+        trace.tell_ends()
+        produce(3)
+        trace.tell_ends()
+        trace.tell_ends()
+        produce(2)
+    told = [event for event in events_of(path) if event["event"] == "end_offsets"]
+    assert [problem for event in told for problem in problems(event)] == []
+    assert [event["offsets"] for event in told] == [
+        [{"topic": "orders", "partition": 1, "offset": offset}] for offset in (3, 5)
+    ]
 
 
 async def test_nothing_is_built_while_nobody_listens(tmp_path: Path) -> None:
