@@ -18,6 +18,7 @@ Ints: TypeAlias = NDArray[np.int64]
 PADDING: Final = 64
 _LONGEST: Final = 10
 _INLINE: Final = 12
+_ZIGZAG: Final[Ints] = np.array([(byte >> 1) ^ -(byte & 1) for byte in range(0x80)], np.int64)
 _LOW_BYTES: Final = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 
 
@@ -44,6 +45,10 @@ def uvarints(data: Bytes, at: Ints) -> tuple[NDArray[np.uint64], Ints]:
 
 def varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
     """The zigzag varints at these places, and the places after them."""
+    byte = data[at]
+    if byte.size and byte.max() <= 0x7F:
+        # Nearly always, as most of them are sizes and differences.
+        return _ZIGZAG[byte], at + 1
     raw, after = uvarints(data, at)
     value = (raw >> np.uint64(1)).astype(np.int64) ^ -(raw & np.uint64(1)).astype(np.int64)
     return value, after
