@@ -23,6 +23,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 KAFKA: Final = NEWEST["4.2"]
 KAFKAJS: Final = "2.2.4"
 FRANZ_GO: Final = "v1.22.2"
+SARAMA: Final = "v1.61.1"
 _PYTHON_CLIENTS: Final = {
     "kafka_python.py": ("kafka", "kafka-python"),
     "aio_kafka.py": ("aiokafka", "aiokafka"),
@@ -84,16 +85,24 @@ def node(adapter: str, lock: str | None) -> list[str]:
 
 def go(adapter: str, lock: str | None) -> list[str]:
     """franz-go."""
+    return _go(adapter, f"github.com/twmb/franz-go/pkg/kgo@{FRANZ_GO}")
+
+
+def sarama(adapter: str, lock: str | None) -> list[str]:
+    """Sarama."""
+    return _go(adapter, f"github.com/IBM/sarama@{SARAMA}")
+
+
+def _go(adapter: str, module: str) -> list[str]:
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
-        raise ClientMissing("franz-go is built with Go, and there is no go here")
-    folder = cache_folder() / f"client-franz-go-{FRANZ_GO}"
+        raise ClientMissing(f"{adapter.removesuffix('.go')} is built with Go, and there is no go here")
+    folder = cache_folder() / f"client-{adapter.removesuffix('.go')}-{module.rpartition('@')[2]}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text("module conformance/client\n\ngo 1.24\n")
-    get = [go, "get", f"github.com/twmb/franz-go/pkg/kgo@{FRANZ_GO}"]
-    # Whichever messages that release was made with.
-    tidy = [go, "mod", "tidy"]
-    _built(folder, adapter, lambda source: [get, tidy, [go, "build", "-o", "adapter", source.name]])
+    # Tidied for whichever messages that release was made with.
+    steps = [[go, "get", module], [go, "mod", "tidy"], [go, "build", "-o", "adapter", adapter]]
+    _built(folder, adapter, lambda source: steps)
     return [str(folder / "adapter")]
 
 

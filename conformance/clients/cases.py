@@ -13,6 +13,7 @@ from typing import Final
 from apis.consumer_protocol import ConsumerProtocolAssignment
 from conformance.case import Level
 from conformance.clients.case import client_case
+from conformance.clients.relay import Exchange
 from conformance.clients.scenario import HEARTBEAT_MS, PATIENCE, SESSION_MS, Scenario, now
 
 LOADING: Final = 14
@@ -138,7 +139,8 @@ def id_lost_in_join(s: Scenario) -> None:
     source="KAFKA-13214",
 )
 def coordinator_moves(s: Scenario) -> None:
-    first, second = s.stable(2)
+    # Some clients wait for seconds before they try again.
+    first, second = s.stable(2, session_ms=2 * SESSION_MS)
     before = {first.member_id}
     moved = s.relay.plan("JoinGroup", "error", NOT_COORDINATOR, when=lambda each: each.client_id == first.name)
     s.relay.plan("Heartbeat", "error", REBALANCE_IN_PROGRESS, when=lambda each: each.client_id == first.name)
@@ -326,10 +328,18 @@ def closed_in_sync(s: Scenario) -> None:
 def closed_with_nothing_assigned(s: Scenario) -> None:
     (first,) = s.stable(assignors=COOPERATIVE, session_ms=30_000)
     start = now()
+
+    def gives_up(join: Exchange) -> bool:
+        return join.client_id == first.name and bool(s.relay.seen("SyncGroup", first.name, start))
+
+    # The rebalance in which the newcomer would be assigned what the first gives up does not begin yet.
+    withheld = s.relay.plan("JoinGroup", "withhold", when=gives_up)
     second = s.start(assignors=COOPERATIVE, session_ms=30_000)
     s.answered("SyncGroup", second, start)
+    s.frames(lambda: withheld.fired, "the first joins again without what it gives up")
     second.ask("close")
     s.frames(lambda: s.relay.seen("LeaveGroup", second.name, start), "LeaveGroup is sent", CLOSING)
+    s.relay.release(withheld)
     s.share([first])
 
 

@@ -109,6 +109,13 @@ OTHER_LANGUAGES = {
             build=builds.go,
         ),
         Client(
+            f"sarama-{builds.SARAMA.removeprefix('v')}",
+            "sarama.go",
+            assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
+            abilities=("revoke-pause", "mixed-assignors"),
+            build=builds.sarama,
+        ),
+        Client(
             f"kafkajs-{builds.KAFKAJS}",
             "kafkajs.js",
             assignors=("roundrobin",),

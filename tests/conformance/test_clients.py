@@ -167,6 +167,7 @@ QUICK = {
     "confluent-kafka-2.16": ["R04", "R07"],
     "java-4.2.2": ["R02"],
     "franz-go-1.22.2": ["R04"],
+    "sarama-1.61.1": ["R04"],
     "kafkajs-2.2.4": ["R04"],
     "confluent-kafka-2.16-consumer": ["H01", "H05", "R06", "R07"],
     "java-4.2.2-consumer": ["H05", "R06"],
