@@ -32,8 +32,8 @@ _Result = TypeVar("_Result")
 
 
 class Catalogue:
-    """The part of one process. `topics` are those its brokers show; `settle(now)` is called when they have changed, and
-    `group_changed(group_id)` for the values of a group.
+    """The part of one process. `topics` are those its brokers show; `settle(now)` is called when they have changed and
+    when answers have left, before which `check(now)` is; `group_changed(group_id)` for the values of a group.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Catalogue:
         store: SharedStore,
         topics: Topics,
         clock: Callable[[], float],
+        check: Callable[[float], None],
         settle: Callable[[float], None],
         group_changed: Callable[[str], None],
     ) -> None:
@@ -49,6 +50,7 @@ class Catalogue:
         self._store = store
         self._topics = topics
         self._clock = clock
+        self._check = check
         self._settle = settle
         self._group_changed = group_changed
         self._documents: dict[tuple[str, str], str] = {}
@@ -87,16 +89,23 @@ class Catalogue:
 
     async def _serve_changes(self) -> None:
         async for rule, session in self._asked:
+            response: Message | None = None
+            failure = ErrorCode.REQUEST_TIMED_OUT
             try:
                 response = await self._change(rule)
             except StoreError as error:
                 log.error("a change of topics or settings was not written: %s", error)
-                session.fail(ErrorCode.REQUEST_TIMED_OUT, self._clock())
             except Exception:
                 log.exception("a change of topics or settings failed")
-                session.fail(ErrorCode.UNKNOWN_SERVER_ERROR, self._clock())
+                failure = ErrorCode.UNKNOWN_SERVER_ERROR
+            now = self._clock()
+            # What the client has sent since is served as soon as it has its answer.
+            self._check(now)
+            if response is None:
+                session.fail(failure, now)
             else:
-                session.reply(response, 0, self._clock())
+                session.reply(response, 0, now)
+            self._settle(now)
 
     async def _serve_wants(self) -> None:
         async for name in self._to_make:

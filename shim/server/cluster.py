@@ -111,8 +111,10 @@ class Cluster:
             self.clock,
             self._reload,
             self.give_up,
+            self._check_leases,
             self.partitions,
         )
+        self.leases: Leases | None = None
         self.loader = Loader(self.durability, self.clock, self.settle, config.load_seconds)
         self.exchanges = Exchanges(self.outbox)
         self._on_events: list[Callable[[list[dict[str, Any]], float], None]] = []
@@ -127,7 +129,9 @@ class Cluster:
         self.topics = Topics(addresses, Settings(config.settings), _new_uuid, cluster_id=_cluster_id())
         self.topics.on_topic_deleted.append(lambda name, _: self._topic_deleted(name))
         self.nodes = {address.id: self._node(address) for address in addresses}
-        self.peers = Peers(self, store, addresses[0].id) if isinstance(store, SharedStore) else None
+        self.peers: Peers | None = None
+        if isinstance(store, SharedStore):
+            self.peers = Peers(self, store, addresses[0].id, self._check_leases)
         transactions = Transactions(self.topics, self._shard, self.partitions, self._epoch_ms, self.peers)
         for node in self.nodes.values():
             node.groups.coordinator = transactions
@@ -135,7 +139,6 @@ class Cluster:
         self._order = list(self.nodes.values())
         self.owners: dict[int, int] = {}
         """Id of the node, of this process or another, that coordinates the groups of a partition."""
-        self.leases: Leases | None = None
         self.catalogue: Catalogue | None = None
         if isinstance(store, SharedStore):
             if len(addresses) != 1:
@@ -174,13 +177,18 @@ class Cluster:
         )
         return Node(self, address, groups, broker)
 
+    def _check_leases(self, now: float) -> None:
+        """Before anything is answered at `now` that was asked before."""
+        if self.leases is not None:
+            self.leases.check(now)
+
     def _share_topics(self, store: SharedStore) -> None:
         def group_changed(group_id: str) -> None:
             for node in self._order:
                 for tell in node.broker.configs.on_group_changed:
                     tell(group_id)
 
-        self.catalogue = Catalogue(store, self.topics, self.clock, self.settle, group_changed)
+        self.catalogue = Catalogue(store, self.topics, self.clock, self._check_leases, self.settle, group_changed)
         self.topics.make_later = self.catalogue.want
         for node in self._order:
             node.broker.shared = self.catalogue

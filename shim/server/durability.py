@@ -58,7 +58,8 @@ class Durability:
     which ones another process has taken over. There are `partitions` of them.
 
     `commit_timeout` is offsets.commit.timeout.ms in seconds: an answer waits no longer, and is
-    COORDINATOR_NOT_AVAILABLE (15) then, whatever becomes of the batch.
+    COORDINATOR_NOT_AVAILABLE (15) then, whatever becomes of the batch. `check(now)` is called before answers leave that
+    have waited: the process may have slept since the store said that they may.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Durability:
         clock: Callable[[], float],
         reload: Callable[[set[int]], None],
         fenced: Callable[[set[int]], None],
+        check: Callable[[float], None],
         partitions: int,
     ) -> None:
         self.store = store
@@ -81,6 +83,7 @@ class Durability:
         self._clock = clock
         self._reload = reload
         self._fenced = fenced
+        self._check = check
         self._partitions = partitions
         self._held: dict[int, list[Held]] = {}
         self._thens: dict[int, list[tuple[int, Callable[[float], None]]]] = {}
@@ -140,6 +143,7 @@ class Durability:
     def _succeeded(self, number: int, now: float) -> None:
         self.batches += 1
         self.durable = number
+        self._check(now)
         for _, action in self._thens.pop(number, ()):
             action(now)
         for held in self._held.pop(number, ()):

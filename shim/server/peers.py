@@ -39,14 +39,16 @@ Told = Callable[[Message | None, float], None]
 
 
 class Peers:
-    """The other processes, as the node `node_id` of this one reaches them; implements `Elsewhere`."""
+    """The other processes, as the node `node_id` of this one reaches them; implements `Elsewhere`. `check(now)` is
+    called before anybody is told an answer."""
 
-    def __init__(self, cluster: Cluster, store: SharedStore, node_id: int) -> None:
+    def __init__(self, cluster: Cluster, store: SharedStore, node_id: int, check: Callable[[float], None]) -> None:
         self.tls: ssl.SSLContext | None = None
         """How they are spoken to where all connections are TLS ones."""
         self._cluster = cluster
         self._store = store
         self._node_id = node_id
+        self._check = check
         self._lines: dict[tuple[int, int], trio.MemorySendChannel[tuple[int, Message, Told]]] = {}
         self._new, self._begun = trio.open_memory_channel[
             tuple[int, int, trio.MemoryReceiveChannel[tuple[int, Message, Told]]]
@@ -117,8 +119,7 @@ class Peers:
 
     def _tell(self, told: Told, answer: Message | None) -> None:
         now = self._cluster.clock()
-        if self._cluster.leases is not None:
-            self._cluster.leases.check(now)
+        self._check(now)
         try:
             told(answer, now)
         except Exception:

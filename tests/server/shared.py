@@ -14,11 +14,11 @@ PATIENCE_S = 30.0
 
 
 class Process:
-    """`kafka-shim serve` on a database, on a free port which it has again after every start."""
+    """`kafka-shim serve` on a database, on a free port of its own, another one after every start."""
 
     def __init__(self, url: str, node_id: int, *options: str) -> None:
         self.node_id = node_id
-        self.bootstrap = "127.0.0.1:0"
+        self.bootstrap = ""
         self._command = [sys.executable, "-m", "shim", "serve", "--store", url, "--node-id", str(node_id), *options]
         self._command += ["--config", "group.initial.rebalance.delay.ms=0"]
         self._popen: subprocess.Popen[str] | None = None
@@ -26,13 +26,13 @@ class Process:
     def start(self) -> None:
         """Start it, unless it runs."""
         if self._popen is None:
-            command = [*self._command, "--listen", self.bootstrap]
+            command = [*self._command, "--listen", "127.0.0.1:0"]
             self._popen = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def ready(self) -> None:
         assert self._popen is not None
         assert self._popen.stdout is not None
-        if self.bootstrap.endswith(":0"):
+        if not self.bootstrap:
             line = self._popen.stdout.readline()
             assert line.startswith("ready kafka="), line
             self.bootstrap = line.split()[1].removeprefix("kafka=")
@@ -49,6 +49,7 @@ class Process:
             assert self._popen.stdout is not None
             self._popen.stdout.close()
             self._popen = None
+            self.bootstrap = ""
 
 
 @contextmanager

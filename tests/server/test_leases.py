@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from apis.wire import Message
 from apis.wire.errors import ErrorCode
 from persistence.partition import partition_for
 from persistence.postgres import PostgresStore
-from persistence.store import StoreError
+from persistence.store import Entry, StoreError
 from shim.broker.topics import Node as Address
 from shim.server.cluster import Cluster, ClusterConfig
 from shim.server.spread import id_of, leader_of
@@ -220,6 +220,25 @@ async def test_a_process_that_slept_answers_nobody_before_its_leases_are_renewed
         assert error_of_commit(sleeper.ask(7, commit(6))) == ErrorCode.NOT_COORDINATOR
         assert sleeper.ask(2, FindCoordinatorRequest(key="g")).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert owner.node.groups.shards == {}
+
+
+async def test_what_was_asked_before_a_process_slept_is_not_answered_after_it(url: str) -> None:
+    async with processes(url, 1, 2) as made:
+        owner, _ = owner_first(made)
+        await acknowledged(owner.client(), 5)
+        client = owner.client()
+        write = owner.store.write
+
+        def write_and_sleep(batch: Sequence[Entry]) -> None:
+            write(batch)
+            owner.away = LEASE_S
+
+        owner.store.write = write_and_sleep
+        client.say(7, commit(6))
+        client.say(5, fetch())
+        heard: list[Any] = []
+        await until(lambda: len(heard.__iadd__(client.heard)) == 2)
+        assert heard[1].error_code == ErrorCode.NOT_COORDINATOR
 
 
 async def test_a_process_whose_leases_nobody_took_while_it_slept_goes_on_with_them(url: str) -> None:

@@ -47,7 +47,7 @@ async def peers_of(other: CoordinatorServer) -> AsyncIterator[Peers]:
     cluster = Cluster([Address(1, "127.0.0.1", 1)], ClusterConfig())
     host, _, port = other.bootstrap.rpartition(":")
     cluster.topics.nodes |= {2: Address(2, host, int(port)), 3: Address(3, "127.0.0.1", 1)}
-    peers = Peers(cluster, SimpleNamespace(epochs={}), 1)
+    peers = Peers(cluster, SimpleNamespace(epochs={}), 1, lambda now: None)
     if other.server.config.tls is not None:
         peers.tls = unchecked()
     async with trio.open_nursery() as nursery:

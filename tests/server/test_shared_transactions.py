@@ -45,7 +45,7 @@ def url() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def made(url: str) -> Iterator[list[Process]]:
     declared = [option for topic in ("in:1", "out:1", f"t:{PARTITIONS}") for option in ("--topic", topic)]
-    with processes(url, "--lease", "1.5", *declared) as made:
+    with processes(url, "--lease", "3", *declared) as made:
         yield made
 
 
@@ -54,10 +54,24 @@ def cluster(url: str, made: list[Process]) -> list[Process]:
     """Three processes that run, each of which has a third of what there is."""
     for process in made:
         process.start()
-    query = "SELECT count(*) FROM kafka_shim_leases WHERE expires > now() GROUP BY node_id"
+    for process in made:
+        process.ready()
+    query = (
+        "SELECT count(*) FROM kafka_shim_leases leases JOIN kafka_shim_nodes USING (incarnation) "
+        "WHERE leases.expires > now() GROUP BY incarnation"
+    )
     with psycopg.connect(url, autocommit=True) as connection:
         until(lambda: sorted(row[0] for row in connection.execute(query)) == [16, 17, 17])
+    until(lambda: len({told(process) for process in made}) == 1)
     return made
+
+
+def told(process: Process) -> str:
+    """What a process says of the nodes, and of who leads what."""
+    topics = [MetadataRequestTopic(name=name) for name in ("t", "__consumer_offsets")]
+    with Client(process.bootstrap) as client:
+        answer = client.ask(MetadataRequest(topics), 9, MetadataResponse)
+    return repr((answer.brokers, [[each.leader_id for each in topic.partitions] for topic in answer.topics]))
 
 
 def owner(url: str, name: str) -> int:
@@ -212,7 +226,10 @@ def test_a_partition_that_is_written_to_elsewhere_adds_itself(url: str, cluster:
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(process.bootstrap)) for process in cluster]
         coordinator = clients[owner(url, name) - 1]
-        given = coordinator.ask(InitProducerIdRequest(name, 60_000), 5, InitProducerIdResponse)
+        asked = InitProducerIdRequest(name, 60_000)
+        # The partition may be loading, if it has just come here.
+        until(lambda: coordinator.ask(asked, 5, InitProducerIdResponse).error_code == 0)
+        given = coordinator.ask(asked, 5, InitProducerIdResponse)
         sender = (given.producer_id, given.producer_epoch)
         metadata = coordinator.ask(MetadataRequest([MetadataRequestTopic(name="t")]), 9, MetadataResponse)
         leaders = {each.partition_index: each.leader_id for each in metadata.topics[0].partitions}
@@ -229,16 +246,24 @@ def test_a_partition_that_is_written_to_elsewhere_adds_itself(url: str, cluster:
             )
             topics = [TopicProduceData("t", partition_data=[PartitionProduceData(partition, data)])]
             leader = clients[leaders[partition] - 1]
-            answer = leader.ask(ProduceRequest(name, -1, 1000, topics), version, ProduceResponse)
-            return int(answer.responses[0].partition_responses[0].error_code)
+            error = int(ErrorCode.NOT_ENOUGH_REPLICAS)
+            # As producers do: the leader may not know yet where the coordinator is now.
+            while error == ErrorCode.NOT_ENOUGH_REPLICAS:
+                answer = leader.ask(ProduceRequest(name, -1, 1000, topics), version, ProduceResponse)
+                error = int(answer.responses[0].partition_responses[0].error_code)
+            return error
 
         assert write(0, sender, 0, version=9) in (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
         assert [write(partition, sender, 0) for partition in leaders] == [0] * PARTITIONS
         assert [write(partition, sender, 1, version=9) for partition in leaders] == [0] * PARTITIONS
         offsets = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, before + 1, -1, "")])]
-        asked = TxnOffsetCommitRequest(name, group, *sender, topics=offsets)
-        said = clients[owner(url, group) - 1].ask(asked, 5, TxnOffsetCommitResponse)
-        assert said.topics[0].partitions[0].error_code == 0
+        commit = TxnOffsetCommitRequest(name, group, *sender, topics=offsets)
+
+        def is_accepted() -> bool:
+            said = clients[owner(url, group) - 1].ask(commit, 5, TxnOffsetCommitResponse)
+            return said.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+        until(is_accepted)
         ended = coordinator.ask(EndTxnRequest(name, *sender, True), 5, EndTxnResponse)
         assert (ended.error_code, ended.producer_id, ended.producer_epoch) == (0, sender[0], sender[1] + 1)
         assert committed(cluster[0].bootstrap, group) == before + 1
