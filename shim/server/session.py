@@ -39,7 +39,8 @@ WAITING_BYTES: Final = 64 * 1024
 _REMEMBERED_ANSWER: Final = 4096
 
 _MEMOS: Final = 4
-"""How many requests of a session are remembered."""
+_MEMO_BYTES: Final = 16 * 1024
+"""How many requests of a session are remembered, and how long they may be together."""
 
 _NO_MEMOS: Final[dict[bytes, Memo]] = {}
 
@@ -342,16 +343,20 @@ class Session:
         self.correlation_id = frame[4:8]
         self.run(served, request, now)
         # A remembered request goes to its rule by a way of its own, past an interceptor.
-        if served.key in REMEMBERED and self.node.interceptor is None and not self.closed:
+        if served.key in REMEMBERED and len(frame) < _MEMO_BYTES and self.node.interceptor is None and not self.closed:
             self._remember(served, request, framed(frame), offset + 4)
 
     def _remember(self, served: Served, request: Message, data: bytes, body: int) -> None:
         head = data[:8]
-        memo = remember(self, served, request, data, body, self._memos.get(head))
+        memos = self._memos
+        memo = remember(self, served, request, data, body, memos.get(head))
         if memo is not None:
-            if self._memos is _NO_MEMOS or len(self._memos) == _MEMOS:
-                self._memos = {}
-            self._memos[head] = memo
+            if head not in memos:
+                # What a memo begins with says how long it is.
+                together = len(data) + sum(int.from_bytes(each[:4]) for each in memos)
+                if not memos or len(memos) == _MEMOS or together > _MEMO_BYTES:
+                    memos = self._memos = {}
+            memos[head] = memo
 
     def run(self, served: Served, request: Message, now: float, intercepted: bool = False) -> None:
         """Hand a request to its rule. `correlation_id` and the call's client and version are set."""

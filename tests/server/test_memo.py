@@ -133,14 +133,11 @@ ROWS = st.sampled_from(
         [("orders", 1, ""), ("orders", 1, "")],
     ]
 )
-COMMITS = st.tuples(st.just("commit"), ROWS, st.integers(-(2**40), 2**40), st.integers(2, 10))
-STEPS = st.one_of(
-    COMMITS,
-    COMMITS,
-    COMMITS,
-    st.tuples(st.just("again"), st.integers(-(2**63), 2**63 - 1)),
-    st.tuples(st.just("again"), st.integers(-(2**63), 2**63 - 1)),
-    st.tuples(st.just("again"), st.integers(-(2**63), 2**63 - 1)),
+OFFSETS = st.integers(-(2**40), 2**40)
+VERSIONS = st.integers(2, 10)
+AGAIN = st.tuples(st.just("again"), st.integers(-(2**63), 2**63 - 1))
+OTHER = st.one_of(
+    AGAIN,
     st.tuples(st.just("changed"), st.integers(0, 400), st.integers(1, 255)),
     st.tuples(st.just("split"), st.integers(1, 100)),
     st.tuples(st.just("twice")),
@@ -152,6 +149,17 @@ STEPS = st.one_of(
     st.tuples(st.just("delete")),
     st.tuples(st.just("later"), st.floats(0.001, 40)),
 )
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
+    """Commits, each made again until it is remembered, and again after whatever else happens."""
+    steps: list[tuple[Any, ...]] = []
+    for rows, offset, version in draw(st.lists(st.tuples(ROWS, OFFSETS, VERSIONS), min_size=1, max_size=3)):
+        steps += [("commit", rows, offset, version), draw(AGAIN), draw(AGAIN)]
+        for other in draw(st.lists(OTHER, max_size=5)):
+            steps += [other, draw(AGAIN)]
+    return steps
 
 
 def play(side: Side, steps: list[tuple[Any, ...]]) -> None:
@@ -207,7 +215,7 @@ def play(side: Side, steps: list[tuple[Any, ...]]) -> None:
 
 
 @settings(max_examples=120, deadline=None)
-@given(steps=st.lists(STEPS, min_size=3, max_size=25), listened=st.booleans())
+@given(steps=stories(), listened=st.booleans())
 def test_a_remembered_request_is_served_as_any_other(steps: list[tuple[Any, ...]], listened: bool) -> None:
     remembering, forgetful = Side(False, listened), Side(True, listened)
     for side in (remembering, forgetful):
@@ -254,6 +262,25 @@ async def test_what_else_a_client_sends_does_not_make_it_forgotten() -> None:
     assert len(side.wire.answers()) == 2
 
 
+async def test_a_topic_that_is_gone_is_not_committed_to() -> None:
+    side = Side(False)
+    made = remembered(side)
+    orders = side.cluster.topics.named("orders")
+    assert orders is not None
+    side.cluster.topics.delete(orders)
+    side.receive(made(3), NOW)
+    _, answer = side.wire.answer(OffsetCommitResponse, 7)
+    errors = {topic.name: [each.error_code for each in topic.partitions] for topic in answer.topics}
+    assert errors == {"orders": [3], "payments": [0]}
+
+
+async def test_two_commits_that_come_together_are_two() -> None:
+    side = Side(False)
+    made = remembered(side)
+    side.receive(made(3) + made(4), NOW)
+    assert [read(each, OffsetCommitResponse, 7)[0] for each in side.wire.answers()] == [3, 4]
+
+
 async def test_only_so_much_is_remembered() -> None:
     side = Side(False)
     for length in range(20):
@@ -267,6 +294,10 @@ async def test_only_so_much_is_remembered() -> None:
         side.receive(side.commit(rows, offset, 7, 1), NOW)
     assert side.session._memos == before
     assert len(side.wire.answers()) == 43
+    for length in (3_000, 5_000, 7_000, 9_000, 15_000, 17_000):
+        side.receive(request(HeartbeatRequest("g" * length, 1, side.member_id), 4), NOW)
+        assert sum(int.from_bytes(head[:4]) for head in side.session._memos) < 16 * 1024
+    assert len(side.session._memos) == 1
 
 
 async def test_a_commit_that_the_store_refuses_is_told_as_it_was_sent() -> None:
