@@ -103,6 +103,11 @@ class Story:
             f"generation {event['generation']}: {len(members)} member{'s' * (len(members) != 1)} after {took:.0f} ms"
             f" ({', '.join(members)}), {self.name(event['leader'])} leads, protocol {event['protocol']}"
         ]
+        if event.get("inferred"):
+            # A relay's trace has no event for the beginning.
+            because = _BECAUSE.get(event["cause"], "what began it did not come through the relay")
+            cause = event["cause"] or "unknown"
+            lines.insert(0, f"rebalanced, cause {cause}: {because.format(who=self.name(event['trigger']))}")
         if event["waited_for"] and len(members) > 1:
             last = event["waited_for"][0]
             lines.append(f"the last to join was {self.name(last['member_id'])}, {last['ms']:.0f} ms after the start")

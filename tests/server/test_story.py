@@ -74,3 +74,15 @@ async def test_the_life_of_a_member_reads_as_it_was() -> None:
         "rebalance begins, cause MEMBER_LEFT: test left",
         "the group is empty, generation 2",
     ]
+
+
+def test_the_story_of_a_relay_says_why_with_the_round() -> None:
+    event = {
+        "event": "round", "group": "billing", "generation": 2, "cause": "MEMBER_LEFT", "trigger": "a", "started": 10.0,
+        "ended": 10.5, "waited_for": [], "dropped": [], "leader": "b", "protocol": "range", "members": ["b"],
+        "inferred": True, "mono": 10.5,
+    }  # fmt: skip
+    story = Story()
+    assert [line.text for line in story.tell(event)][:1] == ["rebalanced, cause MEMBER_LEFT: a left"]
+    (unseen, *_) = story.tell(event | {"cause": "", "trigger": ""})
+    assert unseen.text == "rebalanced, cause unknown: what began it did not come through the relay"
