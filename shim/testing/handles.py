@@ -5,10 +5,10 @@ Decides nothing: every method is that of the object in the server's thread, whic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from apis.wire.errors import ErrorCode
 from shim.server.awaiting import TIMEOUT, GroupAwait, Wanted
@@ -20,6 +20,8 @@ from shim.testing.puppets import Puppet
 
 if TYPE_CHECKING:
     from shim.testing.server import CoordinatorServer
+
+T = TypeVar("T")
 
 
 class Group:
@@ -175,30 +177,40 @@ class PuppetHandle:
         self._server = server
         self._puppet = puppet
 
+    def _seen(self, look: Callable[[], T]) -> T:
+        """What it knows, once it has read the answers that were sent to it before."""
+        kit = self._server.kit
+
+        def read() -> T:
+            kit.stage.run(kit.clock())
+            return look()
+
+        return self._server.call(read)
+
     @property
     def member_id(self) -> str:
         """Its member id, empty while it has none."""
-        return self._server.call(lambda: self._puppet.member_id)
+        return self._seen(lambda: self._puppet.member_id)
 
     @property
     def generation(self) -> int:
         """The generation it is in, -1 for none."""
-        return self._server.call(lambda: self._puppet.generation)
+        return self._seen(lambda: self._puppet.generation)
 
     @property
     def owned(self) -> dict[str, list[int]]:
         """What it has been assigned, by topic."""
-        return self._server.call(lambda: dict(self._puppet.owned))
+        return self._seen(lambda: dict(self._puppet.owned))
 
     @property
     def errors(self) -> list[tuple[str, ErrorCode]]:
         """Every error it was answered, with the API's name."""
-        return self._server.call(lambda: list(self._puppet.errors))
+        return self._seen(lambda: list(self._puppet.errors))
 
     @property
     def is_fenced(self) -> bool:
         """Whether another member has taken its group instance id."""
-        return self._server.call(lambda: self._puppet.fenced)
+        return self._seen(lambda: self._puppet.fenced)
 
     def join(self) -> None:
         """Join anew, after it left or crashed."""
