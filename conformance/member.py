@@ -120,7 +120,9 @@ class Member:
         """
         version = self._trial.version_of("JoinGroup") if version is None else version
         self.wire.send(self.join_request(version, **changes), version)
-        if version >= 4 and not self.id and self.instance_id is None and self.wire.answers_within(1.0):
+        # Where ids are asked for the answer comes at once, however long that takes; elsewhere the request may wait.
+        patience = self._trial.limits.patience if self._trial.peer.asks_for_ids else 1.0
+        if version >= 4 and not self.id and self.instance_id is None and self.wire.answers_within(patience):
             told = self.wire.receive()
             if told.error_code != MEMBER_ID_REQUIRED:
                 self._told = told

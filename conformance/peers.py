@@ -19,6 +19,7 @@ from apis.find_coordinator import FindCoordinatorRequest
 from apis.metadata import MetadataRequest
 from conformance.case import Case, Failed, Level, Skipped, Unadvertised
 from conformance.harmless import GROUP_KEYS, harmless
+from conformance.member import MEMBER_ID_REQUIRED
 from conformance.protocol import EXCHANGES
 from conformance.targets import Instance, Target, TargetError
 from conformance.targets.base import LIMIT_NAMES
@@ -27,6 +28,7 @@ from conformance.wire import Connection, Tape, Undecodable, WireTrouble
 
 _WARM_GROUPS: Final = [f"warm-up-{number}" for number in range(32)]
 _BROKER_RESOURCE: Final = 4
+MEMBER_ID_REQUIRED_SINCE: Final = 4
 SHARED_TOPICS: Final = (1, 3, 8, 100)
 _NOT_READY: Final = frozenset({14, 15, 16})
 
@@ -61,7 +63,7 @@ class Peers:
         """One more instance of a profile, what is known of the first one taken over."""
         known = self._peers[profile]
         peer = probe(self._target.start(profile))
-        peer.served = known.served
+        peer.served, peer.asks_for_ids = known.served, known.asks_for_ids
         make_topics(peer, [count for count in SHARED_TOPICS if topic_name(count) in known.partitions])
         return peer
 
@@ -75,6 +77,7 @@ class Peers:
         if "configurable" not in instance.capabilities:
             instance.limits = instance.limits.configured(configuration(peer))
         find_served(peer)
+        peer.asks_for_ids = asks_for_ids(peer)
         make_topics(peer)
         return peer
 
@@ -145,6 +148,21 @@ def find_served(peer: Peer) -> None:
                     return
             finally:
                 connection.close()
+
+
+def asks_for_ids(peer: Peer) -> bool:
+    """Whether a dynamic member without an id is handed one and asked to come again."""
+    case = Case("ids", "", "", Level.MUST, None, None, frozenset(), frozenset(), "", 30.0, lambda trial: None, "")
+    trial = Trial(case, 0, peer, "ids")
+    try:
+        version = peer.newest("JoinGroup")
+        if version < MEMBER_ID_REQUIRED_SINCE:
+            return False
+        return bool(trial.call(trial.member().join_request(version), version).error_code == MEMBER_ID_REQUIRED)
+    except (Unadvertised, WireTrouble):
+        return False
+    finally:
+        trial.end()
 
 
 def make_topics(peer: Peer, counts: Iterable[int] = SHARED_TOPICS) -> None:

@@ -34,12 +34,16 @@ def topic_name(partitions: int) -> str:
 
 
 class Peer:
-    """The target as the cells share it: where it is, what it advertises and serves, topics made once."""
+    """The target as the cells share it: where it is, what it advertises and serves, topics made once.
+
+    `asks_for_ids`: it was seen to hand out a member id before it lets a member join.
+    """
 
     def __init__(self, instance: Instance, versions: dict[int, tuple[int, int]]) -> None:
         self.instance = instance
         self.versions = versions
         self.served: dict[int, int] = {}
+        self.asks_for_ids = False
         self.topic_ids: dict[str, bytes] = {}
         self.partitions: dict[str, int] = {}
 

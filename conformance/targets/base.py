@@ -40,6 +40,9 @@ PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+READY_SECONDS: Final = 90.0
+"""How long a target may take to start on a machine that is busy."""
+
 _ENDING_SECONDS: Final = 0.3
 _RESTART_SECONDS: Final = 5.0
 _DYING_SECONDS: Final = 20.0

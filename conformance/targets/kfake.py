@@ -9,7 +9,7 @@ import subprocess
 import threading
 from typing import Final
 
-from conformance.targets.base import PROFILES, Instance, Limits, LineReader, TargetError, end
+from conformance.targets.base import PROFILES, READY_SECONDS, Instance, Limits, LineReader, TargetError, end
 from conformance.targets.kafka import cache_folder
 
 CLIENT: Final = "github.com/twmb/franz-go"
@@ -95,7 +95,7 @@ class KfakeTarget:
             command = [program, *(f"{name}={value}" for name, value in settings.items())]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             self._running.append(process)
-        ready = LineReader(process).wait_for("ready ", 30)
+        ready = LineReader(process).wait_for("ready ", READY_SECONDS)
         host, _, port = ready.split()[1].rpartition(":")
         limits = Limits().configured(settings)
         description = f"kfake {self._built_version()}"

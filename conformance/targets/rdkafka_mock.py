@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Final
 
-from conformance.targets.base import Instance, Limits, LineReader, end
+from conformance.targets.base import READY_SECONDS, Instance, Limits, LineReader, end
 
 _PROGRAM: Final = """\
 import ctypes, pathlib, resource, sys
@@ -55,7 +55,7 @@ class RdkafkaMockTarget:
         )
         with self._lock:
             self._running.append(process)
-        _, address, version = LineReader(process).wait_for("ready ", 30).split()
+        _, address, version = LineReader(process).wait_for("ready ", READY_SECONDS).split()
         host, _, port = address.rpartition(":")
         # Its later rounds last as long as the session but a second, whoever has joined.
         limits = Limits(min_session_timeout=1, initial_rebalance_delay=0, usual_session=3_000)

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from conformance.invariants import check_trace
-from conformance.targets.base import PROFILES, Instance, Limits, LineReader, TargetError, end
+from conformance.targets.base import PROFILES, READY_SECONDS, Instance, Limits, LineReader, TargetError, end
 from conformance.targets.postgres import postgres_server
 
 
@@ -68,7 +68,7 @@ class ShimTarget:
             self._running.append(process)
             if self._traced:
                 self._traces.append(trace)
-        ready = LineReader(process).wait_for("ready ", 30)
+        ready = LineReader(process).wait_for("ready ", READY_SECONDS)
         fields = dict(part.split("=", 1) for part in ready.split()[1:] if "=" in part)
         if "kafka" not in fields:
             raise TargetError(f"the ready line names no address: {ready!r}")
