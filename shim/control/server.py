@@ -59,6 +59,7 @@ async def serve_control(
         async with trio.open_nursery() as nursery:
             bench = bench or Bench(server, nursery, watched=lab)
             connections = Connections(bench, lab, token or None)
+            await _rehearse(bench, lab)
             accepting = trio.CancelScope()
             nursery.start_soon(_accept, accepting, connections, listeners, nursery)
             task_status.started(_url(listeners[0]))
@@ -76,6 +77,22 @@ async def _accept(
 ) -> None:
     with scope:
         await trio.serve_listeners(connections.serve, listeners, handler_nursery=nursery)
+
+
+async def _rehearse(bench: Bench, lab: bool) -> None:
+    """Answer once to nobody: what is imported and built at the first request holds up no client of the coordinator."""
+
+    async def receive() -> Any:
+        await trio.sleep_forever()
+
+    async def send(message: Any) -> None:
+        pass
+
+    app = make_app(bench, lab)
+    for path in ("/metrics", "/v1/groups"):
+        headers = [(b"host", b"localhost")]
+        await app({"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "headers": headers,
+                   "query_string": b"", "asgi": {"spec_version": "2.3"}}, receive, send)  # fmt: skip
 
 
 class _Answering(ASGIWrapper):
