@@ -22,6 +22,7 @@ from conformance.wire import Connection, Tape
 SESSION_MS: Final = 3_000
 HEARTBEAT_MS: Final = 300
 PATIENCE: Final = 40.0
+STARTING: Final = 120.0
 CREATE_TOPICS_VERSION: Final = 5
 UNKNOWN_MEMBER_ID: Final = 25
 STORY_CHARACTERS: Final = 12_000
@@ -132,8 +133,17 @@ class Scenario:
 
     # -- waiting
 
+    def all_started(self) -> None:
+        """Wait until every member's process has begun. How long that takes is no fault of the client's."""
+        with self.crew.changed:
+            members = list(self.crew.members)
+            up = self.crew.changed.wait_for(lambda: all(each.events for each in members), STARTING)
+        if not up:
+            raise RuntimeError(f"not all of {[member.name for member in members]} started within {STARTING:.0f} s")
+
     def told(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
         """Wait for what the members tell; `Failed` when it does not come."""
+        self.all_started()
         with self.crew.changed:
             found = self.crew.changed.wait_for(condition, patience)
         if not found:
@@ -143,6 +153,7 @@ class Scenario:
 
     def frames(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
         """Wait for frames; `Failed` when they do not come."""
+        self.all_started()
         found = self.relay.wait(condition, patience)
         if not found:
             raise Failed(f"not within {patience:.0f} s: {what}\n{self.story()}")
