@@ -61,13 +61,15 @@ def report_of(path: Path, arguments: list[str]) -> bool:
 
 
 def write(made: dict[str, Any], json_path: Path | None, html_path: Path | None, readme: Path | None) -> None:
-    """Write the forms of the matrix that are asked for."""
+    """Write the forms of the matrix that are asked for, each from what its data says when it is read again."""
+    text = json.dumps(made, indent=0, sort_keys=True) + "\n"
+    said = json.loads(text)
     if json_path:
-        json_path.write_text(json.dumps(made, indent=0, sort_keys=True) + "\n")
+        json_path.write_text(text)
     if html_path:
-        html_path.write_text(page_of(made))
+        html_path.write_text(page_of(said))
     if readme:
-        readme.write_text(written(readme.read_text(), made))
+        readme.write_text(written(readme.read_text(), said))
 
 
 def name_of(target: str) -> str:

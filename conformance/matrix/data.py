@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from conformance.case import Verdict
+from conformance.expect import Expectations
+
 SCHEMA: Final = 1
 
 TARGETS: Final = ("shim", "shim:sqlite:", "shim:postgresql:", "kafka:4.2", "kafka:3.9", "kfake", "rdkafka-mock")
@@ -63,19 +66,26 @@ def ranges(versions: Iterable[int]) -> str:
 
 
 def server_run(report: Mapping[str, Any], date: str) -> dict[str, Any]:
-    """A server run: by case, the versions of each verdict, how many cells that is, and why one is not a pass."""
+    """A server run: by case, the versions of each verdict, how many cells that is, and why one is not a pass.
+
+    What is known, and what is news, is judged by what is expected of the target now.
+    """
+    expected = Expectations.of_target(report["target"])
+    news = len(report.get("violations", []))
     cases: dict[str, dict[str, Any]] = {}
     versions: dict[tuple[str, str], list[int]] = {}
     for cell in report["cells"]:
         case = cases.setdefault(cell["case"], {"counts": {}})
-        verdict = cell["verdict"]
+        verdict, version = cell["verdict"], 0 if cell["version"] is None else cell["version"]
+        news += expected.surprise(cell["case"], version, Verdict(verdict)) is not None
         case["counts"][verdict] = case["counts"].get(verdict, 0) + 1
         if cell["version"] is not None and cell["version"] >= 0:
             versions.setdefault((cell["case"], verdict), []).append(cell["version"])
         if verdict != "pass":
             case.setdefault("why", cell["reason"].partition("\n")[0][:200])
-            if cell.get("expected"):
-                case.setdefault("known", cell["expected"])
+            line = expected.of_cell(cell["case"], version)
+            if line is not None:
+                case.setdefault("known", line.reason)
     for (case_id, verdict), found in versions.items():
         cases[case_id].setdefault("versions", {})[verdict] = ranges(found)
     return {
@@ -83,7 +93,7 @@ def server_run(report: Mapping[str, Any], date: str) -> dict[str, Any]:
         "description": report["description"],
         "date": date,
         "seconds": round(report["seconds"]),
-        "news": sum(1 for cell in report["cells"] if cell["surprise"]) + len(report.get("violations", [])),
+        "news": news,
         "cases": cases,
     }
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from conformance.cli import cli
-from conformance.matrix.data import counted, matrix_of, ranges
+from conformance.matrix.data import TARGETS, counted, matrix_of, ranges
 from conformance.matrix.page import page_of
 from conformance.matrix.readme import BEGIN, END, written
 
@@ -99,3 +99,25 @@ def test_one_command_makes_it_from_the_reports_of_its_runs(tmp_path: Path) -> No
     assert done.exit_code == 0, done.output
     assert json.loads(data.read_text())["servers"][0]["target"] == "kfake"
     assert "join/a/1" in page.read_text()
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, Any]:
+    made: dict[str, Any] = json.loads((ROOT / "docs" / "matrix.json").read_text())
+    return made
+
+
+def test_the_page_and_the_readme_say_what_the_data_says(published: dict[str, Any]) -> None:
+    assert (ROOT / "docs" / "matrix.html").read_text() == page_of(published)
+    readme = (ROOT / "README.md").read_text()
+    assert written(readme, published) == readme
+
+
+def test_every_target_is_in_it_and_none_did_what_was_not_expected(published: dict[str, Any]) -> None:
+    names = {name.partition(":")[0] for name in TARGETS}
+    assert {run["target"].partition(":")[0] for run in published["servers"]} == names
+    assert len(published["servers"]) == len(TARGETS)
+    assert [(run["target"], run["news"]) for run in published["servers"] if run["news"]] == []
