@@ -19,6 +19,7 @@ table { border-collapse: collapse } th, td { border: 1px solid var(--line); padd
 thead th { background: var(--box); position: sticky; top: 0; font-size: 13px; vertical-align: bottom; max-width: 9rem }
 .grid td { text-align: center; white-space: nowrap; padding: .25rem }
 .grid tbody th { font-weight: normal; min-width: 9rem }
+.area { scroll-margin-top: 4.5rem }
 .area tbody th { min-width: 22rem; max-width: 34rem }
 .pass { background: var(--pass) } .part { background: var(--part) } .fail { background: var(--fail) }
 .none { color: var(--soft) } .mark { display: inline-block; min-width: 1.6rem; text-align: center; border-radius: 3px }
