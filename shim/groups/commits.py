@@ -22,6 +22,7 @@ from persistence.records import OffsetCommitKey, OffsetCommitValue
 from shim.groups import trace, transactions
 from shim.groups.classic.group import ClassicGroup
 from shim.groups.classic.states import State
+from shim.groups.repeated import Template
 
 if TYPE_CHECKING:
     from shim.groups.shard import Shard
@@ -67,7 +68,7 @@ class Commit:
         self.group_instance_id = request.group_instance_id
         self.retention_ms = request.retention_time_ms
         self.rows = rows
-        self.traced: bytes | None = None
+        self.traced: Template | None = None
 
     def too_large(self, limit: int) -> list[bool]:
         """For each of `rows` whether its metadata is longer than `limit`; nothing if none has any."""

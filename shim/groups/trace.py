@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apis.consumer_protocol import assignment_from_bytes
-from shim.groups.repeated import HOLE, template
+from shim.groups.repeated import HOLE, Template, template
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -412,7 +412,7 @@ def committed(shard: Shard, made: Commit, offsets: Sequence[int]) -> None:
         shard.outbox.events.append((made.traced, offsets, None))
 
 
-def commit_template(shard: Shard, made: Commit) -> bytes:
+def commit_template(shard: Shard, made: Commit) -> Template:
     """What is the same in all events of commits that differ in their offsets only."""
     return template(_commit(shard, made, [HOLE] * len(made.rows)))
 

@@ -21,6 +21,7 @@ from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition
 from apis.offset_commit import error as commit_answer
 from apis.wire import Message
 from shim.groups.commits import Commit
+from shim.groups.repeated import Template
 from shim.server.durability import Held
 from shim.server.trace import template_of
 
@@ -75,7 +76,7 @@ class HeartbeatMemo(Memo):
         self._durability = node.durability
         self._heartbeat = node.groups.heartbeat
         self._send = session.transport.send
-        self._traced = b""
+        self._traced: Template | None = None
         self._traced_code: int | None = None
         self._arguments = (request.group_id, request.generation_id, request.member_id, request.group_instance_id)
 
@@ -159,7 +160,7 @@ class CommitMemo(Memo):
         self._unpack = _unpacker(layout)
         self._topics = node.broker.topics
         self._generation = node.broker.topics.generation
-        self._traced: bytes | None = None
+        self._traced: Template | None = None
 
     def serve(self, session: Session, data: bytes, now: float) -> bool:
         if len(data) != self._size or int.from_bytes(data) & self._mask != self._constant:
@@ -176,7 +177,7 @@ class CommitMemo(Memo):
         session.node.durability.hold(outbox.gate, HeldCommit(self, session, offsets, now))
         return True
 
-    def traced(self, session: Session) -> bytes:
+    def traced(self, session: Session) -> Template:
         """The template of the `exchange` event."""
         if self._traced is None:
             answer = commit_answer(self.request, 0)

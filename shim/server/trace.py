@@ -14,7 +14,7 @@ from apis.wire import Message, Struct, uuid_text
 from apis.wire.source import Source
 from apis.wire.types import Array, Nested, Type
 from shim.groups.outbox import Outbox
-from shim.groups.repeated import HOLE, template
+from shim.groups.repeated import HOLE, Template, template
 
 if TYPE_CHECKING:
     from shim.server.session import Session
@@ -78,7 +78,7 @@ def exchange(session: Session, served: Served, request: Message, response: Messa
     }
 
 
-def template_of(session: Session, served: Served, request: Message, response: Message, hole: str = "") -> bytes:
+def template_of(session: Session, served: Served, request: Message, response: Message, hole: str = "") -> Template:
     """The template of an `exchange` event whose correlation id is the last hole.
 
     If a `hole` is named, those before it are this field of each partition of each topic of the request.

@@ -76,15 +76,20 @@ class TraceLog:
         seq = self._seq
         wall = now + self._wall_offset
         lines = self._lines
-        arrived: float | None = nan
+        arrived = nan
+        unasked = ending(None, now, wall)
         for event in events:
             seq += 1
             if type(event) is tuple:
-                template, numbers, at = event
+                (head, tail), numbers, at = event
+                lines += head
+                if at is None:
+                    lines += tail % (*numbers, seq, unasked)
+                    continue
                 if at != arrived:
                     arrived = at
                     end = ending(arrived, now, wall)
-                lines += template % (*numbers, seq, end)
+                lines += tail % (*numbers, seq, end)
                 continue
             event["seq"] = seq
             event["mono"] = now
