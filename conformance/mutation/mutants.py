@@ -31,6 +31,7 @@ _LEAVE: Final = f"{_CLASSIC}leave.py"
 _HEARTBEAT: Final = f"{_CLASSIC}heartbeat.py"
 _DESCRIBE: Final = f"{_CLASSIC}describe.py"
 _SERVICE: Final = "shim/groups/service.py"
+_COMMITS: Final = "shim/groups/commits.py"
 _OFFSETS: Final = "shim/groups/offsets.py"
 _PENDING: Final = "shim/groups/transactions.py"
 _TRANSACTIONS: Final = "shim/broker/transactions.py"
@@ -262,9 +263,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "metadata of commits has no limit",
-        _OFFSETS,
-        " and _utf16_length(metadata) > limit:\n",
-        " and False:\n",
+        _COMMITS,
+        " if any(metadata) else []\n",
+        " if False else []\n",
         ("commit/*", "limits/*"),
     ),
     Mutant(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,9 @@ def test_the_token_is_asked_for(shell: Shell, monkeypatch: pytest.MonkeyPatch) -
 def watching(server: CoordinatorServer, *arguments: str) -> subprocess.Popen[str]:
     """`groups watch`, as soon as it has shown something."""
     command = [SHIM, "groups", "watch", "--control", server.control_url, *arguments]
-    watch = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # Whoever runs the tests in the background of a shell has let their children ignore interrupts.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    watch = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     assert watch.stdout is not None
     stop = threading.Event()
 
