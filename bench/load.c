@@ -7,6 +7,7 @@
  *     form SECONDS            members join until all are in one generation, or the time is up
  *     heartbeat SECONDS RATE  heartbeats; RATE a second over all members, or 0: the next as soon as one is answered
  *     commit SECONDS RATE     the same with commits of every partition named above
+ *     own SECONDS RATE        the same, each member with as many partitions of its own: the topics have more of them
  *     base SECONDS            connections open, nothing sent
  *
  * Latency is from the send of a request to the arrival of its answer. It knows nothing of the server but Kafka's
@@ -51,7 +52,7 @@ static struct member *members;
 static int member_count, epoll;
 static const char *group;
 static char topics[16][64];
-static int partitions[16], topic_count;
+static int partitions[16], topic_count, own;
 static int64_t buckets[BUCKETS], answered, failed;
 static int last_error;
 static void (*again)(struct member *); /* what to send as soon as an answer is there, if anything */
@@ -196,7 +197,7 @@ static void commit(struct member *m) {
         put_text(m, topics[t], strlen(topics[t]));
         put32(m, partitions[t]);
         for (int p = 0; p < partitions[t]; p++) {
-            put32(m, p);
+            put32(m, own ? (int32_t)(m - members) * partitions[t] + p : p);
             put64(m, m->correlation);
             put32(m, -1);
             put_text(m, "", 0);
@@ -454,7 +455,7 @@ int main(int count, char **arguments) {
         if (sscanf(line, "%15s %lf %lf", command, &seconds, &rate) < 2) return 2;
         if (!strcmp(command, "form")) form(seconds);
         else if (!strcmp(command, "heartbeat")) work(heartbeat, seconds, rate);
-        else if (!strcmp(command, "commit")) work(commit, seconds, rate);
+        else if ((own = !strcmp(command, "own")) || !strcmp(command, "commit")) work(commit, seconds, rate);
         else if (!strcmp(command, "base")) printf("{\"connections\": %d}\n", member_count);
         else return 2;
         fflush(stdout);

@@ -81,12 +81,15 @@ def commits(peers: list[str], seconds: float) -> dict[str, Any]:
             "group.max.session.timeout.ms=1800000",
         )
         with (
-            Serve(store, "--topic", "bench:10", *config) as server,
+            Serve(store, "--topic", f"bench:{10 * MEMBERS}", *config) as server,
             Load(*server.address, "g", MEMBERS, "bench:10") as load,
         ):
             if not load.tell("form", 60)["formed"]:
                 raise RuntimeError("the group did not form")
-            figures: dict[str, Any] = {"shim": work(load, server.process, "commit", seconds, 1000)}
+            figures: dict[str, Any] = {
+                "shim": work(load, server.process, "commit", seconds, 1000),
+                "shim, each member its own": work(load, server.process, "own", seconds, 1000),
+            }
     for peer in peers:
         measured = measure(peer, [MEMBERS], seconds, 1000, 120)
         figures[peer] = measured.get("members", {}).get(MEMBERS, {}).get("commit", measured.get("missing"))
