@@ -9,7 +9,6 @@ one puts a `HOLE` where a number belongs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -18,7 +17,7 @@ import orjson
 Template: TypeAlias = tuple[bytes, bytes]
 """A line up to its first number, and what follows, with `%d` for each number."""
 
-Repeated: TypeAlias = tuple[Template, Sequence[int], float | None]
+Repeated: TypeAlias = tuple[Template, tuple[int, ...], float | None]
 """`(template, numbers, arrived)`: what `template` made, the numbers that belong into its holes in their order, and the
 time of arrival of an `exchange`, which other events do not have."""
 

@@ -409,7 +409,7 @@ def committed(shard: Shard, made: Commit, offsets: Sequence[int]) -> None:
     if made.traced is None:
         shard.outbox.events.append(_commit(shard, made, offsets))
     else:
-        shard.outbox.events.append((made.traced, offsets, None))
+        shard.outbox.events.append((made.traced, tuple(offsets), None))
 
 
 def commit_template(shard: Shard, made: Commit) -> Template:

@@ -38,6 +38,7 @@ MAX_COMMIT_BYTES: Final = 4096
 """Commits of so many bytes, 200 partitions or so, are remembered: what is kept is several times as much."""
 
 _correlation: Final = Struct(">8xi").unpack_from
+_number: Final = Struct(">i").unpack
 
 
 class Memo:
@@ -131,11 +132,11 @@ class CommitMemo(Memo):
         "_mask",
         "_size",
         "_topics",
-        "_traced",
         "_unpack",
         "answer",
         "request",
         "served",
+        "traced",
     )
 
     def __init__(
@@ -160,7 +161,7 @@ class CommitMemo(Memo):
         self._unpack = _unpacker(layout)
         self._topics = node.broker.topics
         self._generation = node.broker.topics.generation
-        self._traced: Template | None = None
+        self.traced: Template | None = None
 
     def serve(self, session: Session, data: bytes, now: float) -> bool:
         if len(data) != self._size or int.from_bytes(data) & self._mask != self._constant:
@@ -177,12 +178,11 @@ class CommitMemo(Memo):
         session.node.durability.hold(outbox.gate, HeldCommit(self, session, offsets, now))
         return True
 
-    def traced(self, session: Session) -> Template:
-        """The template of the `exchange` event."""
-        if self._traced is None:
-            answer = commit_answer(self.request, 0)
-            self._traced = template_of(session, self.served, self.request, answer, "committed_offset")
-        return self._traced
+    def trace(self, session: Session) -> Template:
+        """Make `traced`, the template of the `exchange` event."""
+        answer = commit_answer(self.request, 0)
+        self.traced = template_of(session, self.served, self.request, answer, "committed_offset")
+        return self.traced
 
     def recall(self, offsets: Sequence[int]) -> None:
         """Make `request` what was received with these offsets."""
@@ -195,7 +195,7 @@ class HeldCommit(Held):
 
     __slots__ = ("_memo", "_offsets")
 
-    def __init__(self, memo: CommitMemo, session: Session, offsets: Sequence[int], since: float) -> None:
+    def __init__(self, memo: CommitMemo, session: Session, offsets: tuple[int, ...], since: float) -> None:
         self.session = session
         self.since = since
         self._memo = memo
@@ -214,8 +214,8 @@ class HeldCommit(Held):
             session.release(commit_answer(memo.request, 0), before + correlation_id + after, now)
             return
         if node.outbox.listening:
-            numbers = (*self._offsets, int.from_bytes(correlation_id, signed=True))
-            node.outbox.events.append((memo.traced(session), numbers, self.since))
+            numbers = self._offsets + _number(correlation_id)
+            node.outbox.events.append((memo.traced or memo.trace(session), numbers, self.since))
         session.deliver(before + correlation_id + after, now)
 
     def fail(self, code: int, now: float) -> None:

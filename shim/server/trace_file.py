@@ -84,12 +84,12 @@ class TraceLog:
                 (head, tail), numbers, at = event
                 lines += head
                 if at is None:
-                    lines += tail % (*numbers, seq, unasked)
+                    lines += tail % (numbers + (seq, unasked))  # noqa: RUF005 (twice as fast as unpacking)
                     continue
                 if at != arrived:
                     arrived = at
                     end = ending(arrived, now, wall)
-                lines += tail % (*numbers, seq, end)
+                lines += tail % (numbers + (seq, end))  # noqa: RUF005
                 continue
             event["seq"] = seq
             event["mono"] = now
