@@ -12,6 +12,7 @@ from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdenti
 from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from apis.wire import Message
+from apis.wire.errors import ErrorCode
 from conformance.case import NotServed
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ def said(text: bytes) -> bytes:
 
 
 RANGE: Final[Protocols] = (("range", said(b"what range needs")),)
-MEMBER_ID_REQUIRED: Final = 79
-UNSUPPORTED_VERSION: Final = 35
 
 
 class Member:
@@ -124,7 +123,7 @@ class Member:
         patience = self._trial.limits.patience if self._trial.peer.asks_for_ids else 1.0
         if version >= 4 and not self.id and self.instance_id is None and self.wire.answers_within(patience):
             told = self.wire.receive()
-            if told.error_code != MEMBER_ID_REQUIRED:
+            if told.error_code != ErrorCode.MEMBER_ID_REQUIRED:
                 self._told = told
                 return
             self.id = told.member_id
@@ -222,6 +221,6 @@ class Member:
             setattr(request, name, value)
         answer = self.request(request)
         codes = {each.partition_index: each.error_code for topic in answer.topics for each in topic.partitions}
-        if set(codes.values()) == {UNSUPPORTED_VERSION}:
+        if set(codes.values()) == {ErrorCode.UNSUPPORTED_VERSION}:
             raise NotServed(f"OffsetCommit v{version} is answered UNSUPPORTED_VERSION (35)")
         return codes

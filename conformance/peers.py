@@ -17,9 +17,9 @@ from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResourc
 from apis.describe_groups import DescribeGroupsRequest
 from apis.find_coordinator import FindCoordinatorRequest
 from apis.metadata import MetadataRequest
+from apis.wire.errors import ErrorCode
 from conformance.case import Case, Failed, Level, Skipped, Unadvertised
 from conformance.harmless import GROUP_KEYS, harmless
-from conformance.member import MEMBER_ID_REQUIRED
 from conformance.protocol import EXCHANGES
 from conformance.targets import Instance, Target, TargetError
 from conformance.targets.base import LIMIT_NAMES
@@ -158,7 +158,9 @@ def asks_for_ids(peer: Peer) -> bool:
         version = peer.newest("JoinGroup")
         if version < MEMBER_ID_REQUIRED_SINCE:
             return False
-        return bool(trial.call(trial.member().join_request(version), version).error_code == MEMBER_ID_REQUIRED)
+        return bool(
+            trial.call(trial.member().join_request(version), version).error_code == ErrorCode.MEMBER_ID_REQUIRED
+        )
     except (Unadvertised, WireTrouble):
         return False
     finally:

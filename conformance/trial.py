@@ -15,9 +15,10 @@ from apis.describe_groups import DescribedGroup, DescribeGroupsRequest
 from apis.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from apis.metadata import MetadataRequest, MetadataRequestTopic
 from apis.wire import Message
+from apis.wire.errors import ErrorCode
 from conformance.case import Case, Failed, NotServed, Skipped, Unadvertised
 from conformance.consumer_member import ConsumerMember
-from conformance.member import RANGE, UNSUPPORTED_VERSION, Member, Protocols
+from conformance.member import RANGE, Member, Protocols
 from conformance.protocol import BY_NAME, error_name, exchange_of
 from conformance.targets import Instance, Limits
 from conformance.wire import Connection, NoAnswer, Tape
@@ -306,7 +307,7 @@ class Trial:
             allowed = tuple(expected) if isinstance(expected, set) else (expected,)
             if actual in allowed:
                 continue
-            if name == "error_code" and actual == UNSUPPORTED_VERSION:
+            if name == "error_code" and actual == ErrorCode.UNSUPPORTED_VERSION:
                 raise NotServed(f"{kind} says {error_name(actual)} to a version the target advertises")
             if name == "error_code":
                 wanted = " or ".join(error_name(code) for code in allowed)

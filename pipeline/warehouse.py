@@ -11,7 +11,7 @@ count exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import reduce
 from typing import Final
 
@@ -110,11 +110,6 @@ class Warehouse:
         if base is not None:
             reader = reader.option("basePath", base)
         return reader.parquet(path).select(*table.names)
-
-    def write_results(self, results: Mapping[str, DataFrame]) -> None:
-        """Write what jobs say, each as Parquet and as CSV."""
-        for name, rows in results.items():
-            self.write_result(name, rows)
 
     def write_result(self, name: str, rows: DataFrame) -> None:
         """Write what a job says, as Parquet and as CSV in one file each; arrays are joined by commas in CSV."""

@@ -94,6 +94,18 @@ def cli() -> None:
     """A Kafka-compatible group coordinator: for tests, for conformance, for understanding rebalances."""
 
 
+_advertise: Final = click.option(
+    "--advertise", metavar="HOST", help="The host that clients are told; the one listened on by default."
+)
+_log_level: Final = click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="How much is logged to standard error.",
+)
+
+
 @cli.command()
 @click.option("--listen", type=Address(), default="127.0.0.1:9092", show_default=True, help="Port 0 is any free port.")
 @click.option("--control", type=Address(), help="HTTP server for health, metrics and groups; off unless given.")
@@ -131,7 +143,7 @@ def cli() -> None:
     show_default=True,
     help="The release of Kafka to pose as.",
 )
-@click.option("--advertise", metavar="HOST", help="The host that clients are told; the one listened on by default.")
+@_advertise
 @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write a trace, JSON Lines, to a file.")
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate chain, PEM.")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its private key, PEM.")
@@ -142,13 +154,7 @@ def cli() -> None:
     help="What the control server is asked with; needed where other machines can ask.",
 )
 @click.option("--lab", is_flag=True, help="For tests: the control server may change faults, time and brokers.")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="How much is logged to standard error.",
-)
+@_log_level
 def serve(**options: Any) -> None:
     """Run the coordinator until SIGTERM or SIGINT."""
     from shim.control.run import Laboratory, Options, Unusable, run
@@ -180,7 +186,7 @@ def trace() -> None:
 @trace.command()
 @click.option("--upstream", type=Address(), required=True, help="A broker of the cluster.")
 @click.option("--listen", type=Address(), default="127.0.0.1:9092", show_default=True, help="Port 0 is any free port.")
-@click.option("--advertise", metavar="HOST", help="The host that clients are told; the one listened on by default.")
+@_advertise
 @click.option(
     "--trace",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -188,13 +194,7 @@ def trace() -> None:
     show_default=True,
     help="Where it is written, JSON Lines.",
 )
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="How much is logged to standard error.",
-)
+@_log_level
 def record(**options: Any) -> None:
     """Relay clients to a real Kafka cluster and write a trace of what its groups do, until SIGTERM or SIGINT."""
     from shim.relay.run import Options, Unusable, run

@@ -11,16 +11,12 @@ from statistics import median
 from typing import Final
 
 from apis.consumer_protocol import ConsumerProtocolAssignment
+from apis.wire.errors import ErrorCode
 from conformance.case import Level
 from conformance.clients.case import client_case
 from conformance.clients.relay import Exchange
 from conformance.clients.scenario import HEARTBEAT_MS, PATIENCE, SESSION_MS, Scenario, now
 
-LOADING: Final = 14
-NOT_COORDINATOR: Final = 16
-ILLEGAL_GENERATION: Final = 22
-UNKNOWN_MEMBER_ID: Final = 25
-REBALANCE_IN_PROGRESS: Final = 27
 SESSION: Final = SESSION_MS / 1000
 TIGHT_SESSION_MS: Final = 1_200
 CLOSING: Final = 15.0
@@ -35,7 +31,7 @@ COOPERATIVE: Final = ("cooperative-sticky",)
 def commit_refused_in_join(s: Scenario) -> None:
     (first,) = s.stable()
     held = s.relay.plan("JoinGroup", "hold", when=lambda each: each.client_id == first.name)
-    s.relay.plan("OffsetCommit", "error", UNKNOWN_MEMBER_ID, when=lambda each: each.client_id == first.name)
+    s.relay.plan("OffsetCommit", "error", ErrorCode.UNKNOWN_MEMBER_ID, when=lambda each: each.client_id == first.name)
     start = now()
     second = s.start()
     s.frames(lambda: held.fired, "the first member joins again")
@@ -53,7 +49,7 @@ def commit_refused_in_join(s: Scenario) -> None:
 )
 def heartbeat_refused_in_sync(s: Scenario) -> None:
     held = s.relay.plan("SyncGroup", "hold")
-    refused = s.relay.plan("Heartbeat", "error", ILLEGAL_GENERATION)
+    refused = s.relay.plan("Heartbeat", "error", ErrorCode.ILLEGAL_GENERATION)
     member = s.start()
     s.frames(lambda: held.fired, "the member syncs")
     # Clients whose heartbeats wait behind the parked SyncGroup send the first one when it is answered.
@@ -90,11 +86,11 @@ def heartbeat_lost(s: Scenario) -> None:
 def rebalance_keeps_id(s: Scenario) -> None:
     (member,) = s.stable()
     before, start = member.member_id, now()
-    refused = s.relay.plan("OffsetCommit", "error", REBALANCE_IN_PROGRESS)
+    refused = s.relay.plan("OffsetCommit", "error", ErrorCode.REBALANCE_IN_PROGRESS)
     member.ask("commit_async", offsets=[[s.topic, 0, 1]])
     s.frames(lambda: refused.fired, "the commit is sent")
-    s.relay.plan("Heartbeat", "error", REBALANCE_IN_PROGRESS)
-    s.answered("JoinGroup", member, s.answered("Heartbeat", member, start, REBALANCE_IN_PROGRESS).at)
+    s.relay.plan("Heartbeat", "error", ErrorCode.REBALANCE_IN_PROGRESS)
+    s.answered("JoinGroup", member, s.answered("Heartbeat", member, start, ErrorCode.REBALANCE_IN_PROGRESS).at)
     s.share([member])
     said = {each.request.member_id for each in s.relay.seen("JoinGroup", member.name, start)}
     s.check(said == {before}, f"it joined as {said}, it was {before!r}")
@@ -111,7 +107,7 @@ def missed_generation(s: Scenario) -> None:
     held = s.relay.plan("SyncGroup", "hold", when=lambda each: each.client_id == first.name)
     third = s.start(assignors=COOPERATIVE)
     s.frames(lambda: held.fired, "the first member syncs")
-    s.relay.release(held, REBALANCE_IN_PROGRESS)
+    s.relay.release(held, ErrorCode.REBALANCE_IN_PROGRESS)
     s.share([first, second, third])
 
 
@@ -123,8 +119,8 @@ def missed_generation(s: Scenario) -> None:
 def id_lost_in_join(s: Scenario) -> None:
     (member,) = s.stable()
     told = len(member.events)
-    refused = s.relay.plan("JoinGroup", "error", UNKNOWN_MEMBER_ID)
-    s.relay.plan("Heartbeat", "error", REBALANCE_IN_PROGRESS)
+    refused = s.relay.plan("JoinGroup", "error", ErrorCode.UNKNOWN_MEMBER_ID)
+    s.relay.plan("Heartbeat", "error", ErrorCode.REBALANCE_IN_PROGRESS)
     s.frames(lambda: refused.fired, "the member joins again")
     s.told(lambda: [each for each in member.events[told:] if each["event"] == "assigned"], "it is assigned anew")
     s.share([member])
@@ -142,8 +138,10 @@ def coordinator_moves(s: Scenario) -> None:
     # Some clients wait for seconds before they try again.
     first, second = s.stable(2, session_ms=2 * SESSION_MS)
     before = {first.member_id}
-    moved = s.relay.plan("JoinGroup", "error", NOT_COORDINATOR, when=lambda each: each.client_id == first.name)
-    s.relay.plan("Heartbeat", "error", REBALANCE_IN_PROGRESS, when=lambda each: each.client_id == first.name)
+    moved = s.relay.plan(
+        "JoinGroup", "error", ErrorCode.NOT_COORDINATOR, when=lambda each: each.client_id == first.name
+    )
+    s.relay.plan("Heartbeat", "error", ErrorCode.REBALANCE_IN_PROGRESS, when=lambda each: each.client_id == first.name)
     start = now()
     s.frames(lambda: moved.fired, "the member joins again")
     s.relay.move_coordinator()
@@ -196,7 +194,7 @@ def busy_member(s: Scenario) -> None:
     first.do("hold")
     start = now()
     second = s.start()
-    s.answered("Heartbeat", first, start, REBALANCE_IN_PROGRESS)
+    s.answered("Heartbeat", first, start, ErrorCode.REBALANCE_IN_PROGRESS)
     first.do("go")
     s.request("JoinGroup", first, start)
     s.share([first, second])
@@ -214,7 +212,7 @@ def commit_across_generations(s: Scenario) -> None:
     s.frames(lambda: held.fired, "the commit is sent")
     second = s.start()
     s.frames(lambda: s.relay.seen("JoinGroup", second.name), "the second member joins")
-    s.relay.release(held, ILLEGAL_GENERATION)
+    s.relay.release(held, ErrorCode.ILLEGAL_GENERATION)
     s.share([first, second])
     s.produce()
     s.told(lambda: len(first.records(s.topic)) + len(second.records(s.topic)) >= 40, "all records are consumed")
@@ -229,7 +227,7 @@ def commit_across_generations(s: Scenario) -> None:
 def commit_in_cooperative_rebalance(s: Scenario) -> None:
     (first,) = s.stable(assignors=COOPERATIVE)
     held = s.relay.plan("JoinGroup", "hold", when=lambda each: each.client_id == first.name)
-    refused = s.relay.plan("OffsetCommit", "error", ILLEGAL_GENERATION, times=1)
+    refused = s.relay.plan("OffsetCommit", "error", ErrorCode.ILLEGAL_GENERATION, times=1)
     second = s.start(assignors=COOPERATIVE)
     s.frames(lambda: held.fired, "the first member joins again")
     first.ask("commit_async", offsets=[[s.topic, 0, 0]])
@@ -376,7 +374,7 @@ def two_join(s: Scenario) -> None:
     level=Level.SHOULD,
 )
 def loading(s: Scenario) -> None:
-    refused = s.relay.plan("JoinGroup", "error", LOADING, times=8)
+    refused = s.relay.plan("JoinGroup", "error", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=8)
     member = s.start()
     s.share([member])
     s.check(len(refused.fired) == 8, f"it was refused {len(refused.fired)} times")
@@ -393,7 +391,7 @@ def loading(s: Scenario) -> None:
 def heartbeat_errors(s: Scenario) -> None:
     (member,) = s.stable()
     start = now()
-    for code in (REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID):
+    for code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID):
         s.relay.plan("Heartbeat", "error", code)
         refused = s.answered("Heartbeat", member, start, code)
         s.answered("Heartbeat", member, s.answered("JoinGroup", member, refused.at).at)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
+from apis.wire.errors import ErrorCode
 from conformance.case import Level
 from conformance.clients.case import consumer_case
 from conformance.clients.consumer_scenario import (
@@ -25,11 +26,6 @@ from conformance.clients.consumer_scenario import (
 from conformance.clients.crew import Member
 from conformance.clients.scenario import PATIENCE, now
 
-LOADING: Final = 14
-NOT_COORDINATOR: Final = 16
-UNKNOWN_MEMBER_ID: Final = 25
-FENCED_MEMBER_EPOCH: Final = 110
-STALE_MEMBER_EPOCH: Final = 113
 TIGHT_SESSION_MS: Final = 2_000
 
 
@@ -52,7 +48,7 @@ def commit_refused_in_heartbeat(s: ConsumerScenario) -> None:
     (first,) = s.stable()
     held = s.plan_beat(first, "hold")
     s.frames(lambda: held.fired, "the first member heartbeats")
-    s.relay.plan("OffsetCommit", "error", STALE_MEMBER_EPOCH, when=lambda each: each.client_id == first.name)
+    s.relay.plan("OffsetCommit", "error", ErrorCode.STALE_MEMBER_EPOCH, when=lambda each: each.client_id == first.name)
     start = now()
     second = s.start()
     first.ask("commit_async", offsets=[[s.topic, 0, 1]])
@@ -68,7 +64,9 @@ def commit_refused_in_heartbeat(s: ConsumerScenario) -> None:
     source="KAFKA-8104; KIP-848",
 )
 def heartbeat_refused_before_acknowledgement(s: ConsumerScenario) -> None:
-    refused = s.relay.plan(HEARTBEAT, "error", UNKNOWN_MEMBER_ID, when=lambda each: bool(each.request.topic_partitions))
+    refused = s.relay.plan(
+        HEARTBEAT, "error", ErrorCode.UNKNOWN_MEMBER_ID, when=lambda each: bool(each.request.topic_partitions)
+    )
     member = s.start()
     s.frames(lambda: refused.fired, "the member acknowledges its assignment")
     s.rejoined(member, refused.fired[0].at)
@@ -136,7 +134,7 @@ def missed_epochs(s: ConsumerScenario) -> None:
 )
 def fenced(s: ConsumerScenario) -> None:
     (member,) = s.stable()
-    for code in (FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID):
+    for code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
         told = len(member.events)
         s.rejoined(member, s.refuse_beat(member, code).at)
         s.told(functools.partial(assigned_since, member, told), "it is assigned anew")
@@ -207,7 +205,7 @@ def commit_across_epochs(s: ConsumerScenario) -> None:
     start = now()
     second = s.start()
     s.beat(first, lambda each: given(each) is not None, "is told to give up partitions", start)
-    s.relay.release(held, STALE_MEMBER_EPOCH)
+    s.relay.release(held, ErrorCode.STALE_MEMBER_EPOCH)
     s.share([first, second])
     s.produce()
     s.told(lambda: len(first.records(s.topic)) + len(second.records(s.topic)) >= 40, "all records are consumed")
@@ -222,7 +220,7 @@ def commit_in_reconciliation(s: ConsumerScenario) -> None:
     (first,) = s.stable()
     told, start = len(first.events), now()
     held = s.plan_beat(first, "hold", also=lambda each: each.request.topic_partitions is not None)
-    refused = s.relay.plan("OffsetCommit", "error", STALE_MEMBER_EPOCH)
+    refused = s.relay.plan("OffsetCommit", "error", ErrorCode.STALE_MEMBER_EPOCH)
     second = s.start()
     s.frames(lambda: held.fired, "the first member acknowledges what it gave up")
     first.ask("commit_async", offsets=[[s.topic, 0, 0]])
@@ -325,7 +323,7 @@ def two_join(s: ConsumerScenario) -> None:
     level=Level.SHOULD,
 )
 def loading(s: ConsumerScenario) -> None:
-    refused = s.relay.plan(HEARTBEAT, "error", LOADING, times=8)
+    refused = s.relay.plan(HEARTBEAT, "error", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=8)
     member = s.start()
     s.share([member])
     s.check(len(refused.fired) == 8, f"it was refused {len(refused.fired)} times")
@@ -342,7 +340,7 @@ def loading(s: ConsumerScenario) -> None:
 def heartbeat_errors(s: ConsumerScenario) -> None:
     (member,) = s.stable()
     start = now()
-    for code in (FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID):
+    for code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
         s.well(member, s.rejoined(member, s.refuse_beat(member, code).at).at)
     s.share([member])
     s.check(not s.relay.seen("FindCoordinator", member.name, start), "it looked for another coordinator")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, Final
 
+from apis.wire.errors import ErrorCode
 from conformance.case import Level
 from conformance.clients.case import consumer_case
 from conformance.clients.consumer_scenario import (
@@ -26,15 +27,6 @@ from conformance.clients.crew import Member
 from conformance.clients.relay import Exchange
 from conformance.clients.scenario import PATIENCE, now
 
-UNKNOWN_MEMBER_ID: Final = 25
-GROUP_AUTHORIZATION_FAILED: Final = 30
-INVALID_REQUEST: Final = 42
-GROUP_MAX_SIZE_REACHED: Final = 81
-FENCED_INSTANCE_ID: Final = 82
-FENCED_MEMBER_EPOCH: Final = 110
-UNRELEASED_INSTANCE_ID: Final = 111
-UNSUPPORTED_ASSIGNOR: Final = 112
-STALE_MEMBER_EPOCH: Final = 113
 QUIET_SECONDS: Final = 4 * INTERVAL_MS / 1000
 
 
@@ -117,7 +109,7 @@ def expelled(s: ConsumerScenario) -> None:
     s.relay.release(withheld)
     late = withheld.fired[0]
     s.frames(lambda: late.answered, "the heartbeat that comes late is answered")
-    s.check(late.error == UNKNOWN_MEMBER_ID, f"the coordinator answered {late.error}")
+    s.check(late.error == ErrorCode.UNKNOWN_MEMBER_ID, f"the coordinator answered {late.error}")
     s.rejoined(member, late.at)
     s.share([member, second])
 
@@ -222,7 +214,9 @@ def instance_in_use(s: ConsumerScenario) -> None:
     s.share([first])
     start = now()
     second = s.start(instance="writer")
-    s.beat(second, lambda each: each.error == UNRELEASED_INSTANCE_ID, "is told that its instance id is in use")
+    s.beat(
+        second, lambda each: each.error == ErrorCode.UNRELEASED_INSTANCE_ID, "is told that its instance id is in use"
+    )
     s.told(lambda: second.named("error"), "the application is told")
     s.well(first, now())
     s.share([first])
@@ -237,7 +231,7 @@ def instance_in_use(s: ConsumerScenario) -> None:
 )
 def instance_fenced(s: ConsumerScenario) -> None:
     (member,) = s.stable(instance="writer")
-    refused = s.plan_beat(member, "error", FENCED_INSTANCE_ID)
+    refused = s.plan_beat(member, "error", ErrorCode.FENCED_INSTANCE_ID)
     s.frames(lambda: refused.fired, "a heartbeat is sent")
     s.told(lambda: member.named("error"), "the application is told")
     since = now()
@@ -275,7 +269,7 @@ def stale_commit(s: ConsumerScenario) -> None:
     s.frames(lambda: held.fired, "the commit is sent")
     second = s.start()
     s.beat(second, lambda each: each.error == 0 and each.request.member_epoch > 0, "joins")
-    s.relay.release(held, STALE_MEMBER_EPOCH)
+    s.relay.release(held, ErrorCode.STALE_MEMBER_EPOCH)
     reply = first.answer(asked)
     s.share([first, second])
     accepted = [each for each in s.relay.seen("OffsetCommit", first.name) if each.error == 0 and not each.by_plan]
@@ -291,7 +285,7 @@ def stale_commit(s: ConsumerScenario) -> None:
 def stale_fetch(s: ConsumerScenario) -> None:
     # A coordinator that is told no epoch cannot find it stale.
     epochs = s.relay.plan(
-        "OffsetFetch", "error", STALE_MEMBER_EPOCH, when=lambda each: each.request.groups[0].member_epoch >= 0
+        "OffsetFetch", "error", ErrorCode.STALE_MEMBER_EPOCH, when=lambda each: each.request.groups[0].member_epoch >= 0
     )
     member = s.start()
     s.share([member])
@@ -377,7 +371,12 @@ def unsubscribes(s: ConsumerScenario) -> None:
     source="KIP-848; semantics 4.2, 4.3",
 )
 def refused_for_good(s: ConsumerScenario) -> None:
-    for code in (GROUP_AUTHORIZATION_FAILED, INVALID_REQUEST, GROUP_MAX_SIZE_REACHED, UNSUPPORTED_ASSIGNOR):
+    for code in (
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+    ):
         plan = s.relay.plan(HEARTBEAT, "error", code, times=float("inf"))
         member = s.start()
         since = told_refusal(s, member, code)
@@ -452,7 +451,7 @@ def leaves_when_not_polled(s: ConsumerScenario) -> None:
 )
 def keeps_its_id(s: ConsumerScenario) -> None:
     (member,) = s.stable()
-    for code in (FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID):
+    for code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
         s.rejoined(member, s.refuse_beat(member, code).at)
         s.share([member])
     s.check(len(s.ids(member)) == 1, f"its ids were {sorted(s.ids(member))}")

@@ -23,6 +23,7 @@ from typing import Any, Final, Literal
 from apis import consumer_group_heartbeat
 from apis.registry import APIS
 from apis.wire import DecodeError
+from apis.wire.errors import ErrorCode
 from apis.wire.headers import decode_request_header, encode_response_header, is_flexible
 
 _SIZE: Final = struct.Struct(">i")
@@ -33,7 +34,6 @@ _RECORDS: Final = frozenset({0, 1})
 _METADATA: Final = 3
 _FIND_COORDINATOR: Final = 10
 _API_VERSIONS: Final = 18
-_NOT_COORDINATOR: Final = 16
 
 Action = Literal["error", "withhold", "hold", "swallow", "close"]
 
@@ -181,7 +181,7 @@ class _Line:
     def _refusal(self, slot: _Slot) -> int:
         """The error to answer at once, or 0; notes the plan that is for this request."""
         if slot.key in _GROUP_KEYS and self.broker != self.relay.coordinator:
-            return _NOT_COORDINATOR
+            return ErrorCode.NOT_COORDINATOR
         for plan in self.relay.plans:
             if plan.wants(slot.exchange):
                 plan.fired.append(slot.exchange)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from apis.create_topics import CreatableTopic, CreateTopicsRequest
 from apis.wire import Message
+from apis.wire.errors import ErrorCode
 from conformance.case import Failed
 from conformance.clients.crew import CLIENTS, Client, Crew, Member, Partition
 from conformance.clients.relay import Exchange, Relay
@@ -24,7 +25,6 @@ HEARTBEAT_MS: Final = 300
 PATIENCE: Final = 40.0
 STARTING: Final = 120.0
 CREATE_TOPICS_VERSION: Final = 5
-UNKNOWN_MEMBER_ID: Final = 25
 STORY_CHARACTERS: Final = 12_000
 GROUP_APIS: Final = frozenset(
     {
@@ -200,7 +200,7 @@ class Scenario:
         return [
             each
             for each in self.relay.exchanges
-            if each.client_id in names and each.error == UNKNOWN_MEMBER_ID and not each.by_plan
+            if each.client_id in names and each.error == ErrorCode.UNKNOWN_MEMBER_ID and not each.by_plan
         ]
 
     def rounds(self, since: float = 0.0) -> int:

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apis.wire import Message, Struct
+from apis.wire.errors import ErrorCode
 from conformance.differential.play import Answer, Played
 from conformance.differential.script import Script
 
 _UNSAID: Final = frozenset({"throttle_time_ms", "error_message", "authorized_operations"})
 _ANY_ORDER: Final = frozenset({"members", "groups", "topics", "partitions"})
 _RANDOM: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{27}$")
-_UNKNOWN_MEMBER_ID: Final = 25
-_REBALANCE_IN_PROGRESS: Final = 27
 _DEPARTURES: Final = frozenset({"leave", "wait", "disconnect"})
 
 
@@ -75,8 +74,8 @@ def is_explained(script: Script, sent: int, at: int, one: Any, other: Any) -> bo
     if told is None or doing not in ("join", "sync") or "no answer yet" not in (one, other):
         return False
     since = {step.do for step in script[sent + 1 : at + 1]}
-    return (told["error_code"] == _REBALANCE_IN_PROGRESS and doing in since) or (
-        told["error_code"] == _UNKNOWN_MEMBER_ID and doing == "sync" and "leave" in since
+    return (told["error_code"] == ErrorCode.REBALANCE_IN_PROGRESS and doing in since) or (
+        told["error_code"] == ErrorCode.UNKNOWN_MEMBER_ID and doing == "sync" and "leave" in since
     )
 
 

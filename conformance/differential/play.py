@@ -27,8 +27,9 @@ from apis.offset_fetch import (
 )
 from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from apis.wire import Message
+from apis.wire.errors import ErrorCode
 from conformance.differential.script import ACTORS, Script, Step
-from conformance.member import MEMBER_ID_REQUIRED, Protocols, said, subscription
+from conformance.member import Protocols, said, subscription
 from conformance.protocol import exchange_of
 from conformance.trial import Peer
 from conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable
@@ -233,7 +234,7 @@ class Player:
 
     def _joined(self, due: _Due, message: Any) -> None:
         actor = self._actors[due.actor]
-        if message.error_code in (0, MEMBER_ID_REQUIRED) and message.member_id:
+        if message.error_code in (0, ErrorCode.MEMBER_ID_REQUIRED) and message.member_id:
             count = sum(name.startswith(f"m{actor.number}.") for name in self._played.ids.values())
             self._played.ids.setdefault(message.member_id, f"m{actor.number}.{count}")
             if actor.id != message.member_id:
@@ -242,7 +243,7 @@ class Player:
             actor.generation = message.generation_id
             actor.members = [member.member_id for member in message.members]
             actor.protocol, actor.type = message.protocol_name, message.protocol_type
-        elif message.error_code == MEMBER_ID_REQUIRED and due.step.again:
+        elif message.error_code == ErrorCode.MEMBER_ID_REQUIRED and due.step.again:
             self._send(
                 actor, Step(**{**_fields(due.step), "who": "own", "again": False}), self._request(actor, due.step)
             )

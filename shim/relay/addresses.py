@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 PRODUCE: Final = 0
 FETCH: Final = 1
+LIST_OFFSETS: Final = 2
 METADATA: Final = 3
 FIND_COORDINATOR: Final = 10
 DESCRIBE_CLUSTER: Final = 60

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from apis.wire.errors import ErrorCode
 from shim.groups.causes import Cause
 from shim.groups.classic.reasons import why_left
 from shim.groups.trace import readable_assignment
 from shim.relay.line import Asked
 from shim.relay.signs import (
-    REBALANCE_IN_PROGRESS,
-    UNKNOWN_MEMBER_ID,
     Member,
     Sign,
     first,
@@ -26,7 +25,6 @@ from shim.relay.signs import (
     silence,
 )
 
-MEMBER_ID_REQUIRED: Final = 79
 SIGNS: Final = 64
 """Signs kept of one rebalance: those that come later are not its cause."""
 HANDED_OUT: Final = 1000
@@ -136,12 +134,12 @@ class Group:
     def _join_refused(self, asked: Asked, answer: Any, now: float) -> None:
         self.tell()
         self._withdraw(asked)
-        if answer.error_code == MEMBER_ID_REQUIRED:
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._handed_out[answer.member_id] = None
             if len(self._handed_out) > HANDED_OUT:
                 del self._handed_out[next(iter(self._handed_out))]
             self._member(answer.member_id, asked, "pending")
-        elif answer.error_code == REBALANCE_IN_PROGRESS:
+        elif answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             self._see(Sign(now, None))
 
     def _withdraw(self, asked: Asked) -> None:
@@ -164,9 +162,9 @@ class Group:
         if asked.api == "LeaveGroup":
             self._left(asked, answer)
         elif asked.api in ("Heartbeat", "SyncGroup"):
-            if answer.error_code in (REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID):
+            if answer.error_code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID):
                 self._see(Sign(now, None))
-                if answer.error_code == REBALANCE_IN_PROGRESS and asked.api == "Heartbeat":
+                if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS and asked.api == "Heartbeat":
                     self.heard(request.member_id, asked.arrived)
             elif not answer.error_code:
                 self._in_generation(asked, request.member_id, request.generation_id)

@@ -30,7 +30,6 @@ IN_FLIGHT: Final = 500
 """Requests of a connection that may be unanswered; then no more are taken from the client until some are."""
 
 _PRODUCE: Final = addresses.PRODUCE
-_LIST_OFFSETS: Final = 2
 _SASL_HANDSHAKE: Final = 17
 _TXN_OFFSET_COMMIT: Final = 28
 _CONSUMER_GROUP_HEARTBEAT: Final = 68
@@ -38,8 +37,8 @@ _CONSUMER_GROUP_DESCRIBE: Final = 69
 
 TRACED: Final = GROUP_KEYS | {_TXN_OFFSET_COMMIT, _CONSUMER_GROUP_HEARTBEAT, _CONSUMER_GROUP_DESCRIBE}
 """The APIs whose exchanges are in the trace."""
-_REQUESTS_READ: Final = TRACED | {_LIST_OFFSETS}
-_ANSWERS_READ: Final = TRACED | {_LIST_OFFSETS, addresses.FETCH, addresses.METADATA}
+_REQUESTS_READ: Final = TRACED | {addresses.LIST_OFFSETS}
+_ANSWERS_READ: Final = TRACED | {addresses.LIST_OFFSETS, addresses.FETCH, addresses.METADATA}
 _ALWAYS_NAMING: Final = {addresses.METADATA, addresses.FIND_COORDINATOR, addresses.DESCRIBE_CLUSTER}
 
 _HIGHEST_KEY: Final = 1000

@@ -23,7 +23,6 @@ PARTITIONS: Final = 200_000
 """Partitions whose ends are remembered."""
 END_OFFSETS_SECONDS: Final = 5.0
 
-_LIST_OFFSETS: Final = 2
 _LATEST: Final = -1
 _READ_UNCOMMITTED: Final = 0
 _OF_MEMBERS: Final = frozenset({"Heartbeat", "SyncGroup", "LeaveGroup"})
@@ -67,7 +66,7 @@ class Record:
             self._fetched(answer)
         elif asked.request is None:
             return
-        elif asked.key == _LIST_OFFSETS:
+        elif asked.key == addresses.LIST_OFFSETS:
             self._listed(asked.request, answer)
         else:
             self._exchanged(asked, answer, now)

@@ -13,14 +13,11 @@ is not seen, and what began because of it has no cause here.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from shim.groups.causes import Cause
 from shim.groups.classic.member import Protocols
 from shim.groups.classic.reasons import why_joined_again
-
-REBALANCE_IN_PROGRESS: Final = 27
-UNKNOWN_MEMBER_ID: Final = 25
 
 
 class Sign(NamedTuple):
