@@ -57,6 +57,10 @@ class Cluster:
         """The workers' processes, each the leader of its process group."""
         return self._processes[1:]
 
+    def pids(self) -> list[int]:
+        """The master's process and the workers'; executors are below these."""
+        return [process.pid for process in self._processes]
+
     def _start(self, name: str, *arguments: str, until: re.Pattern[str]) -> re.Match[str]:
         home = Path(pyspark.__file__).parent
         environment = {
@@ -65,6 +69,8 @@ class Cluster:
             "JAVA_HOME": str(find_java().home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
+            # What executors that are killed leave behind goes with the cluster's folder.
+            "SPARK_LOCAL_DIRS": str(self._folder),
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "PYSPARK_PYTHON": sys.executable,
         }

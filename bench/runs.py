@@ -1,0 +1,146 @@
+"""A run of the pipeline in processes of its own, and what all of them cost: processor time, memory, bytes shuffled.
+
+`python -m bench.runs MASTER DATA OUT MEMORY WHAT` is such a run; `child` starts one and watches it. It tells of each
+step on standard error when it is done, and of everything at the end, as JSON, on standard output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+HOME: Final = Path(__file__).resolve().parent.parent
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_CLUSTER_DRIVER_MEMORY: Final = "1g"
+
+
+def child(
+    master: str, data: Path, out: Path, memory: str = "2g", what: str = "all", others: Sequence[int] = ()
+) -> dict[str, Any]:
+    """A run in a process of its own: what `run_once` tells of it, and processor time and peak memory of its processes
+    and of those below `others`, which are there already: a cluster's."""
+    command = [sys.executable, "-m", "bench.runs", master, str(data), str(out), memory, what]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HOME) as process:
+        family = Family([process.pid, *others])
+        done = threading.Event()
+        watch = threading.Thread(target=family.watch, args=(done,))
+        watch.start()
+        try:
+            assert process.stdout is not None
+            said = process.stdout.read()
+        except BaseException:
+            # Its Java ends when it does.
+            process.kill()
+            raise
+        finally:
+            done.set()
+            watch.join()
+    if process.returncode != 0:
+        raise RuntimeError(f"the run on {master} failed")
+    told: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return {**told, "seconds": round(family.spent(), 2), "peak_mib": family.peak >> 20}
+
+
+class Family:
+    """Some processes and those below them, looked at twice a second: processor time since the first look, and the most
+    memory they had at once.
+
+    Spark's Java and its Python workers are nobody's waited-for children, so the system adds them up for nobody.
+    """
+
+    def __init__(self, roots: Sequence[int]) -> None:
+        self.roots = roots
+        self.seconds: dict[int, float] = {}
+        self.peak = 0
+        self._before: dict[int, float] = {}
+        self.look()
+        self._before = dict(self.seconds)
+
+    def spent(self) -> float:
+        """Processor seconds of all that were seen."""
+        return sum(self.seconds.values()) - sum(self._before.values())
+
+    def watch(self, done: threading.Event) -> None:
+        while not done.wait(0.5):
+            self.look()
+
+    def look(self) -> None:
+        below: dict[int, list[int]] = {}
+        spent: dict[int, float] = {}
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError, ValueError):
+                fields = path.read_text().rpartition(")")[2].split()
+                below.setdefault(int(fields[1]), []).append(int(path.parent.name))
+                spent[int(path.parent.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
+        family = [pid for pid in self.roots if pid in spent]
+        for pid in family:
+            family += below.get(pid, [])
+        total = 0
+        for pid in family:
+            with contextlib.suppress(OSError, StopIteration):
+                self.seconds[pid] = spent.get(pid, 0.0)
+                # Pages that several of them share count once.
+                text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+                total += next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) * 1024
+        self.peak = max(self.peak, total)
+
+
+def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[str, Any]:
+    """All tables of some data, and answers if `what` is "all": wall seconds and bytes shuffled by step."""
+    from pipeline.run import answer, build, sort_out
+    from pipeline.session import session
+    from pipeline.warehouse import Warehouse
+
+    began = time.monotonic()
+    settings = {"spark.ui.retainedStages": "10000"}
+    if master.startswith("local"):
+        # What is shuffled lies beside the tables, so that it is taken away with them; a cluster has its own place.
+        settings |= {"spark.driver.memory": memory, "spark.local.dir": f"{out}.shuffle"}
+    else:
+        settings |= {"spark.executor.memory": memory, "spark.driver.memory": _CLUSTER_DRIVER_MEMORY}
+    if what == "tables":
+        # The work is done in Python: what Java runs is not worth compiling well.
+        settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    spark = session(master, config=settings)
+    started = time.monotonic()
+    steps: dict[str, dict[str, float]] = {}
+
+    def shuffled() -> int:
+        store = spark.sparkContext._jsc.sc().statusStore()
+        stages = spark.sparkContext._jvm.scala.jdk.CollectionConverters.SeqHasAsJava(  # type: ignore[union-attr]
+            store.stageList(None, False, False, spark.sparkContext._gateway.new_array(spark._jvm.double, 0), None)
+        ).asJava()
+        return sum(stage.shuffleWriteBytes() for stage in stages)
+
+    @contextmanager
+    def step(name: str) -> Iterator[None]:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        before, start = shuffled(), time.monotonic()
+        yield
+        steps[name] = {"wall_seconds": round(time.monotonic() - start, 2), "shuffled": shuffled() - before}
+        print(f"{name}: {json.dumps(steps[name])}", file=sys.stderr, flush=True)
+
+    warehouse = Warehouse(spark, out)
+    build(warehouse, sort_out([data]), step)
+    told = {"wall_seconds": round(time.monotonic() - began, 2), "steps": steps}
+    told["start_wall_seconds"] = round(started - began, 2)
+    if what == "all":
+        answer(warehouse, step)
+        told["wall_seconds"] = round(time.monotonic() - began, 2)
+        told["violations"] = warehouse.read("violations").count()
+    told["shuffled"] = sum(step["shuffled"] for step in steps.values())
+    spark.stop()
+    return told
+
+
+if __name__ == "__main__":
+    print(json.dumps(run_once(*sys.argv[1:6])))

@@ -1,0 +1,75 @@
+"""What `python -m bench.pipeline` reads and adds up; its runs are those of the pipeline."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import traces
+from bench.runs import Family
+from pipeline.run import sort_out
+from pipeline.sources.shim_trace import Part, files, read_part
+
+EVENT = '{{"event":"round","seq":{},"mono":1.0,"wall":2.0,"group":"g"}}\n'
+
+
+def generated(folder: Path, rotated: int = 8) -> Path:
+    """Two nodes of so many files, of the number of each file plus one events."""
+    for node in range(2):
+        for number in range(rotated):
+            place = folder / "trace" / f"node-{node}" / f"trace-{number:05d}.jsonl"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text("".join(EVENT.format(seq) for seq in range(number + 1)))
+    return folder
+
+
+@pytest.mark.parametrize(("part", "count"), [(0.01, 1), (0.25, 2), (0.5, 4), (1.0, 8)])
+def test_a_share_is_the_first_files_of_each_node_under_their_names(tmp_path: Path, part: float, count: int) -> None:
+    whole = generated(tmp_path / "data")
+    taken = traces.share(whole, part, tmp_path / "share")
+    (place,) = sort_out([str(taken)]).traces
+    found = files(place)
+    assert [path.relative_to(taken) for path in found] == [
+        Path("trace", f"node-{node}", f"trace-{number:05d}.jsonl") for node in range(2) for number in range(count)
+    ]
+    events = sum(range(count + 1)) * 2
+    assert traces.volume(taken) == (events, sum(path.stat().st_size for path in found))
+    rows = [row for path in found for row in read_part(Part(str(path), 0, path.stat().st_size))]
+    assert sum(batch.num_rows for batch in rows) == events
+    assert {name for batch in rows for name in batch["trace"].to_pylist()} == {"node-0/trace", "node-1/trace"}
+
+
+def test_a_run_is_compared_with_the_one_before_it_on_its_master() -> None:
+    def told(master: str, events: int, wall: float) -> dict[str, object]:
+        return {"master": master, "events": events, "wall_seconds": wall, "seconds": wall * 2, "peak_mib": 100}
+
+    before = [told("local[1]", 10, 5.0), told("local[2]", 10, 3.0)]
+    assert traces.compared(told("local[1]", 20, 10.5), before) == {
+        "times_the_one_before": {"events": 2.0, "wall_seconds": 2.1, "seconds": 2.1, "peak_mib": 1.0}
+    }
+    assert traces.compared(told("cluster", 20, 10.5), before) == {}
+
+
+def test_too_little_room_is_told_before_anything_is_done(tmp_path: Path) -> None:
+    traces.room_for(tmp_path, 1, "a byte")
+    with pytest.raises(SystemExit, match=r"bytes free, and 1,000,000,000,000,000 are needed for the tables"):
+        traces.room_for(tmp_path, 10**15, "the tables")
+
+
+def test_what_processes_below_others_spend_is_added_up() -> None:
+    busy = "import time\nwhile time.process_time() < 0.2: pass\nprint('spent', flush=True)\ninput()"
+    below = [sys.executable, "-c", busy]
+    script = f"import subprocess; subprocess.run({below!r})"
+    started = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert started.stdout is not None
+        family = Family([started.pid])
+        assert started.stdout.readline() == b"spent\n"
+        family.look()
+        assert len(family.seconds) == 2
+        assert family.spent() > 0
+        assert 1 << 20 < family.peak < 1 << 30
+    finally:
+        started.communicate(b"\n")
+    assert Family([started.pid]).spent() == 0
