@@ -1,9 +1,7 @@
 """Segments of `__consumer_offsets` straight to the files of tables: `offset_history`, `log_records`, `quarantine`.
 
-Decides how the work is cut into tasks and how their files come into place. A task reads whole partitions of the log, so
-that it sees the commits of a group in order (`decode.history`), and writes what it makes of them as Parquet itself: no
-row goes through Spark, which is asked only to run the tasks and to run again those that fail. A task writes into a
-folder of its own, and its files count only once all tasks are done: what one that failed left behind is thrown away.
+Decides how the work is cut into tasks. A task reads whole partitions of the log, so that it sees the commits of a group
+in order (`decode.history`), and writes what it makes of them as Parquet itself (`pipeline.parquet`).
 
 The rows are those that `tables.offsets` makes of the source `kafka_offsets_log`. This way needs files that driver and
 workers all see under the same path, as the source does; the other one writes to whatever Spark can write to.
@@ -11,31 +9,26 @@ workers all see under the same path, as the source does; the other one writes to
 
 from __future__ import annotations
 
-import datetime
 import mmap
 import os
-import shutil
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.parquet
 from pyspark.sql import SparkSession
 
 from pipeline.decode import batches, history, records
 from pipeline.decode.buckets import bucket_of
 from pipeline.decode.varints import Ints
-from pipeline.schemas import BUCKETS, TABLES
+from pipeline.parquet import Files, places, write_by_tasks
+from pipeline.schemas import TABLES
 from pipeline.sources.offsets_log import partition_of, segments
 
 TASK_BYTES: Final = 256 << 20
 """About how much one task reads; a partition of the log is not divided."""
-OPEN_FILES: Final = 64
 
 _DICTIONARIES: Final = ["source", "group", "topic", "what", "origin"]
 _STRINGS: Final = pa.dictionary(pa.int32(), pa.string())
@@ -55,18 +48,7 @@ def log_tables(spark: SparkSession, paths: str, out: str) -> None:
     for path in segments(paths):
         by_folder.setdefault(path.parent, []).append(path)
     logs = [Log(tuple(map(str, found)), sum(map(os.path.getsize, found))) for found in by_folder.values()]
-    planned = tasks(logs, spark.sparkContext.defaultParallelism)
-    final, staged = Path(out), Path(f"{out}.writing")
-    shutil.rmtree(staged, ignore_errors=True)
-    done = spark.sparkContext.parallelize(planned, len(planned)).map(partial(run_task, str(staged))).collect()
-    shutil.rmtree(final, ignore_errors=True)
-    final.mkdir(parents=True)
-    for attempt in done:
-        for written in (staged / attempt).rglob("*.parquet"):
-            place = final / written.relative_to(staged / attempt)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            written.rename(place)
-    shutil.rmtree(staged, ignore_errors=True)
+    write_by_tasks(spark, tasks(logs, spark.sparkContext.defaultParallelism), write_logs, out)
 
 
 def tasks(logs: list[Log], parallelism: int) -> list[list[Log]]:
@@ -81,14 +63,11 @@ def tasks(logs: list[Log], parallelism: int) -> list[list[Log]]:
     return parts
 
 
-def run_task(staged: str, logs: list[Log]) -> str:
-    """Makes the tables of some logs; the name of the folder in `staged` that holds them."""
-    attempt = uuid4().hex
-    writer = _Writer(Path(staged) / attempt)
+def write_logs(logs: list[Log], files: Files) -> None:
+    """Makes the tables of some logs."""
+    writer = _Writer(files)
     for log in logs:
         _read(log, writer)
-    writer.close()
-    return attempt
 
 
 def _read(log: Log, writer: _Writer) -> None:
@@ -147,12 +126,10 @@ def _markers(rows: pa.RecordBatch) -> Iterator[history.Marker]:
 
 
 class _Writer:
-    """The files of one task."""
+    """What one task makes of its logs, as rows of tables."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._open: dict[str, pa.parquet.ParquetWriter] = {}
-        self._files = 0
+    def __init__(self, files: Files) -> None:
+        self._files = files
         self._buckets: dict[str, int] = {}
 
     def others(self, rows: pa.RecordBatch) -> None:
@@ -180,12 +157,7 @@ class _Writer:
             if group not in self._buckets:
                 self._buckets[group] = bucket_of(group)
         buckets: Ints = np.array([self._buckets[group] for group in names.groups], np.int64)
-        days = history.day_of(changes.at)
-        first = int(days.min())
-        place = (days - first) * BUCKETS + buckets[names.group_of(changes.key)]
-        if int(place.max()) < 1 << 16:
-            place = place.astype(np.uint16)
-        order = np.argsort(place, kind="stable")
+        order, parts = places(history.day_of(changes.at), buckets[names.group_of(changes.key)])
         table = pa.table(
             {
                 "source": _repeated("segments", order.size),
@@ -194,36 +166,11 @@ class _Writer:
                 "origin": _repeated(origin, order.size),
             }
         )
-        place = place[order]
-        starts = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), order.size], strict=True):
-            day, bucket = divmod(int(place[start]), BUCKETS)
-            date = datetime.date(1970, 1, 1) + datetime.timedelta(days=first + day)
-            self._write(f"table=offset_history/day={date}/bucket={bucket}", table.slice(start, end - start))
+        for where, start, end in parts:
+            self._write(f"table=offset_history/{where}", table.slice(start, end - start))
 
     def _write(self, where: str, table: pa.Table) -> None:
-        if where not in self._open:
-            if len(self._open) == OPEN_FILES:
-                self.close()
-            folder = self._folder / where
-            folder.mkdir(parents=True, exist_ok=True)
-            self._files += 1
-            self._open[where] = pa.parquet.ParquetWriter(
-                folder / f"part-{self._folder.name}-{self._files:05d}.parquet",
-                table.schema,
-                compression="zstd",
-                compression_level=1,
-                use_dictionary=[name for name in table.schema.names if name in _DICTIONARIES],
-                write_statistics=True,
-                store_schema=False,
-            )
-        self._open[where].write_table(table)
-
-    def close(self) -> None:
-        """Ends all files; more may be begun."""
-        for writer in self._open.values():
-            writer.close()
-        self._open.clear()
+        self._files.write(where, table, _DICTIONARIES)
 
 
 def _repeated(text: str | None, count: int) -> pa.Array:

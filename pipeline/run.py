@@ -65,8 +65,7 @@ def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext) -> Non
     spark = warehouse.spark
     if inputs.traces:
         with step("read traces"):
-            rows = spark.read.format("kafka_shim_trace").load(",".join(map(os.path.abspath, inputs.traces)))
-            warehouse.ingest(traces.ingested(rows), 0)
+            warehouse.ingest_traces(",".join(map(os.path.abspath, inputs.traces)))
     if inputs.logs:
         with step("read segments"):
             warehouse.ingest_log(",".join(map(os.path.abspath, inputs.logs)))

@@ -21,8 +21,10 @@ from pyspark.sql import functions as F
 
 from pipeline.log_tables import log_tables
 from pipeline.schemas import INGESTED, PARTITIONED, STEADY, TABLES, Table
+from pipeline.tables import traces
 from pipeline.tables.columns import conform
 from pipeline.tables.offsets import LOG_TABLES
+from pipeline.trace_tables import trace_tables
 
 _SHUFFLED: Final = frozenset(
     {"membership", "rounds", "member_pauses", "ownership", "partition_pauses", "assignments", "lag", "violations"}
@@ -44,6 +46,13 @@ class Warehouse:
         """Write rows of `tables.traces.ingested` as batch number `batch`, in place of what it was before."""
         writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "static")
         writer.partitionBy("table", *_KEYS).parquet(f"{self.path}/ingest/batch={batch}")
+
+    def ingest_traces(self, paths: str) -> None:
+        """Write the tables that come straight from the traces at these paths as batch 0, in place of what it was."""
+        if "://" in self.path:
+            self.ingest(traces.ingested(self.spark.read.format("kafka_shim_trace").load(paths)), 0)
+        else:
+            trace_tables(self.spark, paths, f"{self.path}/ingest/batch=0")
 
     def ingest_log(self, paths: str) -> None:
         """Write the tables that come from the segments at these paths, in place of what they were before."""

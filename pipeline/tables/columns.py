@@ -12,10 +12,13 @@ from pipeline.schemas import BUCKETS, TABLES
 NO_GROUP: Final = 42 % BUCKETS
 """The bucket of what is about no group: Spark's hash of null is its seed."""
 
+LAST_SECOND: Final = 253_402_300_799.0
+"""The last of the year 9999; calendars go no further."""
+
 
 def timestamp(seconds: Column) -> Column:
-    """A timestamp of seconds of Unix time."""
-    return F.timestamp_micros(F.round(seconds * 1e6).cast("bigint"))
+    """A timestamp of seconds of Unix time; null for those that no calendar has."""
+    return F.when(F.abs(seconds) <= LAST_SECOND, F.timestamp_micros(F.round(seconds * 1e6).cast("bigint")))
 
 
 def wall_of(mono: str) -> Column:

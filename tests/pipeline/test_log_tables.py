@@ -21,7 +21,8 @@ from persistence.records import (
 )
 from pipeline.decode import history
 from pipeline.decode.buckets import bucket_of
-from pipeline.log_tables import Log, run_task, tasks
+from pipeline.log_tables import Log, tasks, write_logs
+from pipeline.parquet import run_task
 from pipeline.schemas import BUCKETS, TABLES
 from pipeline.tables.columns import conform
 from pipeline.tables.offsets import LOG_TABLES
@@ -130,9 +131,9 @@ def test_what_was_given_before_counts_as_the_commit_before(
     folder = logs(tmp_path / "logs") / "__consumer_offsets-3"
     monkeypatch.setattr(history, "ROWS", rows)
     monkeypatch.setattr("pipeline.decode.batches.CHUNK", 100)
-    monkeypatch.setattr("pipeline.log_tables.OPEN_FILES", 2)
+    monkeypatch.setattr("pipeline.parquet.OPEN_FILES", 2)
     paths = tuple(map(str, sorted(folder.iterdir())))
-    attempt = run_task(str(tmp_path), [Log(paths, 1)])
+    attempt = run_task(str(tmp_path), write_logs, [Log(paths, 1)])
     names = TABLES["offset_history"].names
     found = spark.read.schema(TABLES["offset_history"].ddl).parquet(str(tmp_path / attempt / "table=offset_history"))
     assertDataFrameEqual(found.select(names), made_by_spark(spark, str(folder), "offset_history"))
