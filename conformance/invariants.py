@@ -146,8 +146,12 @@ class Checker:
 
 def _partition_errors(answer: dict[str, Any]) -> Iterator[int]:
     for topic in answer.get("topics") or []:
-        for each in topic.get("partitions") or []:
-            yield each.get("error_code", 0)
+        partitions = topic["partitions"]
+        if isinstance(partitions, dict):
+            yield from partitions["error_code"]
+        else:
+            # A trace of version 1.
+            yield from (each["error_code"] for each in partitions)
 
 
 def check(events: Iterable[dict[str, Any]]) -> list[str]:

@@ -154,14 +154,9 @@ class Telling:
         return at, "exchange", f'{head}{member.correlation},"arrived":{at - 0.0002:.6f},{tail}'
 
     def _commit(self, member: Member, at: float, offsets: dict[Partition, int]) -> Iterator[Emitted]:
-        topics: dict[str, list[dict[str, Any]]] = {}
+        topics: dict[str, dict[int, int]] = {}
         for (topic, partition), offset in offsets.items():
-            topics.setdefault(topic, []).append(
-                {
-                    "partition_index": partition, "committed_offset": offset, "committed_leader_epoch": -1,
-                    "committed_metadata": "",
-                }
-            )  # fmt: skip
+            topics.setdefault(topic, {})[partition] = offset
         yield self.event(
             at, "commit", group=self.group_id, partition=self.offsets_partition, member_id=member.member_id,
             generation=self.generation, error=0,
@@ -170,15 +165,21 @@ class Telling:
         request = {
             "group_id": self.group_id, "generation_id_or_member_epoch": self.generation,
             "member_id": member.member_id, "group_instance_id": member.instance_id, "retention_time_ms": -1,
-            "topics": [{"name": topic, "partitions": each} for topic, each in topics.items()],
+            "topics": [
+                {
+                    "name": topic,
+                    "partitions": {
+                        "partition_index": list(each), "committed_offset": list(each.values()),
+                        "committed_leader_epoch": [-1] * len(each), "committed_metadata": [""] * len(each),
+                    },
+                }
+                for topic, each in topics.items()
+            ],
         }  # fmt: skip
         answer = {
             "throttle_time_ms": 0,
             "topics": [
-                {
-                    "name": topic,
-                    "partitions": [{"partition_index": p["partition_index"], "error_code": 0} for p in each],
-                }
+                {"name": topic, "partitions": {"partition_index": list(each), "error_code": [0] * len(each)}}
                 for topic, each in topics.items()
             ],
         }

@@ -43,6 +43,9 @@ def trace_page() -> str:
         f"`kafka-shim serve --trace PATH` writes JSON Lines, one event a line, schema version {trace.SCHEMA_VERSION}."
         " A reader ignores fields and events it does not know; what is here does not change its meaning within a"
         " version.",
+        'An `exchange` of OffsetCommit has the `partitions` of a topic by field, as `{"partition_index": [0, 1],'
+        ' "committed_offset": [17, 4], ...}`, in `request` and in `answer`. That is all that version 2 changed: in'
+        " version 1 they were an array of objects, as in all other exchanges still.",
         "Every event has",
         _fields(trace.EVERY_EVENT),
         *RECORDED,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shim.groups.shard import Shard
     from shim.groups.timers import Timer
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 class EventField(NamedTuple):

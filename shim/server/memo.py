@@ -15,6 +15,8 @@ from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from apis.fetch import FetchRequest
 from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition
@@ -39,6 +41,7 @@ MAX_COMMIT_BYTES: Final = 4096
 
 _correlation: Final = Struct(">8xi").unpack_from
 _number: Final = Struct(">i").unpack
+_json: Final = orjson.dumps
 
 
 class Memo:
@@ -134,6 +137,7 @@ class CommitMemo(Memo):
         "_topics",
         "_unpack",
         "answer",
+        "one_topic",
         "request",
         "served",
         "traced",
@@ -159,6 +163,7 @@ class CommitMemo(Memo):
         self._mask = mask
         self._constant = int.from_bytes(data) & mask
         self._unpack = _unpacker(layout)
+        self.one_topic = len(request.topics) == 1
         self._topics = node.broker.topics
         self._generation = node.broker.topics.generation
         self.traced: Template | None = None
@@ -214,8 +219,9 @@ class HeldCommit(Held):
             session.release(commit_answer(memo.request, 0), before + correlation_id + after, now)
             return
         if node.outbox.listening:
-            numbers = self._offsets + _number(correlation_id)
-            node.outbox.events.append((memo.traced or memo.trace(session), numbers, self.since))
+            offsets = (_json(self._offsets),) if memo.one_topic else self._offsets
+            event = (memo.traced or memo.trace(session), offsets + _number(correlation_id), self.since)
+            node.outbox.events.append(event)
         session.deliver(before + correlation_id + after, now)
 
     def fail(self, code: int, now: float) -> None:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from apis.offset_commit import OffsetCommitRequestPartition, OffsetCommitResponsePartition
 from apis.wire import Message, Struct, uuid_text
 from apis.wire.source import Source
 from apis.wire.types import Array, Nested, Type
 from shim.groups.outbox import Outbox
-from shim.groups.repeated import HOLE, Template, template
+from shim.groups.repeated import HOLE, HOLES, Template, template
 
 if TYPE_CHECKING:
     from shim.server.session import Session
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 GROUP_KEYS: Final = frozenset({8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47})
 """The APIs whose exchanges are traced: those about groups and their offsets."""
+BY_FIELD: Final = frozenset({OffsetCommitRequestPartition, OffsetCommitResponsePartition})
+"""Structs of which an array shows as one object with an array for each field: there are many in nearly every second
+line, and the names of their fields would be most of it."""
 
 
 class Exchanges:
@@ -81,13 +85,15 @@ def exchange(session: Session, served: Served, request: Message, response: Messa
 def template_of(session: Session, served: Served, request: Message, response: Message, hole: str = "") -> Template:
     """The template of an `exchange` event whose correlation id is the last hole.
 
-    If a `hole` is named, those before it are this field of each partition of each topic of the request.
+    If a `hole` is named, those before it are this field of each partition of each topic of the request, an
+    OffsetCommit: an array if it has one topic only.
     """
     event = exchange(session, served, request, response)
     if hole:
-        for topic in event["request"]["topics"]:
-            for partition in topic["partitions"]:
-                partition[hole] = HOLE
+        topics = event["request"]["topics"]
+        for topic in topics:
+            partitions = topic["partitions"]
+            partitions[hole] = HOLES if len(topics) == 1 else [HOLE] * len(partitions[hole])
     return template(event | {"correlation_id": HOLE})
 
 
@@ -116,17 +122,24 @@ _PLAIN: Final[dict[type, Callable[[Any], dict[str, Any]]]] = {}
 
 def _plain_of(kind: type[Message | Struct]) -> Callable[[Any], dict[str, Any]]:
     source = Source(f"{kind.__name__} in a trace")
-    fields = [f"{field.name!r}: {_expression(source, field.type, f'o.{field.name}')}" for field in kind.fields]
     with source.block("def plain(o):"):
-        source.line(f"return {{{', '.join(fields)}}}")
+        source.line(f"return {{{_fields(source, kind, '{}', 'o')}}}")
     made: Callable[[Any], dict[str, Any]] = source.compile("plain")["plain"]
     return made
+
+
+def _fields(source: Source, kind: type[Message | Struct], shape: str, of: str) -> str:
+    """What is between the braces of a dictionary of the fields of `of`, each in this `shape`."""
+    values = ((field.name, _expression(source, field.type, f"{of}.{field.name}")) for field in kind.fields)
+    return ", ".join(f"{name!r}: {shape.format(value)}" for name, value in values)
 
 
 def _expression(source: Source, type_: Type[Any], value: str) -> str:
     """What makes JSON of a value that may be null."""
     if isinstance(type_, Nested):
         made = f"{source.constant(type_.struct.__name__, _plain_of(type_.struct))}({value})"
+    elif isinstance(type_, Array) and isinstance(type_.element, Nested) and type_.element.struct in BY_FIELD:
+        made = f"{{{_fields(source, type_.element.struct, f'[{{}} for e in {value}]', 'e')}}}"
     elif isinstance(type_, Array):
         of_each = _expression(source, type_.element, "e")
         made = value if of_each == "e" else f"[{of_each} for e in {value}]"

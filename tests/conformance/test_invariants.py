@@ -24,6 +24,12 @@ def heartbeat(member_id: str = "m", arrived: float = 5.0) -> dict[str, Any]:
     return event("exchange", api="Heartbeat", error=0, arrived=arrived, request=request, answer={})
 
 
+def committed(partitions: Any) -> dict[str, Any]:
+    request = {"member_id": "m", "generation_id_or_member_epoch": 1}
+    answer = {"topics": [{"name": "t", "partitions": partitions}]}
+    return event("exchange", api="OffsetCommit", error=0, arrived=5.0, request=request, answer=answer)
+
+
 def state(generation: int, cause: str | None = "NEW_MEMBER") -> dict[str, Any]:
     return event("state", generation=generation, to="PreparingRebalance", cause=cause)
 
@@ -50,6 +56,8 @@ COMMITTED = event("commit", error=0, offsets=[{"topic": "t", "partition": 0, "of
         ("I2", [state(2), state(1)]),
         ("I6", [heartbeat()]),
         ("I6", [member("added"), member("left", mono=2.0), heartbeat()]),
+        ("I6", [committed({"partition_index": [0, 1], "error_code": [3, 0]})]),
+        ("I6", [committed([{"partition_index": 0, "error_code": 3}, {"partition_index": 1, "error_code": 0}])]),
         ("I7", [joined("another")]),
         ("I8", [member("added"), member("fenced", mono=2.0), heartbeat()]),
         ("I9", [state(1, None)]),
@@ -71,6 +79,8 @@ def test_a_broken_invariant_is_told(invariant: str, events: list[dict[str, Any]]
         [member("added"), heartbeat()],
         [member("added"), member("left", mono=6.0), heartbeat()],
         [joined("m")],
+        [committed({"partition_index": [0], "error_code": [3]})],
+        [committed([{"partition_index": 0, "error_code": 3}])],
         [COMMITTED, shown(7)],
         [shown(-1)],
     ],

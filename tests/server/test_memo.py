@@ -310,13 +310,14 @@ async def test_a_commit_that_the_store_refuses_is_told_as_it_was_sent() -> None:
     assert {each.error_code for topic in answer.topics for each in topic.partitions} == {15}
     exchange = side.events[-1]
     assert (exchange["event"], exchange["error"], exchange["correlation_id"]) == ("exchange", 15, 77)
-    asked = [each["committed_offset"] for topic in exchange["request"]["topics"] for each in topic["partitions"]]
-    assert asked == [77, 78]
+    asked = [topic["partitions"]["committed_offset"] for topic in exchange["request"]["topics"]]
+    assert asked == [[77], [78]]
 
 
-async def test_a_remembered_commit_in_a_trace_is_as_any_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("topic", ["orders", "payments"])
+async def test_a_remembered_commit_in_a_trace_is_as_any_other(tmp_path: Path, topic: str) -> None:
     told = []
-    rows: list[tuple[str, int, str | None]] = [("orders", 0, "%d"), ("orders", 1, '"\0')]
+    rows: list[tuple[str, int, str | None]] = [("orders", 0, "%d"), (topic, 1, '"\0\1')]
     for forgetful in (False, True):
         side = Side(forgetful, listened=False)
         path = tmp_path / f"{forgetful}.jsonl"
@@ -327,6 +328,8 @@ async def test_a_remembered_commit_in_a_trace_is_as_any_other(tmp_path: Path) ->
     ours, theirs = ([{k: v for k, v in e.items() if k not in ("run", "seq", "wall")} for e in each] for each in told)
     assert ours == theirs
     assert sum(event["event"] == "commit" for event in ours) == 5
+    asked = [event["request"]["topics"] for event in ours if event.get("api") == "OffsetCommit"]
+    assert [each[0]["partitions"]["committed_offset"][0] for each in asked] == [3, -4, 2**62, 0, -(2**63)]
     assert [problem for event in told[0] for problem in problems(event)] == []
 
 
