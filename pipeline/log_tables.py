@@ -31,6 +31,7 @@ TASK_BYTES: Final = 256 << 20
 """About how much one task reads; a partition of the log is not divided."""
 
 _DICTIONARIES: Final = ["source", "group", "topic", "what", "origin"]
+_FILTERED: Final = ["group", "topic", "partition", "at", "timestamp"]
 _STRINGS: Final = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -170,7 +171,7 @@ class _Writer:
             self._write(f"table=offset_history/{where}", table.slice(start, end - start))
 
     def _write(self, where: str, table: pa.Table) -> None:
-        self._files.write(where, table, _DICTIONARIES)
+        self._files.write(where, table, _DICTIONARIES, _FILTERED)
 
 
 def _repeated(text: str | None, count: int) -> pa.Array:

@@ -90,8 +90,11 @@ class Files:
         self._open: dict[str, pa.parquet.ParquetWriter] = {}
         self._count = 0
 
-    def write(self, where: str, table: pa.Table, dictionaries: Collection[str] = ()) -> None:
-        """Adds rows to folder `where`, as a row group; columns in `dictionaries` hold few different values."""
+    def write(
+        self, where: str, table: pa.Table, dictionaries: Collection[str] = (), filtered: Collection[str] | None = None
+    ) -> None:
+        """Adds rows to folder `where`, as a row group. Columns in `dictionaries` hold few different values; of those in
+        `filtered`, or all, the least and the greatest value are told, so that readers may pass over the rows."""
         if where not in self._open:
             if len(self._open) == OPEN_FILES:
                 self.close()
@@ -104,7 +107,7 @@ class Files:
                 compression="zstd",
                 compression_level=1,
                 use_dictionary=[name for name in table.schema.names if name in dictionaries],
-                write_statistics=True,
+                write_statistics=True if filtered is None else [n for n in table.schema.names if n in filtered],
                 store_schema=False,
             )
         self._open[where].write_table(table)
