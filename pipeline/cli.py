@@ -226,7 +226,9 @@ def tables(
                 grid.add_row(each, str(warehouse.read(each).count()))
             console.print(grid)
         elif as_json:
-            for line in warehouse.read(name).limit(rows).toJSON().collect():
+            from pyspark.sql import functions as F
+
+            for (line,) in warehouse.read(name).limit(rows).select(F.to_json(F.struct("*"))).collect():
                 click.echo(line)
         else:
             chosen = warehouse.read(name).limit(rows)
