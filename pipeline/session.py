@@ -85,13 +85,18 @@ def session(
 @contextmanager
 def _java_options(options: list[str]) -> Iterator[None]:
     """Spark's launcher starts Java with these, before those of any setting; settings stay what the user made them."""
-    before = os.environ.get("SPARK_SUBMIT_OPTS")
     quoted = ['"{}"'.format(option.replace("\\", "\\\\").replace('"', '\\"')) for option in options]
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join([*quoted, *([before] if before else [])])
+    users = os.environ.get("SPARK_SUBMIT_OPTS")
+    # The launcher is a Java itself, which only puts together a command.
+    launcher = os.environ.get("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    told = {"SPARK_SUBMIT_OPTS": " ".join([*quoted, *filter(None, [users])]), "SPARK_LAUNCHER_OPTS": launcher}
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["SPARK_SUBMIT_OPTS"]
-        else:
-            os.environ["SPARK_SUBMIT_OPTS"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
