@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import pyarrow.parquet
 
-from bench.runs import child
+from bench.runs import child, prime
 from persistence.batch import Record
 from persistence.partition import partition_for
 from persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
@@ -86,6 +86,8 @@ def decode(records: int, codec: str, data: Path | None, memory: str) -> dict[str
             )
         assert count >= records, count
         found["records"] = count
+        write_log(folder / "little", 1_000)
+        prime(folder / "little", folder / "primed")
         spark = child("local[1]", log, folder / "out", memory, "tables")
         history = (folder / "out" / "ingest" / "log" / "table=offset_history").rglob("*.parquet")
         assert sum(pyarrow.parquet.read_metadata(path).num_rows for path in history) == count

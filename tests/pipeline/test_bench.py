@@ -70,6 +70,8 @@ def test_what_processes_below_others_spend_is_added_up() -> None:
         assert len(family.seconds) == 2
         assert family.spent() > 0
         assert 1 << 20 < family.peak < 1 << 30
+        assert family.lives()
     finally:
         started.communicate(b"\n")
+    assert not family.lives()
     assert Family([started.pid]).spent() == 0
