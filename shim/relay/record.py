@@ -201,7 +201,7 @@ class Record:
 
 def _exchange(asked: Asked, answer: Message) -> Event:
     """The `exchange` event of a request and its answer."""
-    request, answered = plain(asked.request), plain(answer)
+    request, answered = plain(asked.request, asked.version), plain(answer, asked.version)
     return {
         "event": "exchange",
         "conn": asked.line.number,

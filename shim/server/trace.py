@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from apis.offset_commit import OffsetCommitRequestPartition, OffsetCommitResponsePartition
+from apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+)
 from apis.wire import Message, Struct, uuid_text
 from apis.wire.source import Source
 from apis.wire.types import Array, Nested, Type
@@ -23,9 +28,12 @@ if TYPE_CHECKING:
 
 GROUP_KEYS: Final = frozenset({8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47})
 """The APIs whose exchanges are traced: those about groups and their offsets."""
+TERSE: Final = frozenset({OffsetCommitRequest, OffsetCommitResponse})
+"""Messages that show only what their version has, and the names of topics: half of most traces is commits, and they are
+long."""
 BY_FIELD: Final = frozenset({OffsetCommitRequestPartition, OffsetCommitResponsePartition})
-"""Structs of which an array shows as one object with an array for each field: there are many in nearly every second
-line, and the names of their fields would be most of it."""
+"""Structs of which an array shows as one object with an array for each field, since most of it would be the names of
+the fields."""
 
 
 class Exchanges:
@@ -66,7 +74,7 @@ class Exchanges:
 
 def exchange(session: Session, served: Served, request: Message, response: Message) -> dict[str, Any]:
     """An `exchange` event, all but correlation id and time of arrival."""
-    asked, answered = plain(request), plain(response)
+    asked, answered = plain(request, served.version), plain(response, served.version)
     return {
         "event": "exchange",
         "conn": session.number,
@@ -108,40 +116,45 @@ def end_offsets(ends: Iterable[tuple[str, int, int]]) -> dict[str, Any]:
 # Messages as JSON has them
 
 
-def plain(message: Message | Struct) -> dict[str, Any]:
-    """A message as JSON has it: objects, arrays, ids as text, and the length of bytes."""
+def plain(message: Message, version: int) -> dict[str, Any]:
+    """A message of this version as JSON has it: objects, arrays, ids as text, and the length of bytes."""
     kind = type(message)
-    found = _PLAIN.get(kind)
+    found = _PLAIN.get((kind, version))
     if found is None:
-        found = _PLAIN[kind] = _plain_of(kind)
+        found = _PLAIN[kind, version] = _plain_of(kind, version if kind in TERSE else None)
     return found(message)
 
 
-_PLAIN: Final[dict[type, Callable[[Any], dict[str, Any]]]] = {}
+_PLAIN: Final[dict[tuple[type, int], Callable[[Any], dict[str, Any]]]] = {}
 
 
-def _plain_of(kind: type[Message | Struct]) -> Callable[[Any], dict[str, Any]]:
+def _plain_of(kind: type[Message | Struct], only: int | None) -> Callable[[Any], dict[str, Any]]:
+    """`only` the fields of this version, or all."""
     source = Source(f"{kind.__name__} in a trace")
     with source.block("def plain(o):"):
-        source.line(f"return {{{_fields(source, kind, '{}', 'o')}}}")
+        source.line(f"return {{{_fields(source, kind, only, '{}', 'o')}}}")
     made: Callable[[Any], dict[str, Any]] = source.compile("plain")["plain"]
     return made
 
 
-def _fields(source: Source, kind: type[Message | Struct], shape: str, of: str) -> str:
+def _fields(source: Source, kind: type[Message | Struct], only: int | None, shape: str, of: str) -> str:
     """What is between the braces of a dictionary of the fields of `of`, each in this `shape`."""
-    values = ((field.name, _expression(source, field.type, f"{of}.{field.name}")) for field in kind.fields)
+    values = (
+        (field.name, _expression(source, field.type, only, f"{of}.{field.name}"))
+        for field in kind.fields
+        if only is None or only in field.versions or field.name == "name"
+    )
     return ", ".join(f"{name!r}: {shape.format(value)}" for name, value in values)
 
 
-def _expression(source: Source, type_: Type[Any], value: str) -> str:
+def _expression(source: Source, type_: Type[Any], only: int | None, value: str) -> str:
     """What makes JSON of a value that may be null."""
     if isinstance(type_, Nested):
-        made = f"{source.constant(type_.struct.__name__, _plain_of(type_.struct))}({value})"
+        made = f"{source.constant(type_.struct.__name__, _plain_of(type_.struct, only))}({value})"
     elif isinstance(type_, Array) and isinstance(type_.element, Nested) and type_.element.struct in BY_FIELD:
-        made = f"{{{_fields(source, type_.element.struct, f'[{{}} for e in {value}]', 'e')}}}"
+        made = f"{{{_fields(source, type_.element.struct, only, f'[{{}} for e in {value}]', 'e')}}}"
     elif isinstance(type_, Array):
-        of_each = _expression(source, type_.element, "e")
+        of_each = _expression(source, type_.element, only, "e")
         made = value if of_each == "e" else f"[{of_each} for e in {value}]"
     elif type_.name == "uuid":
         made = f"{source.constant('uuid_text', _uuid_text)}({value})"

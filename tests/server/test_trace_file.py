@@ -9,10 +9,11 @@ import pytest
 from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from apis.leave_group import LeaveGroupRequest, MemberIdentity
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, error
 from apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from shim.groups.trace import SCHEMA_VERSION, problems
+from shim.server.trace import plain
 from shim.server.trace_file import TraceFile
 from tests.broker.context import batch
 from tests.server.wire import Wire, cluster, request
@@ -20,6 +21,34 @@ from tests.server.wire import Wire, cluster, request
 
 def events_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("version", "of_request", "of_topic", "of_partition"),
+    [
+        (0, set(), set(), set()),
+        (1, {"generation_id_or_member_epoch", "member_id"}, set(), {"commit_timestamp"}),
+        (4, {"generation_id_or_member_epoch", "member_id", "retention_time_ms"}, set(), set()),
+        (
+            10,
+            {"generation_id_or_member_epoch", "member_id", "group_instance_id"},
+            {"topic_id"},
+            {"committed_leader_epoch"},
+        ),
+    ],
+)
+def test_a_commit_shows_the_fields_of_its_version(
+    version: int, of_request: set[str], of_topic: set[str], of_partition: set[str]
+) -> None:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
+    asked = OffsetCommitRequest("billing", topics=[OffsetCommitRequestTopic("orders", partitions=[partition])])
+    shown, answer = plain(asked, version), plain(error(asked, 0), version)
+    assert shown.keys() == {"group_id", "topics"} | of_request
+    (topic,) = shown["topics"]
+    assert topic.keys() == {"name", "partitions"} | of_topic
+    assert topic["partitions"].keys() == {"partition_index", "committed_offset", "committed_metadata"} | of_partition
+    assert answer["topics"][0].keys() == {"name", "partitions"} | of_topic
+    assert ("throttle_time_ms" in answer) is (version >= 3)
 
 
 def live(wire: Wire, heartbeats: int = 3) -> str:
@@ -58,8 +87,8 @@ async def test_everything_about_a_member_is_in_the_trace(tmp_path: Path) -> None
     assert [event["arrived"] for event in exchanged[2:5]] == [102.0, 103.0, 104.0]
     (asked,), (answered,) = (exchanged[5][side]["topics"] for side in ("request", "answer"))
     by_field = {"partition_index": [0], "committed_offset": [7], "committed_leader_epoch": [-1]}
-    assert asked["partitions"] == by_field | {"commit_timestamp": [-1], "committed_metadata": [""]}
-    assert (answered["name"], answered["partitions"]) == ("orders", {"partition_index": [0], "error_code": [0]})
+    assert asked == {"name": "orders", "partitions": by_field | {"committed_metadata": [""]}}
+    assert answered == {"name": "orders", "partitions": {"partition_index": [0], "error_code": [0]}}
     (parked,) = [event for event in events if event["event"] == "parked"]
     assert (parked["api"], parked["conn"]) == ("JoinGroup", exchanged[0]["conn"])
     assert exchanged[0]["mono"] - exchanged[0]["arrived"] == pytest.approx(0.5)
