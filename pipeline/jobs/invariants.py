@@ -62,7 +62,7 @@ def violations(
         strangers(events, requests.unionByName(renewals), commits, membership),
         one_leader(events, requests),
         one_cause(events),
-        silent_changes(events, requests, commits, history),
+        silent_changes(events, requests, history),
     ]
     return reduce(DataFrame.unionByName, found)
 
@@ -115,15 +115,14 @@ def strangers(events: DataFrame, requests: DataFrame, commits: DataFrame, member
         .where("created and not loaded")
         .select(*_GROUP, F.lit(True).alias("whole"))
     )
-    judged = (
-        answered.unionByName(committed)
-        .join(F.broadcast(known), [*_MEMBER], "left")
-        .join(F.broadcast(whole), [*_GROUP], "left")
-    )
+    judged = answered.unionByName(committed).join(F.broadcast(known), [*_MEMBER], "left")
     # A JoinGroup is how a stranger becomes a member, but for one that was fenced.
     gone = F.expr("left_at < arrived_at and (how = 'fenced' or api != 'JoinGroup')")
-    never = F.expr("whole and joined_at is null and left_at is null and api != 'JoinGroup'")
+    unknown = F.expr("joined_at is null and left_at is null and api != 'JoinGroup'")
     early = F.expr("joined_at > at and api != 'JoinGroup'")
+    # Nearly all are well so far, and need not be looked up again.
+    judged = judged.where(gone | unknown | early).join(F.broadcast(whole), [*_GROUP], "left")
+    never = unknown & F.col("whole")
     found = judged.withColumns(
         {
             "invariant": F.when(gone & (F.col("how") == "fenced"), "I8").when(gone | never | early, "I6"),
@@ -183,30 +182,27 @@ def one_leader(events: DataFrame, requests: DataFrame) -> DataFrame:
 def one_cause(events: DataFrame) -> DataFrame:
     """I9."""
     # What a relay concludes says nothing of what the coordinator knew.
-    events = events.where("not coalesce(inferred, false)")
-    rounds = events.where("event = 'round'").where(~F.coalesce(F.col("cause").isin(*CAUSES), F.lit(False)))
-    started = events.where("event in ('round', 'state')").withColumn(
-        "announced",
-        F.last(
-            F.when((F.col("event") == "state") & (F.col("to") == "PreparingRebalance"), F.col("cause")),
-            ignorenulls=True,
-        ).over(in_order(*_GROUP)),
-    )
-    changed = started.where("event = 'round' and announced is not null").where(
-        (F.col("announced") != F.col("cause")) & F.col("cause").isin(*CAUSES)
-    )
+    events = events.where("not coalesce(inferred, false) and event in ('round', 'state')")
+    announced = F.last(
+        F.when((F.col("event") == "state") & (F.col("to") == "PreparingRebalance"), F.col("cause")), ignorenulls=True
+    ).over(in_order(*_GROUP))
+    rounds = events.withColumn("announced", announced).where("event = 'round'")
+    known = F.coalesce(F.col("cause").isin(*CAUSES), F.lit(False))
+    rounds = rounds.withColumn("is_known", known).where("not is_known or announced != cause")
     return _violations(
-        rounds, "I9", "cast(generation as string)", "concat('cause ', coalesce(nullif(cause, ''), 'missing'))"
-    ).unionByName(
-        _violations(changed, "I9", "cast(generation as string)", "concat('began as ', announced, ', ended as ', cause)")
+        rounds,
+        "I9",
+        "cast(generation as string)",
+        "if(is_known, concat('began as ', announced, ', ended as ', cause),"
+        " concat('cause ', coalesce(nullif(cause, ''), 'missing')))",
     )
 
 
-def silent_changes(events: DataFrame, requests: DataFrame, commits: DataFrame, history: DataFrame) -> DataFrame:
+def silent_changes(events: DataFrame, requests: DataFrame, history: DataFrame) -> DataFrame:
     """I11. What OffsetFetch answers must be what was committed last, or something committed while it was under way.
 
     Groups that commit in transactions are left out: their commits show in the trace before they count. Nearly all
-    answers are what the history says; only for the partitions of the others are the trace's commits gone through.
+    answers are what the history says; only the partitions of the others are gone through in the order of the trace.
     """
     fetched = requests.where("api = 'OffsetFetch' and error = 0").select(
         *_GROUP, "seq", "at", "arrived_at", F.lit("fetch").alias("event"), F.explode("offsets").alias("each")
@@ -220,26 +216,10 @@ def silent_changes(events: DataFrame, requests: DataFrame, commits: DataFrame, h
         F.broadcast(ended), [*_GROUP], "left_anti"
     )
     doubted = _doubted(events, fetched, history)
-    groups = F.broadcast(doubted.select(*_GROUP).distinct())
-
-    happened = events.where("event = 'offsets_expired'").unionByName(commits.where("event = 'commit'"))
-    changes = (
-        happened.where("coalesce(error, 0) = 0")
-        .join(groups, [*_GROUP], "left_semi")
-        .select(*_GROUP, "seq", "at", "event", F.explode("offsets").alias("each"))
-    )
-    deleted = (
-        requests.where("api = 'OffsetDelete' and error = 0")
-        .join(groups, [*_GROUP], "left_semi")
-        .select(*_GROUP, "seq", "at", F.lit("deleted").alias("event"), F.explode("offsets").alias("each"))
-    )
-    moved = (
-        changes.unionByName(deleted)
-        .where("coalesce(each.error, 0) = 0")
-        .select(
-            *(*_GROUP, "seq", "at", F.lit(None).cast("timestamp").alias("arrived_at"), "event"),
-            *("each.topic", "each.partition", "each.offset"),
-        )
+    moved = history.where("source = 'trace'").select(
+        *(F.col("origin").alias("trace"), "group", F.col("position").alias("seq"), "at"),
+        *(F.lit(None).cast("timestamp").alias("arrived_at"), F.col("what").alias("event")),
+        *("topic", "partition", "offset"),
     )
     return _changed_silently(events, moved.unionByName(fetched).join(F.broadcast(doubted), [*_OFFSET], "left_semi"))
 
@@ -253,29 +233,30 @@ def _doubted(events: DataFrame, fetched: DataFrame, history: DataFrame) -> DataF
     from one trace to another by several clocks, so these are always doubted.
     """
     key = ("group", "topic", "partition")
-    asked = fetched.where("offset is not null").select(*_OFFSET, "seq", "offset", "at", "arrived_at")
-    times = history.where("source = 'trace'")
-    nothing = F.lit(-1).cast("bigint")
-    sides = []
-    for value, held in (("offset", "at"), ("previous", "arrived_at")):
-        began = value == "offset"
-        each = times.select(*key, F.coalesce(value, nothing).alias("offset"), F.col("at").alias("changed_at"))
-        met = each.join(F.broadcast(asked), [*key, "offset"]).where(
-            F.col("changed_at") <= F.col(held) if began else F.col("changed_at") < F.col(held)
-        )
-        sides.append(met.select(*_OFFSET, "seq", "offset", F.lit(1 if began else -1).alias("counts")))
+    moving = events.where("event = 'group'").groupBy("group").agg(F.count_distinct("trace").alias("traces"))
+    moving = moving.where("traces > 1").select("group", F.lit(True).alias("moves"))
+    asked = fetched.select(*_OFFSET, "seq", "offset", "at", "arrived_at")
+    # Each change ends what was and begins what is.
+    changes = history.where("source = 'trace'").select(
+        *(*key, F.col("at").alias("changed_at")),
+        F.expr("stack(2, 1, coalesce(offset, -1L), -1, coalesce(previous, -1L)) as (counts, offset)"),
+    )
+    counted = (
+        changes.join(F.broadcast(asked), [*key, "offset"])
+        .where("if(counts > 0, changed_at <= at, changed_at < arrived_at)")
+        .select(*_OFFSET, "seq", "offset", "counts")
+    )
     # Before the first change there was nothing.
     always = asked.select(*_OFFSET, "seq", "offset", (F.col("offset") == -1).cast("int").alias("counts"))
-    unproven = (
-        reduce(DataFrame.unionByName, sides, always)
+    return (
+        counted.unionByName(always)
         .groupBy(*_OFFSET, "seq", "offset")
         .agg(F.sum("counts").alias("counts"))
-        .where("counts <= 0")
+        .join(F.broadcast(moving), "group", "left")
+        .where("counts <= 0 or moves")
         .select(*_OFFSET)
+        .distinct()
     )
-    moving = events.where("event = 'group'").groupBy("group").agg(F.count_distinct("trace").alias("traces"))
-    unsure = fetched.join(F.broadcast(moving.where("traces > 1").select("group")), "group", "left_semi")
-    return unproven.unionByName(unsure.select(*_OFFSET)).distinct()
 
 
 def _changed_silently(events: DataFrame, changes: DataFrame) -> DataFrame:
