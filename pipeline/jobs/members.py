@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import in_order, ms_between
+from pipeline.tables.columns import in_one_part, in_order, ms_between
 
 NEAR: Final = 0.7
 """A gap of this share of the session timeout is a near miss; consumers heartbeat every fifteenth to third of it."""
@@ -48,6 +48,5 @@ def heartbeat_gaps(requests: DataFrame) -> DataFrame:
             (F.col("longest_ms") / F.col("session_timeout_ms")).alias("share"),
         )
     )
-    return found.withColumn("near_miss", F.coalesce(F.col("share") >= NEAR, F.lit(False))).orderBy(
-        F.desc_nulls_last("share"), "group", "member_id"
-    )
+    found = found.withColumn("near_miss", F.coalesce(F.col("share") >= NEAR, F.lit(False)))
+    return in_one_part(found, F.desc_nulls_last("share"), "group", "member_id")

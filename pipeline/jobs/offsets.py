@@ -7,6 +7,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pipeline.tables.columns import in_one_part
+
 _KEY = ("group", "topic", "partition")
 LEAST_GAP_S: Final = 60
 TIMES_MEDIAN: Final = 10
@@ -14,11 +16,10 @@ TIMES_MEDIAN: Final = 10
 
 def regressions(history: DataFrame) -> DataFrame:
     """Commits lower than the one before: `group`, `topic`, `partition`, `at`, `offset`, `previous`, `delta`."""
-    return (
-        history.where("what = 'commit' and delta < 0")
-        .select("source", *_KEY, "at", "offset", "previous", "delta", "member_id", "origin", "position")
-        .orderBy("delta", *_KEY)
+    found = history.where("what = 'commit' and delta < 0").select(
+        "source", *_KEY, "at", "offset", "previous", "delta", "member_id", "origin", "position"
     )
+    return in_one_part(found, "delta", *_KEY)
 
 
 def gaps(history: DataFrame, least_s: int = LEAST_GAP_S, times_median: int = TIMES_MEDIAN) -> DataFrame:
@@ -28,12 +29,12 @@ def gaps(history: DataFrame, least_s: int = LEAST_GAP_S, times_median: int = TIM
     # Medians are dear, and few partitions have a long gap.
     of_those = history.join(F.broadcast(long.select("source", *_KEY).distinct()), ["source", *_KEY], "left_semi")
     medians = of_those.groupBy("source", *_KEY).agg(F.percentile_approx("gap_ms", 0.5).alias("median_ms"))
-    return (
+    found = (
         long.join(medians, ["source", *_KEY])
         .where(F.col("gap_ms") > F.col("median_ms") * times_median)
         .select("source", *_KEY, "at", "gap_ms", "median_ms", "offset", "previous", "member_id")
-        .orderBy(F.desc("gap_ms"), *_KEY)
     )
+    return in_one_part(found, F.desc("gap_ms"), *_KEY)
 
 
 def agreement(history: DataFrame) -> DataFrame:
@@ -54,4 +55,4 @@ def agreement(history: DataFrame) -> DataFrame:
         F.max_by("offset", "last_in_segments").alias("segments_offset"),
     )
     agrees = F.col("trace_offset").eqNullSafe(F.col("segments_offset")) & (F.col("only_in_segments") == 0)
-    return found.withColumn("agree", agrees).orderBy("agree", *_KEY)
+    return in_one_part(found.withColumn("agree", agrees), "agree", *_KEY)

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import ms_between
+from pipeline.tables.columns import in_one_part, ms_between
 
 STORM_GAP_S: Final = 120
 """Rounds at most this far apart belong together."""
@@ -41,13 +41,13 @@ def storms(rounds: DataFrame, gap_s: int = STORM_GAP_S, least: int = STORM_ROUND
         F.max("last").alias("last_generation"),
         F.sort_array(F.collect_list(F.struct(F.col("rounds"), F.col("cause"))), asc=False).alias("causes"),
     )
-    return (
+    found = (
         found.where(F.col("rounds") >= least)
         .withColumn("share", F.col("rebalancing_ms") / ms_between(F.col("began"), F.col("ended")))
         .withColumn("causes", F.transform("causes", lambda each: F.concat_ws(" ", each["rounds"], each["cause"])))
         .drop("session")
-        .orderBy(F.desc("rounds"), "group")
     )
+    return in_one_part(found, F.desc("rounds"), "group")
 
 
 def blame(rounds: DataFrame, membership: DataFrame) -> DataFrame:
@@ -68,7 +68,7 @@ def blame(rounds: DataFrame, membership: DataFrame) -> DataFrame:
         F.col("leader_ms").alias("ms"),
     )
     names = membership.select("trace", "group", "member_id", "client_id")
-    return (
+    found = (
         members.unionByName(leaders)
         .join(names, ["trace", "group", "member_id"], "left")
         .groupBy("group", F.coalesce("client_id", "member_id").alias("client_id"), "role")
@@ -78,17 +78,15 @@ def blame(rounds: DataFrame, membership: DataFrame) -> DataFrame:
             F.max("ms").alias("most_ms"),
             F.max_by("member_id", "ms").alias("worst_member_id"),
         )
-        .orderBy(F.desc("ms"), "group")
     )
+    return in_one_part(found, F.desc("ms"), "group")
 
 
 def causes(rounds: DataFrame) -> DataFrame:
     """The histogram of causes: `group`, `day`, `cause`, `rounds`, `total_ms`."""
-    return (
-        rounds.groupBy("group", "day", "cause")
-        .agg(F.count("*").alias("rounds"), F.sum("total_ms").alias("total_ms"))
-        .orderBy("group", "day", "cause")
-    )
+    by = ("group", "day", "cause")
+    found = rounds.groupBy(*by).agg(F.count("*").alias("rounds"), F.sum("total_ms").alias("total_ms"))
+    return in_one_part(found, *by)
 
 
 def cost(rounds: DataFrame, member_pauses: DataFrame, partition_pauses: DataFrame) -> DataFrame:
@@ -112,7 +110,8 @@ def cost(rounds: DataFrame, member_pauses: DataFrame, partition_pauses: DataFram
         F.sum(F.when(~F.col("moved"), F.col("ms")).otherwise(0.0)).alias("needless_ms"),
     )
     found = by_round.join(by_member, key, "left").join(by_partition, key, "left")
-    return found.withColumn("partition_ms_a_round", F.col("partition_pause_ms") / F.col("rounds")).orderBy(key)
+    found = found.withColumn("partition_ms_a_round", F.col("partition_pause_ms") / F.col("rounds"))
+    return in_one_part(found, key)
 
 
 def migration(rounds: DataFrame, membership: DataFrame, partition_pauses: DataFrame) -> DataFrame:
@@ -167,6 +166,5 @@ def migration(rounds: DataFrame, membership: DataFrame, partition_pauses: DataFr
         .when(F.col("kip848_saves_ms") > 0, "KIP-848")
         .otherwise("none")
     )
-    return found.withColumn("advice", advice).orderBy(
-        F.desc(F.col("static_saves_ms") + F.col("kip848_saves_ms")), "group"
-    )
+    saves = F.desc(F.col("static_saves_ms") + F.col("kip848_saves_ms"))
+    return in_one_part(found.withColumn("advice", advice), saves, "group")

@@ -53,3 +53,9 @@ def conform(frame: DataFrame, table: str) -> DataFrame:
 def in_order(*by: str) -> WindowSpec:
     """A window over the rows of the same `by`, in the order of the trace."""
     return Window.partitionBy(*by).orderBy("seq")
+
+
+def in_one_part(frame: DataFrame, *by: str | Column) -> DataFrame:
+    """All rows in this order, in one part: what is one file in the end. Sorted over several, all that makes the rows is
+    computed twice, as where to part them is found by a sample."""
+    return frame.repartition(1).orderBy(*by)
