@@ -1,8 +1,9 @@
-"""How fast the pipeline is: `python -m bench.pipeline decode|events`, results as JSON on standard output.
+"""How fast the pipeline is: `python -m bench.pipeline decode|events|kill`, results as JSON on standard output.
 
     decode   records of __consumer_offsets a second of one core: our decoder alone, all of the pipeline in Spark, and
              Kafka's own dump-log tool with its offsets decoder, on the same files
     events   traces end to end: wall and processor time, peak memory, bytes shuffled by step
+    kill     a worker of a cluster, and the driver of a stream, in the middle: what is left is compared
 
 Seconds are of processor time unless they say wall, as the machine may be busy with other things. Data is generated
 from a seed into a folder of its own and taken away at the end, unless a folder made before is named. Needs the extra
@@ -20,6 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.decoding import decode
+from bench.killing import kill
 from bench.traces import CLUSTER, events
 
 
@@ -37,11 +39,16 @@ def main() -> None:
     two.add_argument("--parts", type=_part, nargs="+", default=[1.0], help="shares of each data set, like 0.25 0.5 1")
     two.add_argument("--master", nargs="+", default=["local[1]", "local[2]"], help=f"Spark's, or {CLUSTER}")
     two.add_argument("--memory", default="2g", help="of the driver in local mode, else of each executor")
+    three = what.add_parser("kill")
+    three.add_argument("--events", type=int, default=200_000)
+    three.add_argument("--memory", default="1g")
     chosen = parser.parse_args()
     # What was started and made is taken away then, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if chosen.what == "decode":
         found: Any = decode(chosen.records, chosen.codec, chosen.data, chosen.memory)
+    elif chosen.what == "kill":
+        found = kill(chosen.events, chosen.memory)
     else:
         found = events(chosen.events, chosen.data, chosen.parts, chosen.master, chosen.memory)
     print(json.dumps(found, indent=1))

@@ -1,0 +1,223 @@
+"""Runs that are killed in the middle, and whether what they leave is what undisturbed ones do.
+
+On a cluster of two workers one dies, with its executor, as a machine that loses its power: when it has read its part of
+the data and before that counts, or in the middle of a step that shuffles. The driver of a stream dies in the middle of
+a micro-batch, with its Java, and is started again. Tables are compared by their number of rows and the sum of a hash of
+each, so in no order; what the jobs say row by row, as they add up fractions in any order.
+
+`python -m bench.killing run|stream ...` are the runs themselves, which `kill` starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+import pipeline.parquet
+from bench.cluster import Cluster
+from bench.runs import HOME
+from pipeline.run import answer, answers, build, sort_out
+from pipeline.schemas import TABLES
+from pipeline.session import session
+from pipeline.stream import stream
+from pipeline.warehouse import Warehouse
+
+UNDISTURBED: Final = "undisturbed"
+READING: Final = "reading"
+SHUFFLING: Final = "violations"
+STREAMED: Final = "ownership"
+
+_COMPILER: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_LITTLE: Final = {
+    "spark.sql.shuffle.partitions": "2",
+    # Compiling well takes longer than what little is done.
+    "spark.driver.extraJavaOptions": _COMPILER,
+    "spark.executor.extraJavaOptions": _COMPILER,
+}
+
+
+def kill(events: int, memory: str = "1g") -> dict[str, Any]:
+    """Everything above over a generated trace of about so many events. Raises AssertionError where tables differ."""
+    from pipeline.generate.write import generate
+
+    with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as place:
+        scratch = Path(place)
+        data = scratch / "data"
+        made = generate(data, groups=max(4, min(4_000, events // 20_000)), events=events, seed=1, nodes=2)
+        told: dict[str, Any] = {"events": made.events, "bytes": made.trace_bytes}
+        runs: dict[str, dict[str, Any]] = {}
+        for name, dies in ((UNDISTURBED, []), (READING, [READING]), (SHUFFLING, [SHUFFLING])):
+            runs[name] = on_cluster(data, scratch / name, scratch / f"{name}-work", dies, memory=memory)
+        runs["stream"] = _streamed(data, scratch, max(made.trace_bytes // 3, 1), memory)
+        spark = session("local[2]", name="compare")
+        try:
+            wanted = Warehouse(spark, str(scratch / UNDISTURBED))
+            for run in (READING, SHUFFLING):
+                found = Warehouse(spark, str(scratch / run))
+                same_tables(found, wanted, list(TABLES))
+                same_answers(found, wanted)
+            # A stream reads no segments.
+            at_once = Warehouse(spark, str(scratch / "at-once"))
+            build(at_once, sort_out([str(data / "trace")]))
+            same_tables(Warehouse(spark, str(scratch / "stream")), at_once, list(TABLES))
+            told["rows"] = {name: wanted.read(name).count() for name in TABLES}
+        finally:
+            spark.stop()
+    return {**told, "runs": runs, "identical": True}
+
+
+def same_tables(found: Warehouse, wanted: Warehouse, names: Sequence[str]) -> None:
+    """Asserts that tables hold the same rows, in any order."""
+    for name in names:
+        both = [digest(each.read(name)) for each in (found, wanted)]
+        assert both[0] == both[1], f"{name}: {both[0]} instead of {both[1]} (rows, sum of their hashes)"
+
+
+def same_answers(found: Warehouse, wanted: Warehouse) -> None:
+    """Asserts that the jobs said the same, but for the last digits of fractions."""
+    for name in answers(wanted):
+        assertDataFrameEqual(found.result(name), wanted.result(name), rtol=1e-9)
+
+
+def digest(rows: DataFrame) -> tuple[int, int]:
+    """How many rows, and the sum of a hash of each."""
+    hashes = rows.select(F.xxhash64(*rows.columns).cast("decimal(38,0)").alias("hash"))
+    found = hashes.agg(F.count("*").alias("count"), F.coalesce(F.sum("hash"), F.lit(0)).alias("sum")).collect()[0]
+    return found["count"], int(found["sum"])
+
+
+def on_cluster(
+    data: Path, out: Path, work: Path, dies: Sequence[str], *, workers: int = 2, memory: str = "1g", only: str = ""
+) -> dict[str, Any]:
+    """A run on a cluster of its own; how long it took, and how many workers were killed: one for each of `dies`."""
+    flags = work / "flags"
+    flags.mkdir(parents=True)
+    with Cluster(work / "cluster", workers=workers, memory=memory) as cluster:
+        began = time.monotonic()
+        arguments = [cluster.url, str(data), str(out), str(flags), ",".join(dies), memory, only]
+        done = subprocess.run(command("run", *arguments), check=True, cwd=HOME, stdout=subprocess.PIPE)
+        wall = time.monotonic() - began
+        dead = sum(worker.poll() is not None for worker in cluster.workers())
+    shutil.rmtree(work / "cluster")
+    assert {path.name for path in flags.iterdir()} == set(dies), "no task came where it was to die"
+    assert dead == len(dies), f"{dead} workers died"
+    return {"wall_seconds": round(wall, 2), "workers_killed": dead, **json.loads(done.stdout.splitlines()[-1])}
+
+
+def _streamed(data: Path, scratch: Path, max_bytes: int, memory: str) -> dict[str, Any]:
+    arguments = ["stream", str(data / "trace"), str(scratch / "stream"), str(max_bytes), memory]
+    began = time.monotonic()
+    died = subprocess.run(command(*arguments, STREAMED), cwd=HOME, start_new_session=True)
+    assert died.returncode == -signal.SIGKILL, died.returncode
+    killed = time.monotonic()
+    subprocess.run(command(*arguments, ""), check=True, cwd=HOME)
+    return {
+        "wall_seconds": round(time.monotonic() - began, 2),
+        "until_killed": round(killed - began, 2),
+        "drivers_killed": 1,
+    }
+
+
+def command(*arguments: str) -> list[str]:
+    """Starts this module, from its folder."""
+    return [sys.executable, "-m", "bench.killing", *arguments]
+
+
+# What runs in processes of its own.
+
+
+def run(url: str, data: str, out: str, flags: str, dies: str, memory: str, only: str = "") -> None:
+    """Tables and answers on a cluster, or `only` some tables; workers die where `dies` says, READING or at a table."""
+    config = {"spark.executor.memory": memory, "spark.driver.memory": "1g"}
+    if only:
+        config |= _LITTLE
+    spark = session(url, config=config)
+    if READING in dies.split(","):
+        pipeline.parquet.run_task = _dying_task(Path(flags) / READING, pipeline.parquet.run_task)
+    warehouse = _Dying(spark, out, Path(flags), dies, only)
+    build(warehouse, sort_out([data]))
+    if not only:
+        answer(warehouse)
+    executors = spark.sparkContext._jsc.sc().statusStore().executorList(False).size() - 1
+    spark.stop()
+    print(json.dumps({"executors": executors}))
+
+
+def streamed(data: str, out: str, max_bytes: str, memory: str, dies: str) -> None:
+    """A stream over what there is; dies, with its Java, when it has written table `dies` once."""
+
+    class Dying(Warehouse):
+        def write(self, name: str, rows: DataFrame, *, only_touched: bool = False) -> None:
+            super().write(name, rows, only_touched=only_touched)
+            if name == dies:
+                os.killpg(0, signal.SIGKILL)
+
+    spark = session("local[2]", config={"spark.driver.memory": memory, **_LITTLE})
+    stream(Dying(spark, out), sort_out([data]), max_bytes=int(max_bytes)).awaitTermination()
+    spark.stop()
+
+
+class _Dying(Warehouse):
+    """The first task that makes rows of one of the tables in `dies` kills the worker it runs on."""
+
+    def __init__(self, spark: SparkSession, path: str, flags: Path, dies: str, only: str) -> None:
+        super().__init__(spark, path)
+        self._flags = flags
+        self._dies = dies.split(",")
+        self._only = only.split(",") if only else list(TABLES)
+
+    def write(self, name: str, rows: DataFrame, *, only_touched: bool = False) -> None:
+        if name in self._dies:
+            # Not deterministic, so that Spark leaves it where it is: after what the table is made of was shuffled.
+            dying = F.udf(_dying_row(self._flags / name), "boolean", useArrow=False).asNondeterministic()
+            rows = rows.where(dying(F.col(rows.columns[0])))
+        if name in self._only:
+            super().write(name, rows, only_touched=only_touched)
+
+
+def _dying_row(flag: Path) -> Callable[[Any], bool]:
+    def passed_on(_: Any) -> bool:
+        die_once(flag)
+        return True
+
+    return passed_on
+
+
+def _dying_task(flag: Path, run_task: Callable[..., str]) -> Callable[..., str]:
+    def dying(*arguments: Any) -> str:
+        attempt = run_task(*arguments)
+        die_once(flag)
+        return attempt
+
+    return dying
+
+
+def die_once(flag: Path) -> None:
+    """Kills the worker whose task this is, if the flag was not there; the first of many does."""
+    try:
+        flag.touch(exist_ok=False)
+    except FileExistsError:
+        return
+
+    def parent(pid: int) -> int:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+    # The process group of a worker is that of its executors, which are the parents of the daemon this came from.
+    os.killpg(os.getpgid(parent(os.getppid())), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    {"run": run, "stream": streamed}[sys.argv[1]](*sys.argv[2:])
