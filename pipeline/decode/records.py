@@ -342,10 +342,11 @@ class _Rows:
         # v4: offset, leader epoch, compact metadata, timestamp, tags; v3 the same with an int16 size and no tags;
         # v0 and v2: offset, metadata, timestamp; v1 with the time it expires after that.
         text_at = value + np.where(version >= 3, 14, 10)
-        short = fixed(data, text_at, ">i2")
-        compact, compact_at = uvarints(data, text_at)
-        self.text_size = np.where(flexible, compact.astype(np.int64) - 1, short)
-        self.text = np.where(flexible, compact_at, text_at + 2)
+        self.text_size, self.text = fixed(data, text_at, ">i2"), text_at + 2
+        if flexible.any():
+            compact, compact_at = uvarints(data, text_at)
+            self.text_size = np.where(flexible, compact.astype(np.int64) - 1, self.text_size)
+            self.text = np.where(flexible, compact_at, self.text)
         self.committed = np.clip(self.text + self.text_size, 0, data.size - 24)
         end = self.committed + 8 + np.where(version == 1, 8, 0) + flexible
         untagged = ~flexible | (data[np.clip(end - 1, 0, data.size - 1)] == 0)
