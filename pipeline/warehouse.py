@@ -30,6 +30,7 @@ _SHUFFLED: Final = frozenset(
     {"membership", "rounds", "member_pauses", "ownership", "partition_pauses", "assignments", "lag", "violations"}
 )
 """Small tables, whose rows are brought together by partition first, so that a partition is one file."""
+_DIFFERENT: Final = frozenset({"bigint", "timestamp", "double"})
 _KEYS: Final = ("day", "bucket")
 
 
@@ -93,6 +94,10 @@ class Warehouse:
         )
         if name in PARTITIONED:
             mode = mode.partitionBy(*_KEYS)
+        for column in TABLES[name].columns:
+            # Nearly all different: Parquet would build a dictionary of them and then throw it away.
+            if column.type in _DIFFERENT:
+                mode = mode.option(f"parquet.enable.dictionary#{column.name}", "false")
         mode.parquet(f"{self.path}/tables/{name}")
 
     def read(self, name: str, buckets: Collection[int] | None = None, *, steady: bool | None = None) -> DataFrame:
