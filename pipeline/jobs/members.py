@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import in_one_part, in_order, ms_between
+from pipeline.tables.columns import hashes, in_one_part, in_order, ms_between
 
 NEAR: Final = 0.7
 """A gap of this share of the session timeout is a near miss; consumers heartbeat every fifteenth to third of it."""
@@ -25,14 +25,15 @@ def heartbeat_gaps(requests: DataFrame) -> DataFrame:
         & F.col("api").isin("Heartbeat", "JoinGroup", "SyncGroup", "OffsetCommit")
         & F.col("error").isin(0, 27)
     ).select("trace", "group", "member_id", "client_id", "seq", "at", "arrived_at", "session_timeout_ms")
-    key = ("hash", "trace", "group", "member_id")
-    # A number first: what is sorted is nearly always told apart by it, without a look at the strings.
-    renewing = renewing.withColumn("hash", F.xxhash64(*key[1:]))
-    before = F.lag("at").over(in_order(*key))
+    key = ("trace", "group", "member_id")
+    alike = hashes(*key)
+    before = F.lag("at").over(in_order(*alike))
     found = (
-        renewing.withColumn("gap_ms", F.greatest(F.lit(0.0), ms_between(before, F.col("arrived_at"))))
-        .groupBy(*key)
+        renewing.withColumns(alike)
+        .withColumn("gap_ms", F.greatest(F.lit(0.0), ms_between(before, F.col("arrived_at"))))
+        .groupBy(*alike)
         .agg(
+            *(F.first(name).alias(name) for name in key),
             F.max("client_id").alias("client_id"),
             F.count("*").alias("sounds"),
             F.percentile_approx("gap_ms", [0.5, 0.99]).alias("shares"),

@@ -55,6 +55,12 @@ def in_order(*by: str) -> WindowSpec:
     return Window.partitionBy(*by).orderBy("seq")
 
 
+def hashes(*names: str) -> dict[str, Column]:
+    """Two numbers that stand for these columns: with 128 bits, only rows alike in the columns are alike in them, where
+    null counts for nothing. To sort by them takes no look at texts, which are the same in all rows of a history."""
+    return {"hash": F.xxhash64(*names), "other_hash": F.xxhash64(F.lit(1), *names)}
+
+
 def in_one_part(frame: DataFrame, *by: str | Column) -> DataFrame:
     """All rows in this order, in one part: what is one file in the end. Sorted over several, all that makes the rows is
     computed twice, as where to part them is found by a sample."""

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import conform, keyed, ms_between
+from pipeline.tables.columns import conform, hashes, keyed, ms_between
 
 _KEY = ("group", "topic", "partition")
 
@@ -97,12 +97,11 @@ def history_of_segments(records: DataFrame) -> DataFrame:
 
 
 def _history(changes: DataFrame) -> DataFrame:
-    # Segments have a place for every change; a group moves between traces, so there time decides first. The hash is
-    # there because what is sorted is nearly always told apart by it, without a look at the strings.
-    changes = changes.withColumns(
-        {"hash": F.xxhash64("source", *_KEY), "time": F.when(F.col("source") == "trace", F.col("at"))}
-    )
-    order = Window.partitionBy("hash", "source", "log", *_KEY).orderBy("time", "seq", "position")
+    # Segments have a place for every change; a group moves between traces, so there time decides first. The group is
+    # there because its rows have been brought together already.
+    alike = hashes("source", "log", *_KEY)
+    changes = changes.withColumns(alike | {"time": F.when(F.col("source") == "trace", F.col("at"))})
+    order = Window.partitionBy(*alike, "group").orderBy("time", "seq", "position")
     found = changes.withColumns({"previous": F.lag("offset").over(order), "before": F.lag("at").over(order)})
     found = found.withColumns(
         {"delta": F.col("offset") - F.col("previous"), "gap_ms": ms_between(F.col("before"), F.col("at"))}
