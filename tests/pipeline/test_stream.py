@@ -1,42 +1,21 @@
 """A stream that is killed in the middle and started again ends with the tables of a run over everything."""
 
-import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
+from bench.killing import command
+from bench.runs import HOME
 from pipeline.generate.write import generate
 from pipeline.run import build, sort_out
 from pipeline.schemas import TABLES
 from pipeline.stream import stream
 from pipeline.warehouse import Warehouse
-
-# Dies as a machine that loses its power: after the first batch's rows are written, in the middle of its tables, or
-# after the batch but before the checkpoint knows.
-DRIVER = """
-import os, signal, sys
-from pipeline.session import session
-from pipeline.run import sort_out
-from pipeline.stream import stream
-from pipeline.warehouse import Warehouse
-
-class Dying(Warehouse):
-    def write(self, name, rows, *, only_touched=False):
-        super().write(name, rows, only_touched=only_touched)
-        if name == "ownership":
-            os.killpg(0, signal.SIGKILL)
-
-config = {"spark.sql.shuffle.partitions": "1", "spark.driver.memory": "1g",
-          "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-spark = session("local[1]", config=config)
-stream(Dying(spark, sys.argv[2]), sort_out([sys.argv[1]]), max_bytes=int(sys.argv[3])).awaitTermination()
-"""
 
 
 @pytest.mark.timeout(400)
@@ -49,9 +28,10 @@ def test_killed_and_started_again_it_ends_with_the_same_tables(spark: SparkSessi
     (growing / "trace.jsonl").write_bytes(whole[: len(whole) // 2])
     out = str(tmp_path / "warehouse")
     size = len(whole) * 2 // 3
-    # In a session of its own: what is killed is the driver with its Java.
-    driver = [sys.executable, "-c", DRIVER, str(growing), out, str(size)]
-    died = subprocess.run(driver, env={**os.environ}, start_new_session=True)
+    # As a machine that loses its power: after the first batch's rows are written, in the middle of its tables, or after
+    # the batch but before the checkpoint knows. In a session of its own: what is killed is the driver with its Java.
+    driver = command("stream", str(growing), out, str(size), "1g", "ownership")
+    died = subprocess.run(driver, start_new_session=True, cwd=HOME)
     assert died.returncode == -signal.SIGKILL
     live = Warehouse(spark, out)
     assert live.read("membership").count() > 0
