@@ -169,8 +169,8 @@ class Telling:
                 {
                     "name": topic,
                     "partitions": {
-                        "partition_index": list(each), "committed_offset": list(each.values()),
-                        "committed_leader_epoch": [-1] * len(each), "committed_metadata": [""] * len(each),
+                        "partition_index": list(each), "committed_leader_epoch": [-1] * len(each),
+                        "committed_metadata": [""] * len(each),
                     },
                 }
                 for topic, each in topics.items()

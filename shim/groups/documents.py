@@ -44,9 +44,10 @@ def trace_page() -> str:
         " A reader ignores fields and events it does not know; what is here does not change its meaning within a"
         " version.",
         'An `exchange` of OffsetCommit has the `partitions` of a topic by field, as `{"partition_index": [0, 1],'
-        ' "committed_offset": [17, 4], ...}`, in `request` and in `answer`; and, but for the'
-        " names of topics, no field that its version lacks. That is all that version 2 changed: in version 1 it was as"
-        " all other exchanges are still, which have an array of objects, and the fields of all versions.",
+        ' "committed_metadata": ["", ""], ...}`, in `request` and in `answer`; but for the names of topics, no field'
+        " that its version lacks; and offsets only if the answer has an error, as the `commit` event before has those"
+        " that were accepted. That is all that version 2 changed: in version 1 it was as all other exchanges are"
+        " still, which have an array of objects, and the fields of all versions.",
         "Every event has",
         _fields(trace.EVERY_EVENT),
         *RECORDED,

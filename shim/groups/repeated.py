@@ -4,39 +4,31 @@ Decides how such an event is kept until it is written: as the line it will be, b
 events of a trace have in common is rendered once, and an event costs the rendering of its numbers. What follows the
 first number is mostly the same for all members of a group, and is kept once for all of them: else a line of every
 member would go through the processor's caches for every one written. It does not know what an event says: whoever makes
-one puts a `HOLE` where a number belongs, or `HOLES` where an array of numbers does, which are rendered together in a
-third of the time.
+one puts a `HOLE` where a number belongs.
 """
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import orjson
 
 Template: TypeAlias = tuple[bytes, bytes]
-"""A line up to its first number, and what follows, with `%d` for each number and `%b` for each array."""
+"""A line up to its first number, and what follows, with `%d` for each number."""
 
-Repeated: TypeAlias = tuple[Template, tuple[int | bytes, ...], float | None]
-"""`(template, numbers, arrived)`: what `template` made, the numbers that belong into its holes in their order, an array
-of them as JSON, and the time of arrival of an `exchange`, which other events do not have."""
+Repeated: TypeAlias = tuple[Template, tuple[int, ...], float | None]
+"""`(template, numbers, arrived)`: what `template` made, the numbers that belong into its holes in their order, and the
+time of arrival of an `exchange`, which other events do not have."""
 
 HOLE: Final = orjson.Fragment(b"\0")
 """Stands in an event where a number will be. JSON has no such byte, so nothing else can be taken for it."""
-HOLES: Final = orjson.Fragment(b"\1")
-"""Stands where an array of numbers will be."""
-_ANY_HOLE: Final = re.compile(rb"[\0\1]")
 
 
 def template(event: dict[str, Any]) -> Template:
     """The line of an event with holes; whoever writes it adds the sequence number and the `ending`."""
-    line = orjson.dumps(event)[:-1]
-    first = _ANY_HOLE.search(line)
-    cut = len(line) if first is None else first.start()
-    tail = line[cut:].replace(b"%", b"%%").replace(b"\0", b"%d").replace(b"\1", b"%b")
-    return line[:cut], _the_same(tail + b',"seq":%d%b')
+    head, hole, rest = orjson.dumps(event)[:-1].partition(b"\0")
+    return head, _the_same((hole + rest).replace(b"%", b"%%").replace(b"\0", b"%d") + b',"seq":%d%b')
 
 
 @lru_cache(maxsize=256)

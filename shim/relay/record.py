@@ -15,7 +15,7 @@ from apis.wire import Message
 from shim.relay import addresses
 from shim.relay.groups import TOLD_AT_LEAST_S, Event, Group
 from shim.relay.line import TRACED, Asked, Line
-from shim.server.trace import end_offsets, error_in, plain
+from shim.server.trace import end_offsets, shown
 
 GROUPS: Final = 20_000
 """Groups followed at a time; beyond that, those that were quiet longest are forgotten."""
@@ -201,7 +201,7 @@ class Record:
 
 def _exchange(asked: Asked, answer: Message) -> Event:
     """The `exchange` event of a request and its answer."""
-    request, answered = plain(asked.request, asked.version), plain(answer, asked.version)
+    request, answered, error = shown(asked.request, answer, asked.version)
     return {
         "event": "exchange",
         "conn": asked.line.number,
@@ -213,7 +213,7 @@ def _exchange(asked: Asked, answer: Message) -> Event:
         "member": request.get("member_id") or answered.get("member_id"),
         "request": request,
         "answer": answered,
-        "error": error_in(answer),
+        "error": error,
         "correlation_id": asked.correlation_id,
         "arrived": asked.arrived,
     }

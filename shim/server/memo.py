@@ -15,8 +15,6 @@ from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
 from apis.fetch import FetchRequest
 from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition
@@ -41,7 +39,6 @@ MAX_COMMIT_BYTES: Final = 4096
 
 _correlation: Final = Struct(">8xi").unpack_from
 _number: Final = Struct(">i").unpack
-_json: Final = orjson.dumps
 
 
 class Memo:
@@ -137,7 +134,6 @@ class CommitMemo(Memo):
         "_topics",
         "_unpack",
         "answer",
-        "one_topic",
         "request",
         "served",
         "traced",
@@ -163,7 +159,6 @@ class CommitMemo(Memo):
         self._mask = mask
         self._constant = int.from_bytes(data) & mask
         self._unpack = _unpacker(layout)
-        self.one_topic = len(request.topics) == 1
         self._topics = node.broker.topics
         self._generation = node.broker.topics.generation
         self.traced: Template | None = None
@@ -186,7 +181,7 @@ class CommitMemo(Memo):
     def trace(self, session: Session) -> Template:
         """Make `traced`, the template of the `exchange` event."""
         answer = commit_answer(self.request, 0)
-        self.traced = template_of(session, self.served, self.request, answer, "committed_offset")
+        self.traced = template_of(session, self.served, self.request, answer)
         return self.traced
 
     def recall(self, offsets: Sequence[int]) -> None:
@@ -219,9 +214,7 @@ class HeldCommit(Held):
             session.release(commit_answer(memo.request, 0), before + correlation_id + after, now)
             return
         if node.outbox.listening:
-            offsets = (_json(self._offsets),) if memo.one_topic else self._offsets
-            event = (memo.traced or memo.trace(session), offsets + _number(correlation_id), self.since)
-            node.outbox.events.append(event)
+            node.outbox.events.append((memo.traced or memo.trace(session), _number(correlation_id), self.since))
         session.deliver(before + correlation_id + after, now)
 
     def fail(self, code: int, now: float) -> None:

@@ -20,7 +20,7 @@ from apis.wire import Message, Struct, uuid_text
 from apis.wire.source import Source
 from apis.wire.types import Array, Nested, Type
 from shim.groups.outbox import Outbox
-from shim.groups.repeated import HOLE, HOLES, Template, template
+from shim.groups.repeated import HOLE, Template, template
 
 if TYPE_CHECKING:
     from shim.server.session import Session
@@ -74,7 +74,7 @@ class Exchanges:
 
 def exchange(session: Session, served: Served, request: Message, response: Message) -> dict[str, Any]:
     """An `exchange` event, all but correlation id and time of arrival."""
-    asked, answered = plain(request, served.version), plain(response, served.version)
+    asked, answered, error = shown(request, response, served.version)
     return {
         "event": "exchange",
         "conn": session.number,
@@ -86,23 +86,13 @@ def exchange(session: Session, served: Served, request: Message, response: Messa
         "member": asked.get("member_id") or answered.get("member_id"),
         "request": asked,
         "answer": answered,
-        "error": error_in(response),
+        "error": error,
     }
 
 
-def template_of(session: Session, served: Served, request: Message, response: Message, hole: str = "") -> Template:
-    """The template of an `exchange` event whose correlation id is the last hole.
-
-    If a `hole` is named, those before it are this field of each partition of each topic of the request, an
-    OffsetCommit: an array if it has one topic only.
-    """
-    event = exchange(session, served, request, response)
-    if hole:
-        topics = event["request"]["topics"]
-        for topic in topics:
-            partitions = topic["partitions"]
-            partitions[hole] = HOLES if len(topics) == 1 else [HOLE] * len(partitions[hole])
-    return template(event | {"correlation_id": HOLE})
+def template_of(session: Session, served: Served, request: Message, response: Message) -> Template:
+    """The template of an `exchange` event that differs from others in its correlation id alone."""
+    return template(exchange(session, served, request, response) | {"correlation_id": HOLE})
 
 
 def end_offsets(ends: Iterable[tuple[str, int, int]]) -> dict[str, Any]:
@@ -114,6 +104,16 @@ def end_offsets(ends: Iterable[tuple[str, int, int]]) -> dict[str, Any]:
 
 
 # Messages as JSON has them
+
+
+def shown(request: Message, response: Message, version: int) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """How a request and its answer look in an `exchange` event, and the error code of it."""
+    asked, error = plain(request, version), error_in(response)
+    if not error and isinstance(request, OffsetCommitRequest):
+        # The `commit` event before has said them.
+        for topic in asked["topics"]:
+            del topic["partitions"]["committed_offset"]
+    return asked, plain(response, version), error
 
 
 def plain(message: Message, version: int) -> dict[str, Any]:
