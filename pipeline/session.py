@@ -1,8 +1,8 @@
 """Makes the Spark session the pipeline runs in. It does not know what is computed.
 
-What is set here is what the jobs rely on (UTC, our sources registered, the same Python on every worker) and what a
-single machine wants (few shuffle partitions, no web page). All of it can be overridden by `config`, and none of it is
-in the way of a cluster: `master` alone says where the work is done.
+What is set here is what the jobs rely on (UTC, the same Python on every worker) and what a single machine wants (few
+shuffle partitions, no web page). All of it can be overridden by `config`, and none of it is in the way of a cluster:
+`master` alone says where the work is done.
 """
 
 from __future__ import annotations
@@ -52,13 +52,11 @@ _ON_THIS_MACHINE: Final = {
 def session(
     master: str = "local[*]", *, name: str = "kafka-shim pipeline", config: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """The session at `master`, with the sources of `pipeline.sources` registered.
+    """The session at `master`. The sources are registered by whoever reads them by name: it takes Spark a second.
 
     Raises `pipeline.java.NoJava`. The workers of a cluster need this package and pyarrow in the Python that
     `PYSPARK_PYTHON` names there; here it is this Python.
     """
-    from pipeline.sources import register
-
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
     local = master.startswith("local") or "127.0.0.1" in master or "localhost" in master
@@ -78,7 +76,6 @@ def session(
     with _java_options(class_archive.options(java.runtime(), cache_folder(), *about, settings=" ".join(users))):
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    register(spark)
     return spark
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline.run import Inputs, derived
+from pipeline.sources import register
 from pipeline.tables import traces
 from pipeline.warehouse import Warehouse
 
@@ -36,6 +37,7 @@ def stream(
             warehouse.write(name, table(), only_touched=True)
         after_batch(batch)
 
+    register(warehouse.spark)
     reader = warehouse.spark.readStream.format("kafka_shim_trace")
     if max_bytes is not None:
         reader = reader.option("maxBytesPerTrigger", max_bytes)

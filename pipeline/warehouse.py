@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from pipeline.log_tables import log_tables
 from pipeline.schemas import INGESTED, PARTITIONED, STEADY, TABLES, Table
+from pipeline.sources import register
 from pipeline.tables import traces
 from pipeline.tables.columns import conform
 from pipeline.tables.offsets import LOG_TABLES
@@ -51,6 +52,7 @@ class Warehouse:
     def ingest_traces(self, paths: str) -> None:
         """Write the tables that come straight from the traces at these paths as batch 0, in place of what it was."""
         if "://" in self.path:
+            register(self.spark)
             self.ingest(traces.ingested(self.spark.read.format("kafka_shim_trace").load(paths)), 0)
         else:
             trace_tables(self.spark, paths, f"{self.path}/ingest/batch=0")
@@ -61,6 +63,7 @@ class Warehouse:
         if "://" not in self.path:
             log_tables(self.spark, paths, place)
             return
+        register(self.spark)
         rows = self.spark.read.format("kafka_offsets_log").load(paths).persist(StorageLevel.DISK_ONLY)
         for name, table in LOG_TABLES.items():
             writer = conform(table(rows), name).write.mode("overwrite").option("partitionOverwriteMode", "static")

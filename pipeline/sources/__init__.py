@@ -6,7 +6,7 @@
     spark.readStream.format("kafka_shim_trace").load("/traces")
 
 Spark finds a Python source by itself only in a top-level package named `pyspark_...`, and then by that name; these have
-names of their own, so a session is told. `pipeline.session.session` does it.
+names of their own, so a session is told.
 """
 
 from __future__ import annotations

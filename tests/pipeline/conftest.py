@@ -20,6 +20,7 @@ from pipeline.java import NoJava, find_java
 from pipeline.replays import replays
 from pipeline.run import answer, build, sort_out
 from pipeline.session import session
+from pipeline.sources import register
 from pipeline.warehouse import Warehouse
 
 GROUPS = 24
@@ -39,6 +40,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     made = session("local[2]", name="tests", config=config)
+    register(made)
     yield made
     made.stop()
 
