@@ -267,7 +267,10 @@ class Group:
         for member_id, instance_id in listed.items():
             self._take_over(member_id, instance_id)
         missing = [member for member in self.members.values() if member.member_id not in listed]
-        cause, trigger, started = self._why(telling, missing, listed, joined)
+        # A JoinGroup may pass while the answers of the round before are on their way here: it begins the next one.
+        late = self._joins.keys() - joined.values()
+        self._signs, early = [s for s in self._signs if s.of in late], [s for s in self._signs if s.of not in late]
+        cause, trigger, started = self._why(early, telling, missing, listed, joined)
         self._dismiss(missing, telling.ended)
         for member_id, instance_id in listed.items():
             joining = joined.get(member_id)
@@ -297,7 +300,6 @@ class Group:
             protocol=answer.protocol_name or "",
             members=list(listed),
         )
-        self._signs.clear()
         self._gone.clear()
         self._lost.clear()
         self._syncing.clear()
@@ -305,11 +307,16 @@ class Group:
             self._emit(exchange)
 
     def _why(
-        self, telling: _Telling, missing: list[Member], listed: dict[str, str | None], joined: dict[str, Asked]
+        self,
+        signs: list[Sign],
+        telling: _Telling,
+        missing: list[Member],
+        listed: dict[str, str | None],
+        joined: dict[str, Asked],
     ) -> tuple[str, str, float]:
         """The cause, who brought the round about, and when it began."""
         # Of what happened at the same moment, silence came first: the rest is what it led to.
-        sign = first([*silence(missing, telling.ended), *self._signs])
+        sign = first([*silence(missing, telling.ended), *signs])
         began = min([asked.arrived for asked in joined.values()])
         if sign is None:
             sign = Sign(began, None)

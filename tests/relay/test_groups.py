@@ -1,0 +1,69 @@
+"""What a group concludes from requests and answers that cross each other on their way."""
+
+from typing import Any
+
+from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember
+from apis.wire.errors import ErrorCode
+from shim.relay.groups import Group
+from shim.relay.line import Asked, Line
+
+JOIN_GROUP = 11
+
+
+class Seen:
+    """A group behind a relay, and the events of it."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.group = Group("billing", self.events.append)
+        self.line = Line(
+            1, 1, "/127.0.0.1", clock=lambda: 0.0, asked=self.unread, answered=self.unread, note=self.unread
+        )
+
+    def unread(self, *_: object) -> None:
+        raise AssertionError("no bytes pass this line")
+
+    def join(self, at: float, member_id: str) -> Asked:
+        protocols = [JoinGroupRequestProtocol("range", b"")]
+        asked = Asked(self.line, JOIN_GROUP, 7, 0)
+        asked.request = JoinGroupRequest("billing", 10_000, 60_000, member_id, None, "consumer", protocols)
+        asked.arrived = at
+        self.group.asked(asked)
+        return asked
+
+    def refused(self, at: float, asked: Asked, member_id: str) -> None:
+        answer = JoinGroupResponse(0, ErrorCode.MEMBER_ID_REQUIRED, -1, None, None, "", False, member_id, [])
+        self.group.join_answered(asked, answer, at, {"event": "exchange"})
+
+    def answered(self, at: float, asked: Asked, generation: int, leader: str, members: list[str]) -> None:
+        member_id = asked.request.member_id
+        listed = [JoinGroupResponseMember(each, None, b"") for each in members] if member_id == leader else []
+        answer = JoinGroupResponse(0, 0, generation, "consumer", "range", leader, False, member_id, listed)
+        self.group.join_answered(asked, answer, at, {"event": "exchange"})
+
+    def rounds(self) -> list[tuple[Any, ...]]:
+        return [
+            (event["generation"], event["cause"], event["trigger"], event["started"])
+            for event in self.events
+            if event["event"] == "round"
+        ]
+
+
+def test_a_join_that_passes_the_answers_of_the_round_before_is_the_cause_of_the_next() -> None:
+    seen = Seen()
+    first = seen.join(1.0, "a")
+    second = seen.join(3.9, "b")
+    seen.answered(4.0, first, 1, "a", ["a"])
+    seen.group.tell()
+    again = seen.join(4.5, "a")
+    seen.answered(5.0, again, 2, "a", ["a", "b"])
+    seen.answered(5.0, second, 2, "a", [])
+    assert seen.rounds() == [(1, "NEW_MEMBER", "a", 1.0), (2, "NEW_MEMBER", "b", 3.9)]
+
+
+def test_a_join_that_was_refused_is_no_cause() -> None:
+    seen = Seen()
+    first = seen.join(1.0, "")
+    seen.refused(1.1, first, "a")
+    seen.answered(4.0, seen.join(1.2, "a"), 1, "a", ["a"])
+    assert seen.rounds() == [(1, "NEW_MEMBER", "a", 1.2)]
