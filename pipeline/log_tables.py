@@ -32,6 +32,7 @@ TASK_BYTES: Final = 256 << 20
 
 _DICTIONARIES: Final = ["source", "group", "topic", "what", "origin"]
 _FILTERED: Final = ["group", "topic", "partition", "at", "timestamp"]
+_NEAR: Final = ["offset", "previous", "position"]
 _STRINGS: Final = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -171,7 +172,7 @@ class _Writer:
             self._write(f"table=offset_history/{where}", table.slice(start, end - start))
 
     def _write(self, where: str, table: pa.Table) -> None:
-        self._files.write(where, table, _DICTIONARIES, _FILTERED)
+        self._files.write(where, table, _DICTIONARIES, _FILTERED, _NEAR)
 
 
 def _repeated(text: str | None, count: int) -> pa.Array:

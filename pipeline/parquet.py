@@ -91,10 +91,16 @@ class Files:
         self._count = 0
 
     def write(
-        self, where: str, table: pa.Table, dictionaries: Collection[str] = (), filtered: Collection[str] | None = None
+        self,
+        where: str,
+        table: pa.Table,
+        dictionaries: Collection[str] = (),
+        filtered: Collection[str] | None = None,
+        near: Collection[str] = (),
     ) -> None:
         """Adds rows to folder `where`, as a row group. Columns in `dictionaries` hold few different values; of those in
-        `filtered`, or all, the least and the greatest value are told, so that readers may pass over the rows."""
+        `filtered`, or all, the least and the greatest value are told, so that readers may pass over the rows; of those
+        in `near`, numbers that are near the ones before, the differences are kept."""
         if where not in self._open:
             if len(self._open) == OPEN_FILES:
                 self.close()
@@ -108,6 +114,7 @@ class Files:
                 compression_level=1,
                 use_dictionary=[name for name in table.schema.names if name in dictionaries],
                 write_statistics=True if filtered is None else [n for n in table.schema.names if n in filtered],
+                column_encoding={name: "DELTA_BINARY_PACKED" for name in near if name in table.schema.names},
                 store_schema=False,
             )
         self._open[where].write_table(table)

@@ -69,12 +69,17 @@ class History:
 
     def add(self, found: list[Commits], markers: list[Marker]) -> Iterator[Changes]:
         """What was read next of the log, in any order within itself; gives the history when there is much of it."""
-        plain = [_chosen(each, each.producer_id == -1) for each in found]
-        effects = [each.record_offset for each in plain]
-        pending = [_chosen(each, each.producer_id != -1) for each in found]
-        for each in pending:
-            for producer in np.unique(each.producer_id).tolist():
+        plain: list[Commits] = []
+        for each in found:
+            outside = each.producer_id == -1
+            if outside.all():
+                # Nearly always; and so there is nothing to copy.
+                plain.append(each)
+                continue
+            plain.append(_chosen(each, outside))
+            for producer in np.unique(each.producer_id[~outside]).tolist():
                 self._pending.setdefault(producer, []).append(_chosen(each, each.producer_id == producer))
+        effects = [each.record_offset for each in plain]
         for marker in sorted(markers):
             waiting = self._pending.pop(marker.producer_id, [])
             for each in waiting:
@@ -89,8 +94,11 @@ class History:
                     effects.append(np.full(count, marker.record_offset, np.int64))
         if not plain:
             return
-        joined = Commits(*map(np.concatenate, zip(*plain, strict=True)))
-        order = np.lexsort((joined.record_offset, np.concatenate(effects)))
+        joined = Commits(*map(np.concatenate, zip(*plain, strict=True))) if len(plain) > 1 else plain[0]
+        if markers:
+            order = np.lexsort((joined.record_offset, np.concatenate(effects)))
+        else:
+            order = np.argsort(joined.record_offset, kind="stable")
         self._waiting.append(_chosen(joined, order))
         self._count += order.size
         if self._count >= ROWS:
