@@ -56,7 +56,7 @@ def kill(events: int, memory: str = "1g") -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as place:
         scratch = Path(place)
         data = scratch / "data"
-        made = generate(data, groups=max(4, min(4_000, events // 20_000)), events=events, seed=1, nodes=2)
+        made = generate(data, groups=max(24, min(4_000, events // 20_000)), events=events, seed=1, nodes=2)
         told: dict[str, Any] = {"events": made.events, "bytes": made.trace_bytes}
         runs: dict[str, dict[str, Any]] = {}
         for name, dies in ((UNDISTURBED, []), (READING, [READING]), (SHUFFLING, [SHUFFLING])):
