@@ -132,7 +132,6 @@ class _Writer:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._buckets: dict[str, int] = {}
 
     def others(self, rows: pa.RecordBatch) -> None:
         """Rows of the source that are no commits: damage, and records of other types."""
@@ -155,10 +154,7 @@ class _Writer:
     def history(self, changes: history.Changes, keys: records.Keys, origin: str | None) -> None:
         """Rows of table `offset_history`, each day and bucket in a folder of its own."""
         names = history.Names(keys)
-        for group in names.groups:
-            if group not in self._buckets:
-                self._buckets[group] = bucket_of(group)
-        buckets: Ints = np.array([self._buckets[group] for group in names.groups], np.int64)
+        buckets: Ints = np.array([bucket_of(group) for group in names.groups], np.int64)
         order, parts = places(history.day_of(changes.at), buckets[names.group_of(changes.key)])
         table = pa.table(
             {

@@ -11,12 +11,12 @@ from typing import NamedTuple, Protocol, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.decode.buckets import NO_GROUP
 from pipeline.jobs import invariants, members, offsets, rebalances
 from pipeline.sources.offsets_log import segments
 from pipeline.sources.shim_trace import files
 from pipeline.tables import groups, partitions, traces
 from pipeline.tables import offsets as offset_tables
-from pipeline.tables.columns import NO_GROUP
 from pipeline.warehouse import Warehouse
 
 Step: TypeAlias = Callable[[str], AbstractContextManager[object]]

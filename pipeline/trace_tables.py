@@ -24,7 +24,7 @@ from pipeline.decode.varints import Ints
 from pipeline.parquet import NO_DAY, Files, places, write_by_tasks
 from pipeline.schemas import INGESTED, STEADY, STEADY_APIS, TABLES
 from pipeline.sources.shim_trace import Part, ShimTraceReader, read_part
-from pipeline.tables.columns import LAST_SECOND, NO_GROUP
+from pipeline.tables.columns import LAST_SECOND
 
 ROWS: Final = 1 << 18
 """About how many rows of a table are written together."""
@@ -60,7 +60,6 @@ class _Writer:
         self._files = files
         self._waiting: dict[str, list[pa.RecordBatch]] = {place: [] for place in _TABLE_AT}
         self._count = dict.fromkeys(_TABLE_AT, 0)
-        self._buckets: dict[str | None, int] = {None: NO_GROUP}
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes rows of the source."""
@@ -81,22 +80,14 @@ class _Writer:
         self._waiting[place].clear()
         self._count[place] = 0
         source = {name: rows[name].chunk(0) for name in rows.column_names}
-        table = pa.table({name: _compact(column) for name, column in _columns(_TABLE_AT[place], source).items()})
-        order, parts = places(_days(source["wall"]), self._buckets_of(source["group"]))
+        at = _timestamps(_seconds(source["wall"]))
+        columns = _columns(_TABLE_AT[place], source, at)
+        table = pa.table({name: _compact(column) for name, column in columns.items()})
+        order, parts = places(_days(at), _buckets(source["group"]))
         table = table.take(pa.array(order))
         texts = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
         for where, start, end in parts:
             self._files.write(f"table={place}/{where}", table.slice(start, end - start), texts)
-
-    def _buckets_of(self, group: pa.Array) -> Ints:
-        encoded = group.dictionary_encode(null_encoding="encode")
-        groups = encoded.dictionary.to_pylist()
-        for each in groups:
-            if each not in self._buckets:
-                self._buckets[each] = bucket_of(each)
-        buckets: Ints = np.array([self._buckets[each] for each in groups], np.int64)
-        found: Ints = buckets[encoded.indices.to_numpy()]
-        return found
 
 
 def _by_table(rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
@@ -121,19 +112,17 @@ def _by_table(rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
     ]
 
 
-def _columns(name: str, source: Columns) -> Columns:
-    """The columns of a table, less those that its folders tell."""
-    count = len(source["wall"])
-    computed: Columns = {}
+def _columns(name: str, source: Columns, at: pa.Array) -> Columns:
+    """The columns of a table whose rows happened `at` these times, less those that its folders tell."""
+    computed: Columns = {"at": at}
     if name == "quarantine":
+        count = len(at)
         computed = {
             "source": pa.repeat("trace", count),
             "offset": pa.nulls(count, pa.int64()),
             "bytes": pa.nulls(count, pa.int64()),
             "reason": source["unreadable"],
         }
-    else:
-        at = computed["at"] = _timestamps(_seconds(source["wall"]))
     if name == "requests":
         # An event has its own time on both clocks.
         before = _seconds(source["mono"]) - _seconds(source["arrived"])
@@ -161,7 +150,13 @@ def _timestamps(seconds: NDArray[np.float64]) -> pa.Array:
     return pa.array(micros, mask=~known).cast(_MICROSECONDS)
 
 
-def _days(wall: pa.Array) -> Ints:
-    at = _timestamps(_seconds(wall))
+def _days(at: pa.Array) -> Ints:
     micros: Ints = at.cast(pa.int64()).fill_null(NO_DAY * _DAY_US).to_numpy()
     return micros // _DAY_US
+
+
+def _buckets(group: pa.Array) -> Ints:
+    encoded = group.dictionary_encode(null_encoding="encode")
+    buckets: Ints = np.array([bucket_of(each) for each in encoded.dictionary.to_pylist()], np.int64)
+    found: Ints = buckets[encoded.indices.to_numpy()]
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from pipeline.schemas import BUCKETS
@@ -10,9 +11,16 @@ _SEED: Final = 42
 _WORD: Final = 0xFFFFFFFF
 
 
-def bucket_of(group: str) -> int:
+NO_GROUP: Final = _SEED % BUCKETS
+"""The bucket of what is about no group: Spark's hash of null is its seed."""
+
+
+@lru_cache(maxsize=1 << 16)
+def bucket_of(group: str | None) -> int:
     """The bucket of a group. Spark's `hash` is Murmur3 in 32 bits, but for the last bytes that fill no word: these are
     mixed one by one, as signed numbers."""
+    if group is None:
+        return NO_GROUP
     raw = group.encode()
     whole = len(raw) & ~3
     words = [int.from_bytes(raw[at : at + 4], "little") for at in range(0, whole, 4)]

@@ -9,9 +9,6 @@ from pyspark.sql import functions as F
 
 from pipeline.schemas import BUCKETS, TABLES
 
-NO_GROUP: Final = 42 % BUCKETS
-"""The bucket of what is about no group: Spark's hash of null is its seed."""
-
 LAST_SECOND: Final = 253_402_300_799.0
 """The last of the year 9999; calendars go no further."""
 

@@ -140,7 +140,16 @@ def test_what_was_given_before_counts_as_the_commit_before(
 
 
 def test_buckets_are_those_of_spark(spark: SparkSession) -> None:
-    groups = ["", "g", "größe", "日本", "a-group-of-27-characters-..", "payments-service-0001", "\x7f\x80ÿ"]
+    groups: list[str | None] = [
+        None,
+        "",
+        "g",
+        "größe",
+        "日本",
+        "a-group-of-27-characters-..",
+        "payments-service-0001",
+        "\x7f\x80ÿ",
+    ]
     groups += [f"group-{number:05d}" for number in range(50)]
     frame = spark.createDataFrame([(group,) for group in groups], "group string")
     rows = frame.select("group", F.pmod(F.hash("group"), F.lit(BUCKETS)).alias("bucket")).collect()
