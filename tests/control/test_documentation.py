@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,14 +34,6 @@ def test_every_operation_is_in_the_table_and_says_whether_it_is_for_tests() -> N
 def test_every_body_has_an_example(operation: Operation) -> None:
     described = openapi(OPERATIONS)["paths"][operation.path][operation.method.lower()]
     assert described["requestBody"]["content"]["application/json"]["example"] == operation.example is not None
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[CoordinatorServer]:
-    server = CoordinatorServer(topics={"orders": 4}, control=True)
-    server.start()
-    yield server
-    server.stop()
 
 
 def test_its_commands_work(server: CoordinatorServer) -> None:

@@ -14,14 +14,6 @@ from shim.testing.assigning import ASSIGNORS
 from shim.testing.puppets import Manner, Script
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[CoordinatorServer]:
-    server = CoordinatorServer(topics={"orders": 4}, control=True)
-    server.start()
-    yield server
-    server.stop()
-
-
 @pytest.fixture
 def ask(server: CoordinatorServer) -> Iterator[Any]:
     with httpx.Client(base_url=server.control_url, timeout=20) as http:
