@@ -7,6 +7,7 @@ COPY requirements requirements
 RUN python -m venv /opt/shim \
     && /opt/shim/bin/pip install --no-cache-dir --require-hashes -r requirements/build.txt -r requirements/postgres.txt
 COPY pyproject.toml README.md LICENSE ./
+COPY kafka_shim kafka_shim
 COPY apis apis
 COPY persistence persistence
 COPY shim shim

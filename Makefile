@@ -9,7 +9,6 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 p
 	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
 
 BIN := .venv/bin
-SOURCES := apis persistence shim conformance pipeline
 INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was found; name one with PYTHON=...)) \
 	requirements/install.py --project .venv requirements/build.txt
 JOBS ?= 2

@@ -7,9 +7,9 @@ v3  flexible
 v4  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
-from apis.api import Api
-from apis.call import Call
-from apis.wire import ErrorCode, Message, field, int16, int32, int64, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import ErrorCode, Message, field, int16, int32, int64, string
 
 
 class AddOffsetsToTxnRequest(Message, key=25, versions="0-4", flexible="3+"):

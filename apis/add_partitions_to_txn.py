@@ -8,9 +8,9 @@ v4  many transactions in one request, and the question alone; used between broke
 v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
-from apis.api import Api
-from apis.call import Call
-from apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, int64, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, int64, string
 
 
 class AddPartitionsToTxnTopic(Struct):

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from apis.wire import Message
+from kafka_shim.apis.wire import Message
 
 if TYPE_CHECKING:
-    from apis.call import Call, NoReply, Parked
+    from kafka_shim.apis.call import Call, NoReply, Parked
 
 R = TypeVar("R", bound=Message)
 

@@ -9,9 +9,9 @@ What depends on a profile or on a feature is not known here: the handler lists w
     v4  features whose lowest level is 0 are listed too; v3 leaves them out (KAFKA-17011)
 """
 
-from apis.api import Api
-from apis.call import Call
-from apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, int64, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, int64, string
 
 
 class ApiVersionsRequest(Message, key=18, versions="0-4", flexible="3+"):

@@ -11,37 +11,40 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-    from apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-    from apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-    from apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-    from apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
-    from apis.delete_groups import DeletableGroupResult
-    from apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-    from apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-    from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-    from apis.describe_groups import DescribedGroup
-    from apis.end_txn import EndTxnRequest, EndTxnResponse
-    from apis.fetch import FetchRequest, FetchResponse
-    from apis.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-    from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-    from apis.join_group import JoinGroupRequest, JoinGroupResponse
-    from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse
-    from apis.list_groups import ListGroupsResponse
-    from apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-    from apis.metadata import MetadataRequest, MetadataResponse
-    from apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-    from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-    from apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
-    from apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-    from apis.produce import ProduceRequest, ProduceResponse
-    from apis.sync_group import SyncGroupRequest, SyncGroupResponse
-    from apis.txn_offset_commit import (
+    from kafka_shim.apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+    from kafka_shim.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+    from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+    from kafka_shim.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+    from kafka_shim.apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from kafka_shim.apis.delete_groups import DeletableGroupResult
+    from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from kafka_shim.apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+    from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+    from kafka_shim.apis.describe_groups import DescribedGroup
+    from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
+    from kafka_shim.apis.fetch import FetchRequest, FetchResponse
+    from kafka_shim.apis.incremental_alter_configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
+    from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+    from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupResponse
+    from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse
+    from kafka_shim.apis.list_groups import ListGroupsResponse
+    from kafka_shim.apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+    from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse
+    from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+    from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+    from kafka_shim.apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+    from kafka_shim.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+    from kafka_shim.apis.produce import ProduceRequest, ProduceResponse
+    from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+    from kafka_shim.apis.txn_offset_commit import (
         TxnOffsetCommitRequest,
         TxnOffsetCommitResponse,
         TxnOffsetCommitResponseTopic,
     )
-    from apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+    from kafka_shim.apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
 class Parked:

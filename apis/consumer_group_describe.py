@@ -4,8 +4,8 @@ v0  the first; flexible
 v1  whether a member still speaks the classic protocol (KIP-1099)
 """
 
-from apis.api import Api, unshaped
-from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string, uuid
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string, uuid
 
 
 class ConsumerGroupDescribeRequest(Message, key=69, versions="0-1", flexible="0+"):

@@ -4,8 +4,8 @@ v0  the first; flexible
 v1  subscription by regular expression, and the member makes its own id (KIP-1082)
 """
 
-from apis.api import Api, unshaped
-from apis.wire import Message, Struct, array, field, int16, int32, string, uuid
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string, uuid
 
 
 class TopicPartitions(Struct):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from apis.wire import DecodeError, Message, Struct, array, bytes_, field, int32, string
+from kafka_shim.apis.wire import DecodeError, Message, Struct, array, bytes_, field, int32, string
 
 M = TypeVar("M", bound=Message)
 

@@ -6,9 +6,9 @@ v2  flexible
 v3  THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call, Parked
-from apis.wire import Message, Struct, array, boolean, field, int16, int32, string
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int16, int32, string
 
 
 class CreatePartitionsAssignment(Struct):

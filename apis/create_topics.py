@@ -10,9 +10,9 @@ v6  THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
 v7  topic ids in the answer (KIP-516)
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call, Parked
-from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string, uuid
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string, uuid
 
 
 class CreatableReplicaAssignment(Struct):

@@ -5,9 +5,9 @@ v1  throttle time is taken after the answer is sent
 v2  flexible
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call
-from apis.wire import Message, Struct, array, field, int16, int32, string
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string
 
 
 class DeleteGroupsRequest(Message, key=42, versions="0-2", flexible="2+"):

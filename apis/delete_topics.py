@@ -9,9 +9,9 @@ v5  error messages; THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
 v6  topics by name or by id (KIP-516)
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call, Parked
-from apis.wire import Message, Struct, array, field, int16, int32, string, uuid
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string, uuid
 
 
 class DeleteTopicState(Struct):

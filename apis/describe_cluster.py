@@ -5,9 +5,9 @@ v1  the client says whether it wants brokers or controllers (KIP-919)
 v2  fenced brokers too, if wanted (KIP-1073)
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call
-from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
 class DescribeClusterRequest(Message, key=60, versions="0-2", flexible="0+"):

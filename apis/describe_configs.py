@@ -9,9 +9,9 @@ v4  flexible
 
 from typing import Final
 
-from apis.api import Api
-from apis.call import Call
-from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
 class DescribeConfigsResource(Struct):

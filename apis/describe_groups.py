@@ -9,9 +9,9 @@ v5  flexible
 v6  GROUP_ID_NOT_FOUND (69) with a message for a group that is not there (KIP-1043)
 """
 
-from apis.api import Api
-from apis.call import Call
-from apis.wire import ErrorCode, Message, Struct, array, boolean, bytes_, field, int16, int32, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, boolean, bytes_, field, int16, int32, string
 
 EVERY_GROUP_OPERATION = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """Bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: without authorisation everybody may do it all."""

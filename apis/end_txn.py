@@ -8,9 +8,9 @@ v4  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 v5  the epoch grows with each transaction, and the answer has the new one (KIP-890)
 """
 
-from apis.api import Api
-from apis.call import Call
-from apis.wire import ErrorCode, Message, boolean, field, int16, int32, int64, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import ErrorCode, Message, boolean, field, int16, int32, int64, string
 
 
 class EndTxnRequest(Message, key=26, versions="0-5", flexible="3+"):

@@ -21,9 +21,9 @@ v17 replica directory id (KIP-853)
 v18 high watermark of the follower (KIP-1166)
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call, Parked
-from apis.wire import Message, Struct, array, field, int8, int16, int32, int64, records, string, uuid
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.wire import Message, Struct, array, field, int8, int16, int32, int64, records, string, uuid
 
 
 class ReplicaState(Struct):

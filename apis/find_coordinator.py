@@ -11,9 +11,9 @@ v6  share groups, with keys `group:topic id:partition` (KIP-932)
 
 from typing import Final
 
-from apis.api import Api
-from apis.call import Call
-from apis.wire import ErrorCode, Message, Struct, array, field, int8, int16, int32, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, field, int8, int16, int32, string
 
 GROUP: Final = 0
 TRANSACTION: Final = 1

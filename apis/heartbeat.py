@@ -7,9 +7,9 @@ v3  group instance id (KIP-345)
 v4  flexible
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call
-from apis.wire import Message, field, int16, int32, string
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import Message, field, int16, int32, string
 
 
 class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):

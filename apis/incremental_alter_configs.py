@@ -4,9 +4,9 @@ v0  the first
 v1  flexible
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call, Parked
-from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
 class AlterableConfig(Struct):

@@ -8,9 +8,9 @@ v4  PRODUCER_FENCED (90) may be answered; before, INVALID_PRODUCER_EPOCH (47)
 v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
-from apis.api import Api
-from apis.call import Call
-from apis.wire import ErrorCode, Message, field, int16, int32, int64, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import ErrorCode, Message, field, int16, int32, int64, string
 
 
 class InitProducerIdRequest(Message, key=22, versions="0-5", flexible="2+"):

@@ -12,9 +12,9 @@ v8  reason for joining (KIP-800)
 v9  the leader may be told to skip the assignment (KIP-814)
 """
 
-from apis.api import Api
-from apis.call import Call, Parked
-from apis.wire import Message, Struct, array, boolean, bytes_, field, int16, int32, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.wire import Message, Struct, array, boolean, bytes_, field, int16, int32, string
 
 
 class JoinGroupRequestProtocol(Struct):

@@ -8,9 +8,9 @@ v4  flexible
 v5  reason for leaving (KIP-800)
 """
 
-from apis.api import Api
-from apis.call import Call
-from apis.wire import Message, Struct, array, field, int16, int32, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string
 
 
 class MemberIdentity(Struct):

@@ -8,9 +8,9 @@ v4  states, and a filter by state (KIP-518)
 v5  types, and a filter by type (KIP-848)
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call
-from apis.wire import Message, Struct, array, field, int16, int32, string
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string
 
 
 class ListGroupsRequest(Message, key=16, versions="0-5", flexible="3+"):

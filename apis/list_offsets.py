@@ -16,9 +16,9 @@ v11 timestamp -6: the earliest offset that is not yet in remote storage (KIP-102
 
 from typing import Final
 
-from apis.api import Api
-from apis.call import Call
-from apis.wire import Message, Struct, array, field, int8, int16, int32, int64, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import Message, Struct, array, field, int8, int16, int32, int64, string
 
 
 class ListOffsetsPartition(Struct):

@@ -16,9 +16,9 @@ v12 topics may be asked for by id, with a null name
 v13 an error for the whole answer (KIP-1102)
 """
 
-from apis.api import Api
-from apis.call import Call
-from apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, string, uuid
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, string, uuid
 
 
 class MetadataRequestTopic(Struct):

@@ -13,11 +13,11 @@ v9  for members of KIP-848 groups too; STALE_MEMBER_EPOCH (113) and GROUP_ID_NOT
 v10 topic ids in place of names, in both directions
 """
 
-from apis.api import Api, unshaped
-from apis.call import Broker, Call
-from apis.merge import merge
-from apis.wire import Message, Struct, array, field, int16, int32, int64, string, uuid
-from apis.wire.errors import ErrorCode
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Broker, Call
+from kafka_shim.apis.merge import merge
+from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, int64, string, uuid
+from kafka_shim.apis.wire.errors import ErrorCode
 
 
 class OffsetCommitRequestPartition(Struct):

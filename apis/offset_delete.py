@@ -3,11 +3,11 @@
 v0  the first, and the only one; not flexible
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call
-from apis.merge import merge
-from apis.wire import Message, Struct, array, field, int16, int32, string
-from apis.wire.errors import ErrorCode
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.merge import merge
+from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string
+from kafka_shim.apis.wire.errors import ErrorCode
 
 
 class OffsetDeleteRequestPartition(Struct):

@@ -15,10 +15,10 @@ v10 topic ids in place of names, in both directions
 
 from typing import Final
 
-from apis.api import Api
-from apis.call import Broker, Call
-from apis.wire import Message, Struct, array, boolean, field, int16, int32, int64, string, uuid
-from apis.wire.errors import ErrorCode
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Broker, Call
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int16, int32, int64, string, uuid
+from kafka_shim.apis.wire.errors import ErrorCode
 
 NO_TOPIC_ID: Final = bytes(16)
 

@@ -7,9 +7,9 @@ v3  replica id
 v4  flexible
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call
-from apis.wire import Message, Struct, array, field, int16, int32, int64, string
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, int64, string
 
 
 class OffsetForLeaderPartition(Struct):

@@ -16,9 +16,9 @@ v12 the partition is added to the transaction implicitly (KIP-890)
 v13 topic ids in place of names (KIP-516)
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call, NoReply, NotAdded, Parked
-from apis.wire import Message, Struct, array, field, int16, int32, int64, records, string, uuid
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call, NoReply, NotAdded, Parked
+from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, int64, records, string, uuid
 
 
 class PartitionProduceData(Struct):

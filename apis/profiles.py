@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from apis.registry import APIS
+from kafka_shim.apis.registry import APIS
 
 NEWEST: Final = "4.2"
 

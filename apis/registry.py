@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apis import (
+from kafka_shim.apis import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     api_versions,
@@ -40,7 +40,7 @@ from apis import (
     txn_offset_commit,
     write_txn_markers,
 )
-from apis.api import Api
+from kafka_shim.apis.api import Api
 
 _MODULES: Final = (
     produce,

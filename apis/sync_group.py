@@ -8,9 +8,9 @@ v4  flexible
 v5  protocol type and name in both directions, and the request must have them (KIP-559)
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call, Parked
-from apis.wire import ErrorCode, Message, Struct, array, bytes_, field, int16, int32, string
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, bytes_, field, int16, int32, string
 
 
 class SyncGroupRequestAssignment(Struct):

@@ -10,10 +10,10 @@ v5  the offsets partition is added to the transaction implicitly (KIP-890)
 
 from collections.abc import Sequence
 
-from apis.api import Api
-from apis.call import Broker, Call, NotAdded, Parked
-from apis.merge import merge
-from apis.wire import ErrorCode, Message, Struct, array, field, int16, int32, int64, string
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import Broker, Call, NotAdded, Parked
+from kafka_shim.apis.merge import merge
+from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, field, int16, int32, int64, string
 
 
 class TxnOffsetCommitRequestPartition(Struct):

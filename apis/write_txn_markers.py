@@ -5,9 +5,9 @@ v1  flexible
 v2  transaction version
 """
 
-from apis.api import Api, unshaped
-from apis.call import Call
-from apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, int64, string
+from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.call import Call
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, int64, string
 
 
 class WritableTxnMarkerTopic(Struct):

@@ -32,7 +32,7 @@ SERVE = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--store", "memo
 
 IN_PROCESS = """
 import time
-from shim.testing import CoordinatorServer
+from kafka_shim.testing import CoordinatorServer
 took = []
 for _ in range(11):
     began = time.perf_counter()
@@ -53,7 +53,9 @@ def start_serve_s() -> float:
     took = []
     for _ in range(5):
         began = time.perf_counter()
-        process = subprocess.Popen([sys.executable, "-m", "shim", "serve", *SERVE], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kafka_shim", "serve", *SERVE], stdout=subprocess.PIPE, text=True
+        )
         assert process.stdout is not None
         if not process.stdout.readline().startswith("ready "):
             sys.exit("kafka-shim serve did not get ready")

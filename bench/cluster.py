@@ -18,14 +18,14 @@ from typing import Final
 
 import pyspark
 
-from pipeline.java import find_java
+from kafka_shim.pipeline.java import find_java
 
 _MASTER: Final = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED: Final = "Successfully registered with master"
 
 
 class Cluster:
-    """A master and `workers` workers of one core each; a context manager. Raises `pipeline.java.NoJava`."""
+    """A master and `workers` workers of one core each; a context manager. Raises `kafka_shim.pipeline.java.NoJava`."""
 
     def __init__(self, folder: Path, workers: int = 2, memory: str = "1g") -> None:
         self._folder = folder

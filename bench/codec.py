@@ -18,10 +18,10 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from apis.join_group import JoinGroupResponse, JoinGroupResponseMember
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from apis.wire.headers import decode_request_header, encode_request_header
+from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_shim.apis.join_group import JoinGroupResponse, JoinGroupResponseMember
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.wire.headers import decode_request_header, encode_request_header
 
 Call = Callable[[], object]
 

@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.crash_members import GROUP, TOPIC, Address, Judge, Member, Prober
-from persistence.partition import partition_for
+from kafka_shim.persistence.partition import partition_for
 from tests.postgres import postgres_server
 
 RESULTS = Path(__file__).with_name("results")
@@ -70,7 +70,7 @@ class Process:
         self._popen: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "shim", "serve", "--listen", f"127.0.0.1:{self.address[1]}"]
+        command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", f"127.0.0.1:{self.address[1]}"]
         command += ["--store", self._store, "--node-id", str(self.node_id), "--lease", str(LEASE_S)]
         command += ["--topic", f"{TOPIC}:{PARTITIONS}", "--config", "group.initial.rebalance.delay.ms=300"]
         with self._log.open("a") as log:

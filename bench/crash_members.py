@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 
 import trio
 
-from apis.consumer_protocol import ConsumerProtocolSubscription
-from apis.find_coordinator import FindCoordinatorRequest
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from apis.registry import APIS
-from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from apis.wire.headers import decode_response_header, encode_request_header
+from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 
 GROUP = "crash"
 TOPIC = "t"

@@ -21,10 +21,10 @@ from typing import Any, Final
 import pyarrow.parquet
 
 from bench.runs import child, prime
-from persistence.batch import Record
-from persistence.partition import partition_for
-from persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
-from persistence.segments import PartitionWriter
+from kafka_shim.persistence.batch import Record
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from kafka_shim.persistence.segments import PartitionWriter
 
 NOW: Final = 1_760_000_000_000
 PARTITIONS: Final = 50
@@ -70,7 +70,7 @@ def processor_time(of: str, into: dict[str, float]) -> Iterator[None]:
 
 def decode(records: int, codec: str, data: Path | None, memory: str) -> dict[str, Any]:
     """`data` is a log made before, by this; without it, one is made and taken away."""
-    from pipeline.sources.offsets_log import Part, read_part
+    from kafka_shim.pipeline.sources.offsets_log import Part, read_part
 
     found: dict[str, Any] = {"records": records, "codec": codec}
     folder = Path(tempfile.mkdtemp(prefix="bench-pipeline-"))
@@ -93,8 +93,8 @@ def decode(records: int, codec: str, data: Path | None, memory: str) -> dict[str
         assert sum(pyarrow.parquet.read_metadata(path).num_rows for path in history) == count
         found |= {"tables_seconds": spark["seconds"], "tables_wall_seconds": spark["wall_seconds"], "tables": spark}
         try:
-            from conformance.targets.base import TargetError
-            from conformance.targets.kafka import DEFAULT_VERSION, NEWEST, class_path
+            from kafka_shim.conformance.targets.base import TargetError
+            from kafka_shim.conformance.targets.kafka import DEFAULT_VERSION, NEWEST, class_path
 
             jars = class_path(NEWEST.get(DEFAULT_VERSION, DEFAULT_VERSION))
         except (ImportError, TargetError) as error:

@@ -26,14 +26,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-import pipeline.parquet
+import kafka_shim.pipeline.parquet
 from bench.cluster import Cluster
 from bench.runs import HOME
-from pipeline.run import answer, answers, build, sort_out
-from pipeline.schemas import TABLES
-from pipeline.session import session
-from pipeline.stream import stream
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.run import answer, answers, build, sort_out
+from kafka_shim.pipeline.schemas import TABLES
+from kafka_shim.pipeline.session import session
+from kafka_shim.pipeline.stream import stream
+from kafka_shim.pipeline.warehouse import Warehouse
 
 UNDISTURBED: Final = "undisturbed"
 READING: Final = "reading"
@@ -51,7 +51,7 @@ _LITTLE: Final = {
 
 def kill(events: int, memory: str = "1g") -> dict[str, Any]:
     """Everything above over a generated trace of about so many events. Raises AssertionError where tables differ."""
-    from pipeline.generate.write import generate
+    from kafka_shim.pipeline.generate.write import generate
 
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as place:
         scratch = Path(place)
@@ -146,7 +146,7 @@ def run(url: str, data: str, out: str, flags: str, dies: str, memory: str, only:
         config |= _LITTLE
     spark = session(url, config=config)
     if READING in dies.split(","):
-        pipeline.parquet.run_task = _dying_task(Path(flags) / READING, pipeline.parquet.run_task)
+        kafka_shim.pipeline.parquet.run_task = _dying_task(Path(flags) / READING, kafka_shim.pipeline.parquet.run_task)
     warehouse = _Dying(spark, out, Path(flags), dies, only)
     build(warehouse, sort_out([data]))
     if not only:

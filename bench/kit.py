@@ -15,7 +15,7 @@ import time
 
 from kafka import KafkaConsumer
 
-from shim.testing import CoordinatorServer, Network, Simulation, polling
+from kafka_shim.testing import CoordinatorServer, Network, Simulation, polling
 
 TIMES = 21
 

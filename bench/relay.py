@@ -15,12 +15,12 @@ from pathlib import Path
 
 import trio
 
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from apis.wire import Message
-from apis.wire.frames import frame
-from apis.wire.headers import encode_request_header
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import encode_request_header
 from tests.relay.recording import running
 
 CONNECTIONS = 50

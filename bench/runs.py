@@ -117,9 +117,9 @@ class Family:
 
 def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[str, Any]:
     """All tables of some data, and answers if `what` is "all": wall seconds and bytes shuffled by step."""
-    from pipeline.run import answer, build, sort_out
-    from pipeline.session import session
-    from pipeline.warehouse import Warehouse
+    from kafka_shim.pipeline.run import answer, build, sort_out
+    from kafka_shim.pipeline.session import session
+    from kafka_shim.pipeline.warehouse import Warehouse
 
     began = time.monotonic()
     settings = {"spark.ui.retainedStages": "10000"}

@@ -10,8 +10,8 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.load import Load, Process
-from conformance.targets import TargetError, open_target
-from conformance.targets.shim import ShimTarget
+from kafka_shim.conformance.targets import TargetError, open_target
+from kafka_shim.conformance.targets.shim import ShimTarget
 
 NAMES = ("shim", "rdkafka-mock", "kfake", "kafka")
 TOPIC = "bench"

@@ -24,16 +24,16 @@ import psycopg
 import trio
 from rich.console import Console
 
-from apis.list_groups import ListGroupsRequest
-from apis.wire.errors import ErrorCode
 from bench.crash_members import TROUBLE, Address, Wire
 from bench.load import Load, Process
 from bench.servers import measure, work
-from persistence.partition import partition_for
-from persistence.postgres import PostgresStore
-from persistence.records import OffsetCommitKey, OffsetCommitValue
-from persistence.sqlite import SqliteStore
-from persistence.store import Entry, Store
+from kafka_shim.apis.list_groups import ListGroupsRequest
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.postgres import PostgresStore
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
+from kafka_shim.persistence.sqlite import SqliteStore
+from kafka_shim.persistence.store import Entry, Store
 from tests.postgres import postgres_server
 
 RESULTS = Path(__file__).with_name("results")
@@ -48,7 +48,17 @@ class Serve:
     """`kafka-shim serve` until the end of a block. `ready_s` is from its start to its ready line."""
 
     def __init__(self, store: str, *options: str) -> None:
-        self._command = [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--store", store, *options]
+        self._command = [
+            sys.executable,
+            "-m",
+            "kafka_shim",
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--store",
+            store,
+            *options,
+        ]
 
     def __enter__(self) -> Serve:
         began = time.perf_counter()

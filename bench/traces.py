@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple
 
 from bench.cluster import Cluster
 from bench.runs import child
-from pipeline.run import sort_out
-from pipeline.sources.shim_trace import files
+from kafka_shim.pipeline.run import sort_out
+from kafka_shim.pipeline.sources.shim_trace import files
 
 CLUSTER: Final = "cluster"
 """As a master: a cluster of two workers of one core each is started for each run."""
@@ -62,7 +62,7 @@ def events(
 
 def made(sizes: Sequence[int], scratch: Path) -> Iterator[Path]:
     """Generated traces, each there until the next is asked for."""
-    from pipeline.generate.write import generate
+    from kafka_shim.pipeline.generate.write import generate
 
     for size in sizes:
         room_for(scratch, round(size * _EVENT_BYTES * (1 + _DISK_SHARE)), f"a trace of {size:,} events and its tables")

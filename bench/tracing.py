@@ -26,7 +26,7 @@ NO_DELAY: Final = ("--config", "group.initial.rebalance.delay.ms=0")
 @contextmanager
 def serving(*options: str) -> Iterator[tuple[Process, int]]:
     """A server of ours: its process and its port."""
-    command = [sys.executable, "-m", "shim", "serve", *SERVE, *NO_DELAY, *options]
+    command = [sys.executable, "-m", "kafka_shim", "serve", *SERVE, *NO_DELAY, *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

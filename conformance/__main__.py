@@ -1,5 +1,5 @@
-"""`python -m conformance`."""
+"""`python -m kafka_shim.conformance`."""
 
-from conformance.cli import cli
+from kafka_shim.conformance.cli import cli
 
 cli(prog_name="conformance")

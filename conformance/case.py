@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from conformance.trial import Trial
+    from kafka_shim.conformance.trial import Trial
 
 
 class Level(StrEnum):
@@ -135,10 +135,10 @@ def case(
 
 def all_cases() -> list[Case]:
     """Every case there is, by id."""
-    import conformance.cases
+    import kafka_shim.conformance.cases
 
-    for module in pkgutil.iter_modules(conformance.cases.__path__):
-        importlib.import_module(f"conformance.cases.{module.name}")
+    for module in pkgutil.iter_modules(kafka_shim.conformance.cases.__path__):
+        importlib.import_module(f"kafka_shim.conformance.cases.{module.name}")
     return sorted(CASES.values(), key=lambda each: each.id)
 
 

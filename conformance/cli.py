@@ -1,4 +1,4 @@
-"""The command line of the suite: `kafka-shim conformance`, or `python -m conformance`.
+"""The command line of the suite: `kafka-shim conformance`, or `python -m kafka_shim.conformance`.
 
 Exit code 0: every cell as expected; 1: some are not; 2: the suite itself failed.
 """
@@ -21,17 +21,17 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from conformance.case import Case, Verdict, all_cases, select
-from conformance.clients import command as clients_command
-from conformance.differential import command as differential_command
-from conformance.expect import Expectations
-from conformance.invariants import tell_violations
-from conformance.matrix.command import matrix
-from conformance.report import evidence as evidence_report
-from conformance.report.files import write_badge, write_json, write_junit
-from conformance.report.html import write_html
-from conformance.runner import GONE, Result, Run, Runner
-from conformance.targets import ForeignTarget, Target, TargetError, open_target
+from kafka_shim.conformance.case import Case, Verdict, all_cases, select
+from kafka_shim.conformance.clients import command as clients_command
+from kafka_shim.conformance.differential import command as differential_command
+from kafka_shim.conformance.expect import Expectations
+from kafka_shim.conformance.invariants import tell_violations
+from kafka_shim.conformance.matrix.command import matrix
+from kafka_shim.conformance.report import evidence as evidence_report
+from kafka_shim.conformance.report.files import write_badge, write_json, write_junit
+from kafka_shim.conformance.report.html import write_html
+from kafka_shim.conformance.runner import GONE, Result, Run, Runner
+from kafka_shim.conformance.targets import ForeignTarget, Target, TargetError, open_target
 
 
 class OutputFile(click.Path):

@@ -6,14 +6,14 @@ import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from apis.consumer_group_heartbeat import (
+from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
 
 if TYPE_CHECKING:
-    from conformance.trial import Trial
+    from kafka_shim.conformance.trial import Trial
 
 Partitions = set[tuple[str, int]]
 

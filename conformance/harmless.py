@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from apis.delete_groups import DeleteGroupsRequest
-from apis.describe_groups import DescribeGroupsRequest
-from apis.find_coordinator import FindCoordinatorRequest
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from apis.leave_group import LeaveGroupRequest
-from apis.list_groups import ListGroupsRequest
-from apis.metadata import MetadataRequest
-from apis.offset_commit import OffsetCommitRequest
-from apis.offset_delete import OffsetDeleteRequest
-from apis.offset_fetch import OffsetFetchRequest
-from apis.sync_group import SyncGroupRequest
-from apis.wire import Message
-from conformance.member import subscription
+from kafka_shim.apis.delete_groups import DeleteGroupsRequest
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.leave_group import LeaveGroupRequest
+from kafka_shim.apis.list_groups import ListGroupsRequest
+from kafka_shim.apis.metadata import MetadataRequest
+from kafka_shim.apis.offset_commit import OffsetCommitRequest
+from kafka_shim.apis.offset_delete import OffsetDeleteRequest
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest
+from kafka_shim.apis.sync_group import SyncGroupRequest
+from kafka_shim.apis.wire import Message
+from kafka_shim.conformance.member import subscription
 
 GROUP_KEYS: Final = (8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47)
 

@@ -6,18 +6,18 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from conformance.case import NotServed
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.case import NotServed
 
 if TYPE_CHECKING:
-    from conformance.trial import Trial
-    from conformance.wire import Connection
+    from kafka_shim.conformance.trial import Trial
+    from kafka_shim.conformance.wire import Connection
 
 Protocols = tuple[tuple[str, bytes], ...]
 

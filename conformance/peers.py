@@ -12,19 +12,19 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from apis.api_versions import ApiVersionsRequest
-from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from apis.describe_groups import DescribeGroupsRequest
-from apis.find_coordinator import FindCoordinatorRequest
-from apis.metadata import MetadataRequest
-from apis.wire.errors import ErrorCode
-from conformance.case import Case, Failed, Level, Skipped, Unadvertised
-from conformance.harmless import GROUP_KEYS, harmless
-from conformance.protocol import EXCHANGES
-from conformance.targets import Instance, Target, TargetError
-from conformance.targets.base import LIMIT_NAMES
-from conformance.trial import Peer, Trial, topic_name
-from conformance.wire import Connection, Tape, Undecodable, WireTrouble
+from kafka_shim.apis.api_versions import ApiVersionsRequest
+from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.metadata import MetadataRequest
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.case import Case, Failed, Level, Skipped, Unadvertised
+from kafka_shim.conformance.harmless import GROUP_KEYS, harmless
+from kafka_shim.conformance.protocol import EXCHANGES
+from kafka_shim.conformance.targets import Instance, Target, TargetError
+from kafka_shim.conformance.targets.base import LIMIT_NAMES
+from kafka_shim.conformance.trial import Peer, Trial, topic_name
+from kafka_shim.conformance.wire import Connection, Tape, Undecodable, WireTrouble
 
 _WARM_GROUPS: Final = [f"warm-up-{number}" for number in range(32)]
 _BROKER_RESOURCE: Final = 4

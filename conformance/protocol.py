@@ -9,9 +9,9 @@ import importlib
 import pkgutil
 from typing import Final
 
-import apis
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
+from kafka_shim import apis
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
 
 NOT_MESSAGES: Final = frozenset({"call", "registry", "profiles", "consumer_protocol"})
 

@@ -14,14 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from apis.wire import DecodeError
-from conformance.case import Case, Failed, Level, NotServed, Skipped, Unadvertised, Verdict
-from conformance.peers import Peers
-from conformance.peers import probe as probe
-from conformance.protocol import BY_NAME
-from conformance.targets import Instance, Target
-from conformance.trial import Peer, Trial
-from conformance.wire import Closed, NoAnswer, Tape, Undecodable
+from kafka_shim.apis.wire import DecodeError
+from kafka_shim.conformance.case import Case, Failed, Level, NotServed, Skipped, Unadvertised, Verdict
+from kafka_shim.conformance.peers import Peers
+from kafka_shim.conformance.peers import probe as probe
+from kafka_shim.conformance.protocol import BY_NAME
+from kafka_shim.conformance.targets import Instance, Target
+from kafka_shim.conformance.trial import Peer, Trial
+from kafka_shim.conformance.wire import Closed, NoAnswer, Tape, Undecodable
 
 ALONE_AT_A_TIME: Final = 8
 """How many instances may run beside each other after crashes."""

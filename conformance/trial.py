@@ -10,18 +10,22 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from apis.create_topics import CreatableTopic, CreateTopicsRequest
-from apis.describe_groups import DescribedGroup, DescribeGroupsRequest
-from apis.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from apis.metadata import MetadataRequest, MetadataRequestTopic
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from conformance.case import Case, Failed, NotServed, Skipped, Unadvertised
-from conformance.consumer_member import ConsumerMember
-from conformance.member import RANGE, Member, Protocols
-from conformance.protocol import BY_NAME, error_name, exchange_of
-from conformance.targets import Instance, Limits
-from conformance.wire import Connection, NoAnswer, Tape
+from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_shim.apis.describe_groups import DescribedGroup, DescribeGroupsRequest
+from kafka_shim.apis.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.case import Case, Failed, NotServed, Skipped, Unadvertised
+from kafka_shim.conformance.consumer_member import ConsumerMember
+from kafka_shim.conformance.member import RANGE, Member, Protocols
+from kafka_shim.conformance.protocol import BY_NAME, error_name, exchange_of
+from kafka_shim.conformance.targets import Instance, Limits
+from kafka_shim.conformance.wire import Connection, NoAnswer, Tape
 
 T = TypeVar("T")
 _POLL: Final = 0.004

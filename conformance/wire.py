@@ -14,8 +14,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apis.wire import DecodeError, Message
-from conformance.protocol import exchange_of
+from kafka_shim.apis.wire import DecodeError, Message
+from kafka_shim.conformance.protocol import exchange_of
 
 _SIZE: Final = struct.Struct(">i")
 _HEADER: Final = struct.Struct(">hhi")

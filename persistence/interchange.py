@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from persistence.batch import COMMIT, Batch, Record, end_of_transaction
-from persistence.partition import partition_for
-from persistence.records import (
+from kafka_shim.persistence.batch import COMMIT, Batch, Record, end_of_transaction
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.records import (
     NO_TOPIC_ID,
     GroupMetadataValue,
     Key,
@@ -30,8 +30,8 @@ from persistence.records import (
     encode_value,
     group_of,
 )
-from persistence.segments import PartitionWriter, Problem, read_partition, read_segment
-from persistence.store import Store
+from kafka_shim.persistence.segments import PartitionWriter, Problem, read_partition, read_segment
+from kafka_shim.persistence.store import Store
 
 TOPIC: Final = "__consumer_offsets"
 BATCH_BYTES: Final = 256 * 1024

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from persistence.store import Entry
+from kafka_shim.persistence.store import Entry
 
 
 class MemoryStore:

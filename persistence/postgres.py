@@ -21,9 +21,9 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from persistence.leases import Node, View
-from persistence.records import decode_key, decode_value, encode_key, encode_value
-from persistence.store import Documents, Entry, FencedError, StoreError
+from kafka_shim.persistence.leases import Node, View
+from kafka_shim.persistence.records import decode_key, decode_value, encode_key, encode_value
+from kafka_shim.persistence.store import Documents, Entry, FencedError, StoreError
 
 SCHEMA_VERSION = 1
 

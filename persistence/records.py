@@ -12,7 +12,7 @@ from struct import Struct as Packer
 from struct import error as PackingError
 from typing import Final, NamedTuple
 
-from apis.wire import (
+from kafka_shim.apis.wire import (
     DecodeError,
     Message,
     Struct,
@@ -27,8 +27,8 @@ from apis.wire import (
     string,
     uuid,
 )
-from apis.wire.primitives import read_uvarint, write_uvarint
-from persistence.keys import (
+from kafka_shim.apis.wire.primitives import read_uvarint, write_uvarint
+from kafka_shim.persistence.keys import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,

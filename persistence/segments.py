@@ -18,7 +18,16 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
-from persistence.batch import HEADER_SIZE, MAGIC, OVERHEAD, Batch, CorruptBatch, Record, read_batch, write_batch
+from kafka_shim.persistence.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    OVERHEAD,
+    Batch,
+    CorruptBatch,
+    Record,
+    read_batch,
+    write_batch,
+)
 
 INDEX_INTERVAL: Final = 4096
 """index.interval.bytes: least number of bytes of log between two index entries."""

@@ -18,10 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from apis.wire.errors import ErrorCode
-from persistence.keys import KeyDecoder
-from persistence.records import Key, RecordError, Value, decode_value, encode_key, encode_value
-from persistence.store import Entry, StoreError
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.persistence.keys import KeyDecoder
+from kafka_shim.persistence.records import Key, RecordError, Value, decode_value, encode_key, encode_value
+from kafka_shim.persistence.store import Entry, StoreError
 
 SCHEMA: Final = 1
 APPLICATION: Final = 0x4B475348

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from apis.wire.errors import ErrorCode
-from persistence.leases import View
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.persistence.leases import View
 
 Entry: TypeAlias = tuple[int, Any, Any]
-"""`(partition, key, value)`: a key and value of `persistence.records`; value None is a tombstone."""
+"""`(partition, key, value)`: a key and value of `kafka_shim.persistence.records`; value None is a tombstone."""
 
 
 Documents: TypeAlias = dict[tuple[str, str], str]
@@ -130,16 +130,16 @@ def open_store(url: str, partitions: int, *, lease_s: float = 6.0) -> Store:
     scheme, colon, rest = url.partition(":")
     store: Store
     if scheme == "memory" and colon and not rest:
-        from persistence.memory import MemoryStore
+        from kafka_shim.persistence.memory import MemoryStore
 
         store = MemoryStore()
     elif scheme == "sqlite" and rest:
-        from persistence.sqlite import SqliteStore
+        from kafka_shim.persistence.sqlite import SqliteStore
 
         store = SqliteStore(Path(rest), partitions)
     elif scheme in ("postgresql", "postgres") and rest:
         try:
-            from persistence.postgres import PostgresStore
+            from kafka_shim.persistence.postgres import PostgresStore
         except ImportError as error:
             raise StoreError("A PostgreSQL store needs psycopg: pip install 'kafka-group-shim[postgres]'.") from error
 

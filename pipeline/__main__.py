@@ -1,6 +1,6 @@
-"""`python -m pipeline` is `kafka-shim pipeline`."""
+"""`python -m kafka_shim.pipeline` is `kafka-shim pipeline`."""
 
-from pipeline.cli import cli
+from kafka_shim.pipeline.cli import cli
 
 if __name__ == "__main__":
-    cli(prog_name="python -m pipeline")
+    cli(prog_name="python -m kafka_shim.pipeline")

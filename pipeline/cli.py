@@ -20,7 +20,7 @@ from rich.table import Table as Grid
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.run import Inputs
+    from kafka_shim.pipeline.run import Inputs
 
 
 def _spark_options(command: Any) -> Any:
@@ -38,10 +38,10 @@ def _spark_options(command: Any) -> Any:
 
 
 def _start(master: str, memory: str, config: tuple[str, ...]) -> SparkSession:
-    from pipeline.java import NoJava
+    from kafka_shim.pipeline.java import NoJava
 
     try:
-        from pipeline.session import session
+        from kafka_shim.pipeline.session import session
     except ImportError as error:
         raise click.ClickException(f"{error.name} is missing: pip install 'kafka-group-shim[spark]'") from error
     settings = {"spark.driver.memory": memory}
@@ -87,7 +87,7 @@ def _writable(out: str) -> None:
 
 
 def _inputs(paths: tuple[str, ...], end_offsets: str | None = None) -> Inputs:
-    from pipeline.run import sort_out
+    from kafka_shim.pipeline.run import sort_out
 
     try:
         return sort_out(paths, end_offsets)
@@ -101,10 +101,10 @@ def cli() -> None:
 
 
 def _tables_of(paths: tuple[str, ...], out: str, end_offsets: str | None, spark: SparkSession, console: Console) -> Any:
-    from pipeline.progress import Progress
-    from pipeline.replays import replays
-    from pipeline.run import answer, build
-    from pipeline.warehouse import Warehouse
+    from kafka_shim.pipeline.progress import Progress
+    from kafka_shim.pipeline.replays import replays
+    from kafka_shim.pipeline.run import answer, build
+    from kafka_shim.pipeline.warehouse import Warehouse
 
     warehouse = Warehouse(spark, out)
     inputs = _inputs(paths, end_offsets)
@@ -154,7 +154,7 @@ def report(
     _inputs(paths, end_offsets)
     _writable(out)
     with _spark(master, memory, config) as spark:
-        from pipeline.report import write_report
+        from kafka_shim.pipeline.report import write_report
 
         warehouse = _tables_of(paths, out, end_offsets, spark, console)
         page = write_report(warehouse, Path(out) / "report.html", ", ".join(paths))
@@ -179,8 +179,8 @@ def stream(
         raise click.ClickException("a stream reads traces, and there are none")
     _writable(out)
     with _spark(master, memory, config) as spark:
-        from pipeline.stream import stream as start
-        from pipeline.warehouse import Warehouse
+        from kafka_shim.pipeline.stream import stream as start
+        from kafka_shim.pipeline.warehouse import Warehouse
 
         console = Console(stderr=True)
         query = start(
@@ -203,7 +203,7 @@ def tables(
     out: str | None, name: str | None, rows: int, as_json: bool, master: str, memory: str, config: tuple[str, ...]
 ) -> None:
     """What tables there are; with the folder of a run, how many rows they have; with a table's name, its rows."""
-    from pipeline.schemas import TABLES
+    from kafka_shim.pipeline.schemas import TABLES
 
     console = Console()
     if name is not None and name not in TABLES:
@@ -217,7 +217,7 @@ def tables(
     if "://" not in out and not (Path(out) / "ingest").is_dir():
         raise click.ClickException(f"{out} is not the folder of a run")
     with _spark(master, memory, config) as spark:
-        from pipeline.warehouse import Warehouse
+        from kafka_shim.pipeline.warehouse import Warehouse
 
         warehouse = Warehouse(spark, out)
         if name is None:
@@ -267,7 +267,7 @@ def _show(console: Console, columns: list[str], rows: list[list[Any]]) -> None:
 @click.option("--segments/--no-segments", default=True, show_default=True, help="Also write __consumer_offsets.")
 def generate(out: Path, groups: int, events: int | None, seed: int, nodes: int, segments: bool) -> None:
     """Make traces and segments with known faults, listed in OUT/faults.json."""
-    from pipeline.generate.write import generate as make
+    from kafka_shim.pipeline.generate.write import generate as make
 
     try:
         volume = make(out, groups=groups, events=events, seed=seed, nodes=nodes, segments=segments)

@@ -1,7 +1,7 @@
 """Segments of `__consumer_offsets` straight to the files of tables: `offset_history`, `log_records`, `quarantine`.
 
 Decides how the work is cut into tasks. A task reads whole partitions of the log, so that it sees the commits of a group
-in order (`decode.history`), and writes what it makes of them as Parquet itself (`pipeline.parquet`).
+in order (`decode.history`), and writes what it makes of them as Parquet itself (`kafka_shim.pipeline.parquet`).
 
 The rows are those that `tables.offsets` makes of the source `kafka_offsets_log`. This way needs files that driver and
 workers all see under the same path, as the source does; the other one writes to whatever Spark can write to.
@@ -20,12 +20,12 @@ import pyarrow as pa
 import pyarrow.compute
 from pyspark.sql import SparkSession
 
-from pipeline.decode import batches, history, records
-from pipeline.decode.buckets import bucket_of
-from pipeline.decode.varints import Ints
-from pipeline.parquet import Files, places, write_by_tasks
-from pipeline.schemas import TABLES
-from pipeline.sources.offsets_log import partition_of, segments
+from kafka_shim.pipeline.decode import batches, history, records
+from kafka_shim.pipeline.decode.buckets import bucket_of
+from kafka_shim.pipeline.decode.varints import Ints
+from kafka_shim.pipeline.parquet import Files, places, write_by_tasks
+from kafka_shim.pipeline.schemas import TABLES
+from kafka_shim.pipeline.sources.offsets_log import partition_of, segments
 
 TASK_BYTES: Final = 256 << 20
 """About how much one task reads; a partition of the log is not divided."""

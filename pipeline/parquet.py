@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet
 from pyspark.sql import SparkSession
 
-from pipeline.decode.varints import Ints
-from pipeline.schemas import BUCKETS
+from kafka_shim.pipeline.decode.varints import Ints
+from kafka_shim.pipeline.schemas import BUCKETS
 
 OPEN_FILES: Final = 64
 NO_DAY: Final = -1 << 24

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from pipeline.generate.replay import SESSION_TIMEOUT_S, Past, Setting, Stay, play
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.generate.replay import SESSION_TIMEOUT_S, Past, Setting, Stay, play
+from kafka_shim.pipeline.warehouse import Warehouse
 
 WORST: Final = 10
 STAYS: Final = 500

@@ -11,13 +11,13 @@ from typing import NamedTuple, Protocol, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.decode.buckets import NO_GROUP
-from pipeline.jobs import invariants, members, offsets, rebalances
-from pipeline.sources.offsets_log import segments
-from pipeline.sources.shim_trace import files
-from pipeline.tables import groups, partitions, traces
-from pipeline.tables import offsets as offset_tables
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.decode.buckets import NO_GROUP
+from kafka_shim.pipeline.jobs import invariants, members, offsets, rebalances
+from kafka_shim.pipeline.sources.offsets_log import segments
+from kafka_shim.pipeline.sources.shim_trace import files
+from kafka_shim.pipeline.tables import groups, partitions, traces
+from kafka_shim.pipeline.tables import offsets as offset_tables
+from kafka_shim.pipeline.warehouse import Warehouse
 
 Step: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Called with the name of a step; the step is done within what it returns."""

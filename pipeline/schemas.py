@@ -1,7 +1,7 @@
 """The columns of the sources and of every table: names, types and what they mean. It does not know how they are made.
 
 A table is declared as tuples of name, Spark SQL type and meaning; the schema Spark uses and the table in
-`docs/pipeline.md` (`python -m pipeline.documents`) both come from that. Times are UTC timestamps, durations are
+`docs/pipeline.md` (`pipeline/documents.py`) both come from that. Times are UTC timestamps, durations are
 milliseconds in columns that end in `_ms` or are `ms`. Tables about groups have `day` and `bucket`, by which their files
 are partitioned: the day of the row's time and a hash of the group.
 """

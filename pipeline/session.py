@@ -16,8 +16,8 @@ from typing import Final
 import pyspark
 from pyspark.sql import SparkSession
 
-from pipeline import class_archive
-from pipeline.java import cache_folder, find_java
+from kafka_shim.pipeline import class_archive
+from kafka_shim.pipeline.java import cache_folder, find_java
 
 SHUFFLE_PARTITIONS: Final = 64
 """How many parts a shuffle has before Spark puts small ones together. A multiple of the number of buckets: what is
@@ -54,7 +54,7 @@ def session(
 ) -> SparkSession:
     """The session at `master`. The sources are registered by whoever reads them by name: it takes Spark a second.
 
-    Raises `pipeline.java.NoJava`. The workers of a cluster need this package and pyarrow in the Python that
+    Raises `kafka_shim.pipeline.java.NoJava`. The workers of a cluster need this package and pyarrow in the Python that
     `PYSPARK_PYTHON` names there; here it is this Python.
     """
     java = find_java()

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pipeline.run import Inputs, derived
-from pipeline.sources import register
-from pipeline.tables import traces
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.run import Inputs, derived
+from kafka_shim.pipeline.sources import register
+from kafka_shim.pipeline.tables import traces
+from kafka_shim.pipeline.warehouse import Warehouse
 
 
 def stream(

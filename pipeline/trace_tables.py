@@ -1,6 +1,6 @@
 """Traces straight to the files of tables: `events`, `requests`, `quarantine`.
 
-Decides what a task writes. It parses its part of a trace and writes the rows as Parquet itself (`pipeline.parquet`):
+Decides what a task writes. It parses its part of a trace and writes the rows as Parquet itself (`pipeline/parquet.py`):
 between the parser and the files there is nothing to compute but times and the place of a row, and having Java take over
 every row for that costs several times what parsing does.
 
@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
-from pipeline.decode.buckets import bucket_of
-from pipeline.decode.varints import Ints
-from pipeline.parquet import NO_DAY, Files, places, write_by_tasks
-from pipeline.schemas import INGESTED, STEADY, STEADY_APIS, TABLES
-from pipeline.sources.shim_trace import Part, ShimTraceReader, read_part
-from pipeline.tables.columns import LAST_SECOND
+from kafka_shim.pipeline.decode.buckets import bucket_of
+from kafka_shim.pipeline.decode.varints import Ints
+from kafka_shim.pipeline.parquet import NO_DAY, Files, places, write_by_tasks
+from kafka_shim.pipeline.schemas import INGESTED, STEADY, STEADY_APIS, TABLES
+from kafka_shim.pipeline.sources.shim_trace import Part, ShimTraceReader, read_part
+from kafka_shim.pipeline.tables.columns import LAST_SECOND
 
 ROWS: Final = 1 << 18
 """About how many rows of a table are written together."""

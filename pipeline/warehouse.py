@@ -19,13 +19,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.log_tables import log_tables
-from pipeline.schemas import INGESTED, PARTITIONED, STEADY, TABLES, Table
-from pipeline.sources import register
-from pipeline.tables import traces
-from pipeline.tables.columns import conform
-from pipeline.tables.offsets import LOG_TABLES
-from pipeline.trace_tables import trace_tables
+from kafka_shim.pipeline.log_tables import log_tables
+from kafka_shim.pipeline.schemas import INGESTED, PARTITIONED, STEADY, TABLES, Table
+from kafka_shim.pipeline.sources import register
+from kafka_shim.pipeline.tables import traces
+from kafka_shim.pipeline.tables.columns import conform
+from kafka_shim.pipeline.tables.offsets import LOG_TABLES
+from kafka_shim.pipeline.trace_tables import trace_tables
 
 _SHUFFLED: Final = frozenset(
     {"membership", "rounds", "member_pauses", "ownership", "partition_pauses", "assignments", "lag", "violations"}

@@ -1,6 +1,6 @@
-"""`python -m shim` is `kafka-shim`."""
+"""`python -m kafka_shim` is `kafka-shim`."""
 
-from shim.cli import main
+from kafka_shim.cli import main
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""The command line: `kafka-shim`, or `python -m shim`.
+"""The command line: `kafka-shim`, or `python -m kafka_shim`.
 
 Decides what an operator may say, what each command starts, and how errors read: one plain sentence and exit code 2.
 What a command needs is imported when it is called, so that `serve` is ready soon.
@@ -16,12 +16,12 @@ from typing import Any, Final
 import click
 
 ELSEWHERE: Final = {
-    "conformance": ("conformance.cli", "cli", "Try a coordinator, case by case."),
-    "faults": ("shim.commands.faults", "faults", "What goes wrong on purpose in a coordinator for tests."),
-    "groups": ("shim.commands.groups", "groups", "Groups of a running coordinator, by its control server."),
-    "topics": ("shim.commands.topics", "topics", "Topics of a running coordinator."),
-    "offsets": ("shim.commands.offsets", "offsets", "Groups and offsets to and from the logs of a Kafka broker."),
-    "pipeline": ("pipeline.cli", "cli", "Rebalances and offsets of months, on Spark."),
+    "conformance": ("kafka_shim.conformance.cli", "cli", "Try a coordinator, case by case."),
+    "faults": ("kafka_shim.commands.faults", "faults", "What goes wrong on purpose in a coordinator for tests."),
+    "groups": ("kafka_shim.commands.groups", "groups", "Groups of a running coordinator, by its control server."),
+    "topics": ("kafka_shim.commands.topics", "topics", "Topics of a running coordinator."),
+    "offsets": ("kafka_shim.commands.offsets", "offsets", "Groups and offsets to and from the logs of a Kafka broker."),
+    "pipeline": ("kafka_shim.pipeline.cli", "cli", "Rebalances and offsets of months, on Spark."),
 }
 """Commands of other folders by name: module, attribute, and what they do."""
 
@@ -157,11 +157,11 @@ _log_level: Final = click.option(
 @_log_level
 def serve(**options: Any) -> None:
     """Run the coordinator until SIGTERM or SIGINT."""
-    from shim.control.run import Laboratory, Options, Unusable, run
+    from kafka_shim.control.run import Laboratory, Options, Unusable, run
 
     laboratory: Laboratory | None = None
     if options["lab"]:
-        from shim.testing import lab
+        from kafka_shim.testing import lab
 
         laboratory = lab.Laboratory()
     try:
@@ -173,7 +173,7 @@ def serve(**options: Any) -> None:
 @cli.command()
 def demo() -> None:
     """Watch real consumers form a group, lose a member and carry on."""
-    from shim.testing.demo import main as play
+    from kafka_shim.testing.demo import main as play
 
     sys.exit(play())
 
@@ -197,7 +197,7 @@ def trace() -> None:
 @_log_level
 def record(**options: Any) -> None:
     """Relay clients to a real Kafka cluster and write a trace of what its groups do, until SIGTERM or SIGINT."""
-    from shim.relay.run import Options, Unusable, run
+    from kafka_shim.relay.run import Options, Unusable, run
 
     try:
         run(Options(**options))
@@ -210,7 +210,7 @@ def record(**options: Any) -> None:
 @click.option("--group", help="Only this group.")
 def show_trace(file: Path, group: str | None) -> None:
     """Tell the story of a trace: who joined, why groups rebalanced, who owned what."""
-    from shim.server.story import Story
+    from kafka_shim.server.story import Story
 
     story = Story()
     for event in _events(file):

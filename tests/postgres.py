@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from conformance.targets.postgres import binaries, postgres_server
+from kafka_shim.conformance.targets.postgres import binaries, postgres_server
 
 __all__ = ["binaries", "empty", "postgres_server"]
 

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from apis.offset_commit import (
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_shim.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 from tests.server.wire import Client
 
-SHIM = [sys.executable, "-m", "shim"]
+SHIM = [sys.executable, "-m", "kafka_shim"]
 
 
 @contextmanager

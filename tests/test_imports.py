@@ -7,25 +7,41 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "kafka_shim"
+# What the folders were called before they were parts of `kafka_shim`; a module has one name.
+OLD_NAMES = {"apis", "persistence", "shim", "conformance", "pipeline"}
 
 # Folder -> our own packages it may import besides itself. The order is that of the house.
 HOUSE = {
-    "apis": set(),
-    "persistence": {"apis"},
-    "shim.groups": {"apis", "persistence"},
-    "shim.broker": {"apis", "persistence", "shim.groups"},
-    "shim.server": {"apis", "persistence", "shim.groups", "shim.broker"},
-    "shim.control": {"apis", "persistence", "shim.groups", "shim.broker", "shim.server"},
-    "shim.relay": {"apis", "persistence", "shim.groups", "shim.server"},
-    "shim.testing": {"apis", "persistence", "shim.groups", "shim.broker", "shim.server", "shim.control"},
-    "shim.commands": {"apis", "persistence"},
-    "conformance": {"apis"},
+    "kafka_shim.apis": set(),
+    "kafka_shim.persistence": {"kafka_shim.apis"},
+    "kafka_shim.groups": {"kafka_shim.apis", "kafka_shim.persistence"},
+    "kafka_shim.broker": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.groups"},
+    "kafka_shim.server": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.groups", "kafka_shim.broker"},
+    "kafka_shim.control": {
+        "kafka_shim.apis",
+        "kafka_shim.persistence",
+        "kafka_shim.groups",
+        "kafka_shim.broker",
+        "kafka_shim.server",
+    },
+    "kafka_shim.relay": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.groups", "kafka_shim.server"},
+    "kafka_shim.testing": {
+        "kafka_shim.apis",
+        "kafka_shim.persistence",
+        "kafka_shim.groups",
+        "kafka_shim.broker",
+        "kafka_shim.server",
+        "kafka_shim.control",
+    },
+    "kafka_shim.commands": {"kafka_shim.apis", "kafka_shim.persistence"},
+    "kafka_shim.conformance": {"kafka_shim.apis"},
     # What it makes up, and the past it plays again, may come from the simulator; nothing else of it may.
-    "pipeline.generate": {"apis", "persistence", "shim.testing"},
-    "pipeline": {"apis", "persistence"},
+    "kafka_shim.pipeline.generate": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.testing"},
+    "kafka_shim.pipeline": {"kafka_shim.apis", "kafka_shim.persistence"},
 }
-# The one place that knows them all, and the module that lets `python -m shim` start it.
-KNOWS_ALL = {"shim.cli", "shim.__main__"}
+# The one place that knows them all, and the module that lets `python -m kafka_shim` start it.
+KNOWS_ALL = {"kafka_shim.cli", "kafka_shim.__main__"}
 
 IO = {"socket", "ssl", "select", "selectors", "asyncio", "threading", "subprocess", "trio", "multiprocessing"}
 CLOCKS_AND_CHANCE = {"time", "datetime", "random", "secrets", "uuid"}
@@ -33,17 +49,21 @@ HTTP = {"starlette", "hypercorn", "httpx", "http", "prometheus_client"}
 
 # Folder -> modules, ours or not, that it must not know.
 BLIND = {
-    "apis": IO | CLOCKS_AND_CHANCE | HTTP | {"logging"},
-    "persistence": {"socket", "ssl", "select", "selectors", "trio"} | HTTP,
-    "shim.groups": IO | CLOCKS_AND_CHANCE | HTTP | {"logging", "os", "persistence.store", "apis.registry"},
-    "shim.broker": IO | HTTP | {"persistence.store"},
-    "shim.server": HTTP,
-    "shim.relay": HTTP | {"persistence.store"},
-    "conformance": {"pyspark", "starlette", "hypercorn"},
+    "kafka_shim.apis": IO | CLOCKS_AND_CHANCE | HTTP | {"logging"},
+    "kafka_shim.persistence": {"socket", "ssl", "select", "selectors", "trio"} | HTTP,
+    "kafka_shim.groups": IO
+    | CLOCKS_AND_CHANCE
+    | HTTP
+    | {"logging", "os", "kafka_shim.persistence.store", "kafka_shim.apis.registry"},
+    "kafka_shim.broker": IO | HTTP | {"kafka_shim.persistence.store"},
+    "kafka_shim.server": HTTP,
+    "kafka_shim.relay": HTTP | {"kafka_shim.persistence.store"},
+    "kafka_shim.conformance": {"pyspark", "starlette", "hypercorn"},
 }
 
 
 def module_name(path: Path) -> str:
+    """The name of a module of `kafka_shim`, reached by the link of its part."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -80,18 +100,25 @@ def broken_rules(source: str, module: str, is_package: bool = False) -> list[str
     for line, name in imports(source, module, is_package):
         if folder is None:
             if module not in KNOWS_ALL and within(name, set(HOUSE)):
-                found.append(f"{module}:{line} imports {name}, which only shim.cli may")
+                found.append(f"{module}:{line} imports {name}, which only kafka_shim.cli may")
             continue
-        ours = within(name, {"apis", "persistence", "shim", "conformance", "pipeline", "tests", "bench"})
-        # `from shim import groups` names the bare package first; its own line with the full name decides.
-        if ours and name != "shim" and not within(name, HOUSE[folder] | {folder}):
+        # `from kafka_shim import groups` names the bare package first; its own line with the full name decides.
+        ours = within(name, {"kafka_shim", "tests", "bench"}) and name != "kafka_shim"
+        if ours and not within(name, HOUSE[folder] | {folder}):
             found.append(f"{module}:{line} imports {name}: {folder} stands above it")
         if within(name, BLIND.get(folder, set())):
             found.append(f"{module}:{line} imports {name}, which {folder} must not know")
     return found
 
 
-MODULES = sorted(path for top in {f.split(".")[0] for f in HOUSE} for path in (ROOT / top).rglob("*.py"))
+PARTS = sorted(path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__")
+MODULES = sorted([*PACKAGE.glob("*.py"), *(path for part in PARTS for path in part.rglob("*.py"))])
+SOURCES = sorted(
+    path
+    for top in (*OLD_NAMES, "tests", "bench", "examples")
+    for path in (ROOT / top).rglob("*.py")
+    if "node_modules" not in path.parts
+)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=module_name)
@@ -102,20 +129,20 @@ def test_a_module_imports_only_what_stands_above_its_folder(path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("apis.join_group", "import shim.groups.outbox"),
-        ("apis.join_group", "from persistence import records"),
-        ("shim.groups.classic.join", "import time"),
-        ("shim.groups.classic.join", "from ..classic import join\nfrom random import choice"),
-        ("shim.groups.shard", "def f():\n    import trio"),
-        ("shim.groups.shard", "from ..server import session"),
-        ("shim.groups.service", "from shim import server"),
-        ("shim.server.session", "from starlette.responses import Response"),
-        ("conformance.case", "from shim.testing import CoordinatorServer"),
-        ("pipeline.jobs", "from shim.groups import causes"),
-        ("pipeline.replays", "from shim.testing import Simulation"),
-        ("pipeline.generate.replay", "from shim.groups import causes"),
-        ("pipeline.jobs", "if TYPE_CHECKING:\n    from shim.groups import causes"),
-        ("shim.helpers", "import shim.groups"),
+        ("kafka_shim.apis.join_group", "import kafka_shim.groups.outbox"),
+        ("kafka_shim.apis.join_group", "from kafka_shim.persistence import records"),
+        ("kafka_shim.groups.classic.join", "import time"),
+        ("kafka_shim.groups.classic.join", "from ..classic import join\nfrom random import choice"),
+        ("kafka_shim.groups.shard", "def f():\n    import trio"),
+        ("kafka_shim.groups.shard", "from ..server import session"),
+        ("kafka_shim.groups.service", "from kafka_shim import server"),
+        ("kafka_shim.server.session", "from starlette.responses import Response"),
+        ("kafka_shim.conformance.case", "from kafka_shim.testing import CoordinatorServer"),
+        ("kafka_shim.pipeline.jobs", "from kafka_shim.groups import causes"),
+        ("kafka_shim.pipeline.replays", "from kafka_shim.testing import Simulation"),
+        ("kafka_shim.pipeline.generate.replay", "from kafka_shim.groups import causes"),
+        ("kafka_shim.pipeline.jobs", "if TYPE_CHECKING:\n    from kafka_shim.groups import causes"),
+        ("kafka_shim.helpers", "import kafka_shim.groups"),
     ],
 )
 def test_a_rule_that_is_broken_is_found(module: str, source: str) -> None:
@@ -125,20 +152,41 @@ def test_a_rule_that_is_broken_is_found(module: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("shim.groups.shard", "from persistence.records import GroupMetadataKey"),
-        ("shim.groups.classic.join", "from ..causes import Cause"),
-        ("shim.broker.topics", "import time"),
-        ("shim.server.session", "from shim.groups.service import GroupService"),
-        ("pipeline.sources", "from persistence import segments"),
-        ("pipeline.generate.replay", "from shim.testing import Simulation"),
-        ("shim.cli", "import conformance, pipeline, shim.testing.server"),
+        ("kafka_shim.groups.shard", "from kafka_shim.persistence.records import GroupMetadataKey"),
+        ("kafka_shim.groups.classic.join", "from ..causes import Cause"),
+        ("kafka_shim.broker.topics", "import time"),
+        ("kafka_shim.server.session", "from kafka_shim.groups.service import GroupService"),
+        ("kafka_shim.pipeline.sources", "from kafka_shim.persistence import segments"),
+        ("kafka_shim.pipeline.generate.replay", "from kafka_shim.testing import Simulation"),
+        ("kafka_shim.cli", "import kafka_shim.conformance, kafka_shim.pipeline, kafka_shim.testing.server"),
     ],
 )
 def test_what_the_house_allows_is_allowed(module: str, source: str) -> None:
     assert broken_rules(source, module) == []
 
 
-def test_every_folder_of_ours_has_its_place_in_the_house() -> None:
-    tops = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "bench"}
-    rooms = {f"shim.{path.parent.name}" for path in (ROOT / "shim").glob("*/__init__.py")}
-    assert (tops - {"shim"}) | rooms <= set(HOUSE)
+def test_every_part_has_its_place_in_the_house_and_is_a_link_to_its_folder() -> None:
+    assert {f"kafka_shim.{part.name}" for part in PARTS} <= set(HOUSE)
+    for part in PARTS:
+        assert part.is_symlink(), part
+        assert part.resolve() in {ROOT / part.name, ROOT / "shim" / part.name}
+
+
+def old_names(source: str) -> list[str]:
+    """The lines of a source that import a part by the name it had, one each."""
+    return [
+        f"{line}: {name}" for line, name in imports(source, "tests.any", False) if name.partition(".")[0] in OLD_NAMES
+    ]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_has_one_name(path: Path) -> None:
+    assert old_names(path.read_text()) == []
+
+
+def test_an_old_name_is_found() -> None:
+    assert old_names("from apis.wire import Message\nimport kafka_shim.apis\ndef f():\n    import shim.testing") == [
+        "1: apis.wire",
+        "1: apis.wire.Message",
+        "4: shim.testing",
+    ]

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from apis.wire import primitives
-from apis.wire.types import Blob, Fixed
+from kafka_shim.apis.wire import primitives
+from kafka_shim.apis.wire.types import Blob, Fixed
 
 if TYPE_CHECKING:
-    from apis.wire.encoding import EncoderWriter
-    from apis.wire.message import Struct
+    from kafka_shim.apis.wire.encoding import EncoderWriter
+    from kafka_shim.apis.wire.message import Struct
 
 WORTHWHILE: Final = 32
 """Shorter arrays are written faster one by one."""

@@ -16,14 +16,14 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from apis.wire import primitives
-from apis.wire.exceptions import DecodeError, explain
-from apis.wire.source import Source
-from apis.wire.strides import read_alike
-from apis.wire.types import Array, Blob, Fixed, Nested, Type
+from kafka_shim.apis.wire import primitives
+from kafka_shim.apis.wire.exceptions import DecodeError, explain
+from kafka_shim.apis.wire.source import Source
+from kafka_shim.apis.wire.strides import read_alike
+from kafka_shim.apis.wire.types import Array, Blob, Fixed, Nested, Type
 
 if TYPE_CHECKING:
-    from apis.wire.message import Field, Message, Struct
+    from kafka_shim.apis.wire.message import Field, Message, Struct
 
 Decoder = Callable[[bytes, int], tuple[Any, int]]
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from apis.wire import primitives
-from apis.wire.columns import write_columns
-from apis.wire.exceptions import EncodeError
-from apis.wire.source import Source
-from apis.wire.types import Array, Blob, Fixed, Nested, Type
+from kafka_shim.apis.wire import primitives
+from kafka_shim.apis.wire.columns import write_columns
+from kafka_shim.apis.wire.exceptions import EncodeError
+from kafka_shim.apis.wire.source import Source
+from kafka_shim.apis.wire.types import Array, Blob, Fixed, Nested, Type
 
 if TYPE_CHECKING:
-    from apis.wire.message import Field, Message, Struct
+    from kafka_shim.apis.wire.message import Field, Message, Struct
 
 _FAILURES: Final = (EncodeError, struct.error, AttributeError, TypeError, ValueError, OverflowError)
 

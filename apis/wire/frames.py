@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from apis.wire.exceptions import DecodeError
+from kafka_shim.apis.wire.exceptions import DecodeError
 
 MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
 """Kafka's default of `socket.request.max.bytes`."""

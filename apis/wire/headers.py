@@ -12,8 +12,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from apis.wire.exceptions import DecodeError, EncodeError, explain
-from apis.wire.primitives import skip_tagged
+from kafka_shim.apis.wire.exceptions import DecodeError, EncodeError, explain
+from kafka_shim.apis.wire.primitives import skip_tagged
 
 API_VERSIONS: Final = 18
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar, cast, dataclass_transform, overload
 
-from apis.wire.decoding import compile_decoder
-from apis.wire.encoding import compile_encoder
-from apis.wire.exceptions import DecodeError, EncodeError
-from apis.wire.source import Source
-from apis.wire.types import Array, Nested, Type, as_type, parse_versions
+from kafka_shim.apis.wire.decoding import compile_decoder
+from kafka_shim.apis.wire.encoding import compile_encoder
+from kafka_shim.apis.wire.exceptions import DecodeError, EncodeError
+from kafka_shim.apis.wire.source import Source
+from kafka_shim.apis.wire.types import Array, Nested, Type, as_type, parse_versions
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Struct")
@@ -112,7 +112,7 @@ def field(
 ) -> Any:
     """Declare a field of a `Message` or `Struct`, in the order of the wire.
 
-    `type`: a type of `apis.wire.types`, or a `Struct` class. `versions`, `nullable` and `tagged` say in Kafka's
+    `type`: a type of `apis/wire/types.py`, or a `Struct` class. `versions`, `nullable` and `tagged` say in Kafka's
     notation (`"0-4"`, `"3+"`, `"2"`) in which versions of the message the field exists, may be null, and is a tagged
     field of number `tag`. A version without the field decodes to `default` and refuses to encode anything else, unless
     the field is `ignorable`. A default left out is the type's zero: 0, "", b"", False, a new empty list or struct.

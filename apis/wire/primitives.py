@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NoReturn
 
-from apis.wire.exceptions import DecodeError
+from kafka_shim.apis.wire.exceptions import DecodeError
 
 
 def read_uvarint(data: bytes, position: int) -> tuple[int, int]:

@@ -13,12 +13,12 @@ import struct
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from apis.wire.primitives import unpacker
-from apis.wire.types import Blob, Fixed
+from kafka_shim.apis.wire.primitives import unpacker
+from kafka_shim.apis.wire.types import Blob, Fixed
 
 if TYPE_CHECKING:
-    from apis.wire.decoding import DecoderWriter
-    from apis.wire.message import Field, Struct
+    from kafka_shim.apis.wire.decoding import DecoderWriter
+    from kafka_shim.apis.wire.message import Field, Struct
 
 WORTHWHILE: Final = 8
 """Shorter arrays are read faster one by one."""

@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
-    from apis.wire.message import Struct
+    from kafka_shim.apis.wire.message import Struct
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Struct")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from apis.delete_groups import DeleteGroupsRequest
-from apis.describe_groups import DescribeGroupsRequest
-from apis.list_groups import ListedGroup, ListGroupsRequest
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
-from conformance.member import said
-from conformance.trial import Trial
+from kafka_shim.apis.delete_groups import DeleteGroupsRequest
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.list_groups import ListedGroup, ListGroupsRequest
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.member import said
+from kafka_shim.conformance.trial import Trial
 
 NO_OPERATIONS = -(2**31)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
-from conformance.cases.offsets import commit, fetch
-from conformance.trial import Trial
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.cases.offsets import commit, fetch
+from kafka_shim.conformance.trial import Trial
 
 
 @case(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
-from conformance.consumer_member import ConsumerMember
-from conformance.trial import Trial
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.consumer_member import ConsumerMember
+from kafka_shim.conformance.trial import Trial
 
 consumer_case = partial(case, api="ConsumerGroupHeartbeat")
 

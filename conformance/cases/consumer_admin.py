@@ -5,25 +5,25 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from apis.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
-from apis.consumer_protocol import (
+from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
+from kafka_shim.apis.consumer_protocol import (
     ConsumerProtocolAssignment,
     TopicPartition,
     assignment_from_bytes,
     assignment_to_bytes,
 )
-from apis.delete_groups import DeleteGroupsRequest
-from apis.describe_groups import DescribeGroupsRequest
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
-from conformance.cases.admin import delete, listed
-from conformance.cases.offset_delete import codes
-from conformance.cases.offset_delete import delete as delete_offsets
-from conformance.cases.offsets import commit, fetch
-from conformance.consumer_member import ConsumerMember
-from conformance.member import Member, subscription
-from conformance.trial import Trial
+from kafka_shim.apis.delete_groups import DeleteGroupsRequest
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.cases.admin import delete, listed
+from kafka_shim.conformance.cases.offset_delete import codes
+from kafka_shim.conformance.cases.offset_delete import delete as delete_offsets
+from kafka_shim.conformance.cases.offsets import commit, fetch
+from kafka_shim.conformance.consumer_member import ConsumerMember
+from kafka_shim.conformance.member import Member, subscription
+from kafka_shim.conformance.trial import Trial
 
 describe_case = partial(case, api="ConsumerGroupDescribe", uses=("ConsumerGroupHeartbeat",))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from apis.consumer_group_heartbeat import TopicPartitions
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level
-from conformance.cases.consumer import consumer_case, partitions
-from conformance.trial import Trial
+from kafka_shim.apis.consumer_group_heartbeat import TopicPartitions
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level
+from kafka_shim.conformance.cases.consumer import consumer_case, partitions
+from kafka_shim.conformance.trial import Trial
 
 # -- what a request must say
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from apis.wire.errors import ErrorCode as E
-from conformance.cases.consumer import consumer_case, partitions
-from conformance.consumer_member import ConsumerMember
-from conformance.trial import Trial
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.cases.consumer import consumer_case, partitions
+from kafka_shim.conformance.consumer_member import ConsumerMember
+from kafka_shim.conformance.trial import Trial
 
 # -- leaving, static members
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from apis.wire.errors import ErrorCode as E
-from conformance.case import case
-from conformance.cases.consumer import consumer_case, partitions
-from conformance.trial import Trial
+from kafka_shim.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import case
+from kafka_shim.conformance.cases.consumer import consumer_case, partitions
+from kafka_shim.conformance.trial import Trial
 
 
 @consumer_case(

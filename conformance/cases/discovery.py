@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import struct
 
-from apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from apis.find_coordinator import FindCoordinatorRequest
-from apis.metadata import MetadataRequest, MetadataRequestTopic
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
-from conformance.harmless import GROUP_KEYS, harmless
-from conformance.protocol import EXCHANGES
-from conformance.trial import Trial
-from conformance.wire import header
+from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.harmless import GROUP_KEYS, harmless
+from kafka_shim.conformance.protocol import EXCHANGES
+from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.wire import header
 
 ZERO_ID = bytes(16)
 

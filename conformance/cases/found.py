@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.case import Level, case
-from conformance.trial import Trial
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.trial import Trial
 
 ROUND_MS: Final = 700
 

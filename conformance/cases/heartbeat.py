@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from apis.heartbeat import HeartbeatRequest
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
-from conformance.trial import Trial
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.trial import Trial
 
 
 @case(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from apis.join_group import JoinGroupResponse
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
-from conformance.member import Member, said
-from conformance.trial import Trial
+from kafka_shim.apis.join_group import JoinGroupResponse
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.member import Member, said
+from kafka_shim.conformance.trial import Trial
 
 ROUND = (("range", said(b"r")), ("roundrobin", said(b"rr")))
 

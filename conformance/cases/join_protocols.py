@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from apis.wire.errors import ErrorCode as E
-from conformance.case import case
-from conformance.cases.join import ROUND, ask, refused
-from conformance.member import said
-from conformance.trial import Trial
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import case
+from kafka_shim.conformance.cases.join import ROUND, ask, refused
+from kafka_shim.conformance.member import said
+from kafka_shim.conformance.trial import Trial
 
 
 @case(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
-from conformance.member import said
-from conformance.trial import Trial
+from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.member import said
+from kafka_shim.conformance.trial import Trial
 
 
 def leave(t: Trial, *members: tuple[str, str | None], group: str | None = None) -> LeaveGroupResponse:

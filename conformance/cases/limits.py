@@ -6,12 +6,12 @@ import time
 from functools import partial
 from typing import Any
 
-from apis.wire.errors import ErrorCode as E
-from conformance.case import case
-from conformance.cases.join import ask, refused
-from conformance.cases.offsets import commit, fetch
-from conformance.member import subscription
-from conformance.trial import Trial
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import case
+from kafka_shim.conformance.cases.join import ask, refused
+from kafka_shim.conformance.cases.offsets import commit, fetch
+from kafka_shim.conformance.member import subscription
+from kafka_shim.conformance.trial import Trial
 
 delayed_case = partial(case, api="JoinGroup", profile="limits")
 SLACK = 0.08

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from apis.delete_groups import DeleteGroupsRequest
-from apis.offset_delete import (
+from kafka_shim.apis.delete_groups import DeleteGroupsRequest
+from kafka_shim.apis.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from apis.wire.errors import ErrorCode as E
-from conformance.case import case
-from conformance.cases.offsets import commit, fetch
-from conformance.member import Protocols, subscription
-from conformance.trial import Trial
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import case
+from kafka_shim.conformance.cases.offsets import commit, fetch
+from kafka_shim.conformance.member import Protocols, subscription
+from kafka_shim.conformance.trial import Trial
 
 delete_case = partial(case, api="OffsetDelete")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
-from conformance.member import Member, said
-from conformance.trial import Trial
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.member import Member, said
+from kafka_shim.conformance.trial import Trial
 
 join_case = partial(case, api="JoinGroup", versions=(5, 9))
 

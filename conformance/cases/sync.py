@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
-from conformance.trial import Trial
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.trial import Trial
 
 
 def refused(t: Trial, answer: SyncGroupResponse, code: E) -> None:

@@ -6,28 +6,28 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from apis.add_offsets_to_txn import AddOffsetsToTxnRequest
-from apis.add_partitions_to_txn import (
+from kafka_shim.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafka_shim.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from apis.delete_groups import DeleteGroupsRequest
-from apis.end_txn import EndTxnRequest, EndTxnResponse
-from apis.find_coordinator import FindCoordinatorRequest
-from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from apis.txn_offset_commit import (
+from kafka_shim.apis.delete_groups import DeleteGroupsRequest
+from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from apis.wire.errors import ErrorCode as E
-from apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from conformance.case import Level, Unadvertised, case
-from conformance.cases.offsets import commit, fetch
-from conformance.protocol import error_name
-from conformance.trial import Trial
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from kafka_shim.conformance.case import Level, Unadvertised, case
+from kafka_shim.conformance.cases.offsets import commit, fetch
+from kafka_shim.conformance.protocol import error_name
+from kafka_shim.conformance.trial import Trial
 
 COMING = {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
 NOT_YET = COMING | {E.CONCURRENT_TRANSACTIONS}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import struct
 
-from apis.api_versions import ApiVersionsRequest
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from apis.metadata import MetadataRequest
-from apis.wire.errors import ErrorCode as E
-from conformance.case import Level, case
-from conformance.member import said
-from conformance.trial import Trial
-from conformance.wire import Connection, header
+from kafka_shim.apis.api_versions import ApiVersionsRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.metadata import MetadataRequest
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.member import said
+from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.wire import Connection, header
 
 SOURCE = "proved on Apache Kafka 4.2"
 

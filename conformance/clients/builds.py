@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from conformance.targets.base import TargetError
-from conformance.targets.kafka import NEWEST, cache_folder, class_path
+from kafka_shim.conformance.targets.base import TargetError
+from kafka_shim.conformance.targets.kafka import NEWEST, cache_folder, class_path
 
 ADAPTERS: Final = Path(__file__).resolve().parent / "adapters"
 ROOT: Final = Path(__file__).resolve().parents[2]

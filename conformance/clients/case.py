@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from conformance.case import Level
-from conformance.clients.crew import Client
+from kafka_shim.conformance.case import Level
+from kafka_shim.conformance.clients.crew import Client
 
 Body = Callable[[Any], None]
 
@@ -65,9 +65,9 @@ consumer_case: Final = functools.partial(client_case, protocol="consumer")
 
 def all_client_cases() -> list[ClientCase]:
     """Every client case, by id, and for one id the classic protocol first."""
-    import conformance.clients.cases
-    import conformance.clients.consumer_cases
-    import conformance.clients.heartbeat_cases  # noqa: F401
+    import kafka_shim.conformance.clients.cases
+    import kafka_shim.conformance.clients.consumer_cases
+    import kafka_shim.conformance.clients.heartbeat_cases  # noqa: F401
 
     return sorted(CLIENT_CASES.values(), key=lambda each: (each.id, each.protocol))
 

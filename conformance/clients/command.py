@@ -13,14 +13,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from conformance.case import Verdict
-from conformance.clients import report
-from conformance.clients.case import ClientCase, select_client_cases, select_clients
-from conformance.clients.crew import EVERY_CLIENT, Client
-from conformance.clients.expected import Known
-from conformance.clients.runner import ClientResult, ClientRun
-from conformance.clients.runner import run as run_cases
-from conformance.targets import Target, TargetError, open_target
+from kafka_shim.conformance.case import Verdict
+from kafka_shim.conformance.clients import report
+from kafka_shim.conformance.clients.case import ClientCase, select_client_cases, select_clients
+from kafka_shim.conformance.clients.crew import EVERY_CLIENT, Client
+from kafka_shim.conformance.clients.expected import Known
+from kafka_shim.conformance.clients.runner import ClientResult, ClientRun
+from kafka_shim.conformance.clients.runner import run as run_cases
+from kafka_shim.conformance.targets import Target, TargetError, open_target
 
 CLIENTS_AT_A_TIME: Final = 3
 """Every case starts processes; more of them at a time only make each other late."""

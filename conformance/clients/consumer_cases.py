@@ -11,10 +11,10 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from apis.wire.errors import ErrorCode
-from conformance.case import Level
-from conformance.clients.case import consumer_case
-from conformance.clients.consumer_scenario import (
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.case import Level
+from kafka_shim.conformance.clients.case import consumer_case
+from kafka_shim.conformance.clients.consumer_scenario import (
     HEARTBEAT,
     INTERVAL_MS,
     MAX_POLL_MS,
@@ -23,8 +23,8 @@ from conformance.clients.consumer_scenario import (
     count,
     given,
 )
-from conformance.clients.crew import Member
-from conformance.clients.scenario import PATIENCE, now
+from kafka_shim.conformance.clients.crew import Member
+from kafka_shim.conformance.clients.scenario import PATIENCE, now
 
 TIGHT_SESSION_MS: Final = 2_000
 

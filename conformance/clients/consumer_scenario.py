@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from apis.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from conformance.case import Skipped
-from conformance.clients.crew import Client, Member, Partition
-from conformance.clients.relay import Exchange, Plan
-from conformance.clients.scenario import PATIENCE, Scenario
-from conformance.targets import Instance
+from kafka_shim.apis.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kafka_shim.conformance.case import Skipped
+from kafka_shim.conformance.clients.crew import Client, Member, Partition
+from kafka_shim.conformance.clients.relay import Exchange, Plan
+from kafka_shim.conformance.clients.scenario import PATIENCE, Scenario
+from kafka_shim.conformance.targets import Instance
 
 HEARTBEAT: Final = "ConsumerGroupHeartbeat"
 INTERVAL_MS: Final = 300

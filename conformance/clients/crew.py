@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.clients import builds
+from kafka_shim.conformance.clients import builds
 
 SESSION_MS = 30_000
 """A session no test can wait out: what happens sooner did not need its expiry."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, Final
 
-from apis.wire.errors import ErrorCode
-from conformance.case import Level
-from conformance.clients.case import consumer_case
-from conformance.clients.consumer_scenario import (
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.case import Level
+from kafka_shim.conformance.clients.case import consumer_case
+from kafka_shim.conformance.clients.consumer_scenario import (
     HEARTBEAT,
     INTERVAL_MS,
     MAX_POLL_MS,
@@ -23,9 +23,9 @@ from conformance.clients.consumer_scenario import (
     is_full,
     owned,
 )
-from conformance.clients.crew import Member
-from conformance.clients.relay import Exchange
-from conformance.clients.scenario import PATIENCE, now
+from kafka_shim.conformance.clients.crew import Member
+from kafka_shim.conformance.clients.relay import Exchange
+from kafka_shim.conformance.clients.scenario import PATIENCE, now
 
 QUIET_SECONDS: Final = 4 * INTERVAL_MS / 1000
 

@@ -20,11 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from apis import consumer_group_heartbeat
-from apis.registry import APIS
-from apis.wire import DecodeError
-from apis.wire.errors import ErrorCode
-from apis.wire.headers import decode_request_header, encode_response_header, is_flexible
+from kafka_shim.apis import consumer_group_heartbeat
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.wire import DecodeError
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.headers import decode_request_header, encode_response_header, is_flexible
 
 _SIZE: Final = struct.Struct(">i")
 _GROUP_KEYS: Final = frozenset({8, 9, 11, 12, 13, 14, 68})

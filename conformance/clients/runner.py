@@ -17,16 +17,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from conformance.case import Failed, Level, Skipped, Verdict
-from conformance.clients.builds import ClientMissing
-from conformance.clients.case import ClientCase
-from conformance.clients.consumer_scenario import ConsumerScenario
-from conformance.clients.crew import Client, Told
-from conformance.clients.relay import Exchange
-from conformance.clients.scenario import Scenario
-from conformance.clients.sides import Sides
-from conformance.targets import Instance, Target
-from conformance.targets.shim import ShimTarget
+from kafka_shim.conformance.case import Failed, Level, Skipped, Verdict
+from kafka_shim.conformance.clients.builds import ClientMissing
+from kafka_shim.conformance.clients.case import ClientCase
+from kafka_shim.conformance.clients.consumer_scenario import ConsumerScenario
+from kafka_shim.conformance.clients.crew import Client, Told
+from kafka_shim.conformance.clients.relay import Exchange
+from kafka_shim.conformance.clients.scenario import Scenario
+from kafka_shim.conformance.clients.sides import Sides
+from kafka_shim.conformance.targets import Instance, Target
+from kafka_shim.conformance.targets.shim import ShimTarget
 
 QUIET: Final = frozenset({Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED})
 """Verdicts of which no evidence is kept."""

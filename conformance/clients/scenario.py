@@ -11,14 +11,14 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from apis.create_topics import CreatableTopic, CreateTopicsRequest
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from conformance.case import Failed
-from conformance.clients.crew import CLIENTS, Client, Crew, Member, Partition
-from conformance.clients.relay import Exchange, Relay
-from conformance.targets import Instance
-from conformance.wire import Connection, Tape
+from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.case import Failed
+from kafka_shim.conformance.clients.crew import CLIENTS, Client, Crew, Member, Partition
+from kafka_shim.conformance.clients.relay import Exchange, Relay
+from kafka_shim.conformance.targets import Instance
+from kafka_shim.conformance.wire import Connection, Tape
 
 SESSION_MS: Final = 3_000
 HEARTBEAT_MS: Final = 300

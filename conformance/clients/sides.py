@@ -5,12 +5,12 @@ Decides which coordinator a case runs against. Once ours serves ConsumerGroupHea
 
 from __future__ import annotations
 
-from conformance.clients.case import ClientCase
-from conformance.clients.consumer_scenario import HEARTBEAT
-from conformance.runner import probe
-from conformance.targets import Target, TargetError, open_target
-from conformance.targets.shim import ShimTarget
-from conformance.trial import Peer
+from kafka_shim.conformance.clients.case import ClientCase
+from kafka_shim.conformance.clients.consumer_scenario import HEARTBEAT
+from kafka_shim.conformance.runner import probe
+from kafka_shim.conformance.targets import Target, TargetError, open_target
+from kafka_shim.conformance.targets.shim import ShimTarget
+from kafka_shim.conformance.trial import Peer
 
 
 class Sides:

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from conformance.differential.run import Finding, Report
-from conformance.differential.run import run as run_scripts
-from conformance.differential.script import described
-from conformance.invariants import tell_violations
-from conformance.targets import TargetError, open_target
+from kafka_shim.conformance.differential.run import Finding, Report
+from kafka_shim.conformance.differential.run import run as run_scripts
+from kafka_shim.conformance.differential.script import described
+from kafka_shim.conformance.invariants import tell_violations
+from kafka_shim.conformance.targets import TargetError, open_target
 
 
 def run(

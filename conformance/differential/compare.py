@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apis.wire import Message, Struct
-from apis.wire.errors import ErrorCode
-from conformance.differential.play import Answer, Played
-from conformance.differential.script import Script
+from kafka_shim.apis.wire import Message, Struct
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.differential.play import Answer, Played
+from kafka_shim.conformance.differential.script import Script
 
 _UNSAID: Final = frozenset({"throttle_time_ms", "error_message", "authorized_operations"})
 _ANY_ORDER: Final = frozenset({"members", "groups", "topics", "partitions"})

@@ -11,28 +11,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from apis.delete_groups import DeleteGroupsRequest
-from apis.describe_groups import DescribeGroupsRequest
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from apis.list_groups import ListGroupsRequest
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from apis.offset_fetch import (
+from kafka_shim.apis.delete_groups import DeleteGroupsRequest
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kafka_shim.apis.list_groups import ListGroupsRequest
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kafka_shim.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from conformance.differential.script import ACTORS, Script, Step
-from conformance.member import Protocols, said, subscription
-from conformance.protocol import exchange_of
-from conformance.trial import Peer
-from conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.differential.script import ACTORS, Script, Step
+from kafka_shim.conformance.member import Protocols, said, subscription
+from kafka_shim.conformance.protocol import exchange_of
+from kafka_shim.conformance.trial import Peer
+from kafka_shim.conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable
 
 TOPIC: Final = "conformance-3"
 LONG_MS: Final = 60_000

@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from conformance.differential.compare import Difference, compare
-from conformance.differential.play import Player, Versions
-from conformance.differential.script import Script, scripts
-from conformance.peers import make_topics, probe
-from conformance.protocol import EXCHANGES
-from conformance.targets import Target
-from conformance.trial import Peer
+from kafka_shim.conformance.differential.compare import Difference, compare
+from kafka_shim.conformance.differential.play import Player, Versions
+from kafka_shim.conformance.differential.script import Script, scripts
+from kafka_shim.conformance.peers import make_topics, probe
+from kafka_shim.conformance.protocol import EXCHANGES
+from kafka_shim.conformance.targets import Target
+from kafka_shim.conformance.trial import Peer
 
 CALM: Final = 0.03
 CALMER: Final = (0.1, 0.2)

@@ -15,9 +15,9 @@ from typing import Any
 
 import click
 
-from conformance.matrix.data import TARGETS, matrix_of
-from conformance.matrix.page import page_of
-from conformance.matrix.readme import written
+from kafka_shim.conformance.matrix.data import TARGETS, matrix_of
+from kafka_shim.conformance.matrix.page import page_of
+from kafka_shim.conformance.matrix.readme import written
 
 
 @click.command()
@@ -54,7 +54,7 @@ def matrix(
 def report_of(path: Path, arguments: list[str]) -> bool:
     """Have the report of a run, running it unless it is there; whether there is one now."""
     if not path.exists():
-        command = [sys.executable, "-m", "conformance", *arguments, "--json", str(path)]
+        command = [sys.executable, "-m", "kafka_shim.conformance", *arguments, "--json", str(path)]
         click.echo(" ".join(["kafka-shim", "conformance", *arguments]))
         subprocess.run(command, check=False)
     return path.exists()

@@ -12,8 +12,8 @@ from html import escape
 from itertools import groupby
 from typing import Any, Final
 
-from conformance.matrix.data import NOT_RUN, Count, counted, counted_clients
-from conformance.matrix.look import SCRIPT, STYLE
+from kafka_shim.conformance.matrix.data import NOT_RUN, Count, counted, counted_clients
+from kafka_shim.conformance.matrix.look import SCRIPT, STYLE
 
 _KINDS: Final = {
     "pass": ("pass", "✓"),

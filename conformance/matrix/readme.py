@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conformance.matrix.data import THEMES, counted, counted_clients
+from kafka_shim.conformance.matrix.data import THEMES, counted, counted_clients
 
 BEGIN: Final = "<!-- matrix: begin; written by kafka-shim conformance matrix -->"
 END: Final = "<!-- matrix: end -->"

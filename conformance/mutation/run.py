@@ -1,4 +1,6 @@
-"""Runs the suite on a copy of our sources with one mutant at a time: `python -m conformance.mutation.run [NAME...]`.
+"""Runs the suite on a copy of our sources with one mutant at a time.
+
+    python -m kafka_shim.conformance.mutation.run [NAME...]
 
 Decides that a mutant is caught if a case comes out otherwise than on the sources as they are. The work tree is never
 changed. Exit code 0: every mutant is caught; 1: some survive, and are named.
@@ -18,10 +20,10 @@ from typing import Final
 
 import click
 
-from conformance.mutation.mutants import MUTANTS, Mutant
+from kafka_shim.conformance.mutation.mutants import MUTANTS, Mutant
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PACKAGES: Final = ("apis", "persistence", "shim", "conformance")
+PACKAGES: Final = ("kafka_shim", "apis", "persistence", "shim", "conformance", "pipeline")
 JOBS: Final = 12
 
 
@@ -44,7 +46,17 @@ def surprises(folder: Path, patterns: Sequence[str]) -> tuple[str, ...]:
     """The cells that are not as expected when the suite runs in a folder."""
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "conformance", "--target", "shim", "--jobs", str(JOBS), "--json", str(report)]
+    command = [
+        sys.executable,
+        "-m",
+        "kafka_shim.conformance",
+        "--target",
+        "shim",
+        "--jobs",
+        str(JOBS),
+        "--json",
+        str(report),
+    ]
     for pattern in patterns:
         command += ["--case", pattern]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
@@ -57,7 +69,7 @@ def surprises(folder: Path, patterns: Sequence[str]) -> tuple[str, ...]:
 def copy(folder: Path) -> None:
     """Copy our sources to a folder, as they are at this moment."""
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / package, folder / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def fate_of(mutant: Mutant, folder: Path) -> Fate:

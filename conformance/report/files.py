@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from conformance.case import Verdict
-from conformance.expect import Expectation, Expectations
-from conformance.runner import Result, Run
+from kafka_shim.conformance.case import Verdict
+from kafka_shim.conformance.expect import Expectation, Expectations
+from kafka_shim.conformance.runner import Result, Run
 
 SCHEMA: Final = 1
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from conformance.targets.base import Instance, Limits, Target, TargetError
-from conformance.targets.foreign import ForeignTarget
-from conformance.targets.kafka import KafkaTarget
-from conformance.targets.kfake import KfakeTarget
-from conformance.targets.rdkafka_mock import RdkafkaMockTarget
-from conformance.targets.shim import ShimTarget
+from kafka_shim.conformance.targets.base import Instance, Limits, Target, TargetError
+from kafka_shim.conformance.targets.foreign import ForeignTarget
+from kafka_shim.conformance.targets.kafka import KafkaTarget
+from kafka_shim.conformance.targets.kfake import KfakeTarget
+from kafka_shim.conformance.targets.rdkafka_mock import RdkafkaMockTarget
+from kafka_shim.conformance.targets.shim import ShimTarget
 
 __all__ = ["ForeignTarget", "Instance", "Limits", "Target", "TargetError", "open_target"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.targets.base import Instance, Limits, TargetError
+from kafka_shim.conformance.targets.base import Instance, Limits, TargetError
 
 
 class ForeignTarget:

@@ -18,7 +18,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from conformance.targets.base import PROFILES, Instance, Limits, TargetError, end, free_port, wait_until_listening
+from kafka_shim.conformance.targets.base import (
+    PROFILES,
+    Instance,
+    Limits,
+    TargetError,
+    end,
+    free_port,
+    wait_until_listening,
+)
 
 NEWEST: Final[Mapping[str, str]] = {"4.2": "4.2.2", "4.1": "4.1.1", "4.0": "4.0.1", "3.9": "3.9.2"}
 """The newest patch release of a line, so that a run is repeatable."""

@@ -9,8 +9,8 @@ import subprocess
 import threading
 from typing import Final
 
-from conformance.targets.base import PROFILES, READY_SECONDS, Instance, Limits, LineReader, TargetError, end
-from conformance.targets.kafka import cache_folder
+from kafka_shim.conformance.targets.base import PROFILES, READY_SECONDS, Instance, Limits, LineReader, TargetError, end
+from kafka_shim.conformance.targets.kafka import cache_folder
 
 CLIENT: Final = "github.com/twmb/franz-go"
 MODULE: Final = f"{CLIENT}/pkg/kfake"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from conformance.targets.base import TargetError, free_port
+from kafka_shim.conformance.targets.base import TargetError, free_port
 
 
 def binaries() -> Path | None:

@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Final
 
-from conformance.targets.base import READY_SECONDS, Instance, Limits, LineReader, end
+from kafka_shim.conformance.targets.base import READY_SECONDS, Instance, Limits, LineReader, end
 
 _PROGRAM: Final = """\
 import ctypes, pathlib, resource, sys

@@ -10,9 +10,9 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 
-from conformance.invariants import check_trace
-from conformance.targets.base import PROFILES, READY_SECONDS, Instance, Limits, LineReader, TargetError, end
-from conformance.targets.postgres import postgres_server
+from kafka_shim.conformance.invariants import check_trace
+from kafka_shim.conformance.targets.base import PROFILES, READY_SECONDS, Instance, Limits, LineReader, TargetError, end
+from kafka_shim.conformance.targets.postgres import postgres_server
 
 
 class ShimTarget:
@@ -56,7 +56,7 @@ class ShimTarget:
 
     def start(self, profile: str) -> Instance:
         settings = {"auto.create.topics.enable": "false"} | dict(PROFILES[profile])
-        command = [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
+        command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
         command += ["--store", self._store_of(profile), "--log-level", "error"]
         if self._traced:
             trace = Path(tempfile.mkdtemp(prefix="conformance-trace-")) / "trace.jsonl"

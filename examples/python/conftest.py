@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from shim.testing import CoordinatorServer
+from kafka_shim.testing import CoordinatorServer
 
 Consume = Callable[..., KafkaConsumer]
 Produce = Callable[..., None]

@@ -8,7 +8,7 @@ have to find out who it is, and may hear errors until it has read everything.
 import pytest
 from kafka import TopicPartition
 
-from shim.testing import CoordinatorServer, polling
+from kafka_shim.testing import CoordinatorServer, polling
 
 from .conftest import Consume, Produce
 

@@ -12,7 +12,7 @@ On all other days it takes four seconds to test what takes a few milliseconds.
 
 import pytest
 
-from shim.testing import CoordinatorServer, polling
+from kafka_shim.testing import CoordinatorServer, polling
 
 from .conftest import Consume, Produce
 

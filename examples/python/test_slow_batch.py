@@ -12,7 +12,7 @@ import pytest
 from kafka import KafkaConsumer
 from kafka.errors import CommitFailedError
 
-from shim.testing import CoordinatorServer
+from kafka_shim.testing import CoordinatorServer
 
 from .conftest import Consume, Produce
 

@@ -8,7 +8,7 @@ that started the new one first, the older one is fenced: it must not go on as if
 import pytest
 from kafka.errors import FencedInstanceIdError
 
-from shim.testing import CoordinatorServer, polling
+from kafka_shim.testing import CoordinatorServer, polling
 
 from .conftest import Consume, Produce
 

@@ -16,8 +16,8 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from persistence.batch import HEADER_SIZE, MAGIC, OVERHEAD, CorruptBatch, read_batch
-from pipeline.decode.varints import Bytes, Ints, padded
+from kafka_shim.persistence.batch import HEADER_SIZE, MAGIC, OVERHEAD, CorruptBatch, read_batch
+from kafka_shim.pipeline.decode.varints import Bytes, Ints, padded
 
 CHUNK: Final = 4 << 20
 """About how many bytes of records are decoded at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from pipeline.schemas import BUCKETS
+from kafka_shim.pipeline.schemas import BUCKETS
 
 _SEED: Final = 42
 _WORD: Final = 0xFFFFFFFF

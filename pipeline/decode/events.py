@@ -1,6 +1,6 @@
 """Lines of a trace as Arrow, many at a time.
 
-Decides how events become rows of `pipeline.schemas.EVENTS`. Nearly all events are heartbeats and commits answered
+Decides how events become rows of `EVENTS` in `schemas.py`. Nearly all events are heartbeats and commits answered
 (`exchange`), which have plain fields only: those lines are parsed by Arrow in one go. All others are parsed one by one,
 and so are all lines if Arrow stumbles; a line that is no event becomes a row with a reason in `unreadable`. Fields and
 events not known here are ignored, as `docs/trace.md` asks. It does not know files.

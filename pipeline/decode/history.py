@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.decode.records import Commits, Keys, Masks
-from pipeline.decode.varints import Ints
+from kafka_shim.pipeline.decode.records import Commits, Keys, Masks
+from kafka_shim.pipeline.decode.varints import Ints
 
 ROWS: Final = 1 << 20
 """About how many commits are looked at together."""

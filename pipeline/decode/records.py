@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets` as Arrow, many at a time.
 
-Decides how records become rows of `pipeline.schemas.LOG_RECORDS`. Committed offsets, nearly all there is, are decoded
-column by column with numpy; whatever is not of their plain form goes through `persistence.records`, one by one, and is
+Decides how records become rows of `LOG_RECORDS`. Committed offsets, nearly all there is, are decoded
+column by column with numpy; whatever is not of their plain form goes through `persistence/`, one by one, and is
 damage if that cannot read it either. It does not know files.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from apis.consumer_protocol import assignment_from_bytes
-from apis.wire import Message, Struct
-from persistence.batch import CODECS, OVERHEAD
-from persistence.records import (
+from kafka_shim.apis.consumer_protocol import assignment_from_bytes
+from kafka_shim.apis.wire import Message, Struct
+from kafka_shim.persistence.batch import CODECS, OVERHEAD
+from kafka_shim.persistence.records import (
     GroupMetadataValue,
     OffsetCommitValue,
     RecordError,
@@ -28,8 +28,8 @@ from persistence.records import (
     decode_value,
     group_of,
 )
-from pipeline.decode.batches import Batches
-from pipeline.decode.varints import Bytes, Ints, binaries, fixed, strings, uvarints, varints
+from kafka_shim.pipeline.decode.batches import Batches
+from kafka_shim.pipeline.decode.varints import Bytes, Ints, binaries, fixed, strings, uvarints, varints
 
 KINDS: Final = {
     0: "OffsetCommit",
@@ -478,7 +478,7 @@ def _is_text(raw: bytes) -> bool:
 
 
 def readable(raw_key: bytes, raw_value: bytes | None) -> dict[str, Any]:
-    """The columns of one record by `persistence.records`. Raises RecordError."""
+    """The columns of one record by `kafka_shim.persistence.records`. Raises RecordError."""
     key = decode_key(raw_key)
     value = None if raw_value is None else decode_value(key, raw_value)
     row: dict[str, Any] = {

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.generate.faults import Fault
-from pipeline.generate.rounds import HEARTBEAT_S, Rounds
-from pipeline.generate.telling import Emitted, Member
+from kafka_shim.pipeline.generate.faults import Fault
+from kafka_shim.pipeline.generate.rounds import HEARTBEAT_S, Rounds
+from kafka_shim.pipeline.generate.telling import Emitted, Member
 
 QUIET_S: Final = 900.0
 """Groups rebalance at most once in this time, but for storms and what follows from one change."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from shim.testing import Network, Simulation
-from shim.testing.puppets import COOPERATIVE, Puppet
+from kafka_shim.testing import Network, Simulation
+from kafka_shim.testing.puppets import COOPERATIVE, Puppet
 
 QUIET_TIMEOUTS: Final = 5
 """Quiet times are shortened to so many session timeouts: nothing happens in them."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, Final
 
-from pipeline.generate.faults import Fault
-from pipeline.generate.telling import Emitted, Member, Partition, Telling
+from kafka_shim.pipeline.generate.faults import Fault
+from kafka_shim.pipeline.generate.telling import Emitted, Member, Partition, Telling
 
 HEARTBEAT_S: Final = 3.0
 COMMIT_S: Final = 5.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, TypeAlias
 
-from pipeline.generate.faults import Fault
+from kafka_shim.pipeline.generate.faults import Fault
 
 Emitted: TypeAlias = tuple[float, str, str]
 Partition: TypeAlias = tuple[str, int]

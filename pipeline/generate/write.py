@@ -17,12 +17,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple, TextIO
 
-from persistence.batch import CODECS, Record
-from persistence.partition import partition_for
-from persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
-from persistence.segments import PartitionWriter
-from pipeline.generate.faults import plan
-from pipeline.generate.model import Group
+from kafka_shim.persistence.batch import CODECS, Record
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from kafka_shim.persistence.segments import PartitionWriter
+from kafka_shim.pipeline.generate.faults import plan
+from kafka_shim.pipeline.generate.model import Group
 
 WALL_OFFSET: Final = 1_760_000_000.0 - 1_000.0
 """Unix time when the coordinators' monotonic clocks were 0."""

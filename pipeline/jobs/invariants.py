@@ -17,8 +17,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import conform, in_order, keyed
-from pipeline.tables.partitions import assigned, generations
+from kafka_shim.pipeline.tables.columns import conform, in_order, keyed
+from kafka_shim.pipeline.tables.partitions import assigned, generations
 
 CAUSES: Final = (
     "NEW_MEMBER",
@@ -55,7 +55,7 @@ def violations(
     history: DataFrame,
 ) -> DataFrame:
     """Table `violations`. `events` and `requests` are those of groups that change, `commits` and `renewals` the rest
-    of the two tables (`pipeline.schemas.STEADY`); `history` is table `offset_history`."""
+    of the two tables (`kafka_shim.pipeline.schemas.STEADY`); `history` is table `offset_history`."""
     found = [
         one_owner(events),
         generations_grow(events),

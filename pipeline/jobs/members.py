@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import hashes, in_one_part, in_order, ms_between
+from kafka_shim.pipeline.tables.columns import hashes, in_one_part, in_order, ms_between
 
 NEAR: Final = 0.7
 """A gap of this share of the session timeout is a near miss; consumers heartbeat every fifteenth to third of it."""

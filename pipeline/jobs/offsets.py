@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import in_one_part
+from kafka_shim.pipeline.tables.columns import in_one_part
 
 _KEY = ("group", "topic", "partition")
 LEAST_GAP_S: Final = 60

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import in_one_part, ms_between
+from kafka_shim.pipeline.tables.columns import in_one_part, ms_between
 
 STORM_GAP_S: Final = 120
 """Rounds at most this far apart belong together."""

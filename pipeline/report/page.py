@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import functions as F
 
-from pipeline.report import plots
-from pipeline.report.tables import ROWS, moment, table
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.report import plots
+from kafka_shim.pipeline.report.tables import ROWS, moment, table
+from kafka_shim.pipeline.warehouse import Warehouse
 
 WORST_ROUNDS: Final = 6
 FEW_DAYS: Final = 2

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
-from pipeline.report.plots import duration, short
+from kafka_shim.pipeline.report.plots import duration, short
 
 ROWS: Final = 15
 

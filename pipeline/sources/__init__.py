@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from pipeline.sources.offsets_log import OffsetsLog
-from pipeline.sources.shim_trace import ShimTrace
+from kafka_shim.pipeline.sources.offsets_log import OffsetsLog
+from kafka_shim.pipeline.sources.shim_trace import ShimTrace
 
 
 def register(spark: SparkSession) -> None:

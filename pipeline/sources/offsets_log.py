@@ -2,7 +2,7 @@
 
 Decides which files are read and how they are split into tasks. The path is a segment, a partition's folder
 (`__consumer_offsets-7`), a broker's log folder, or several of these separated by commas. Files must be readable under
-the same path on every worker. Rows are those of `pipeline.schemas.LOG_RECORDS`; a row whose `reason` is not null stands
+the same path on every worker. Rows are those of `LOG_RECORDS` in `schemas.py`; a row whose `reason` is not null stands
 for bytes that could not be read.
 
 Options: `splitBytes` (16 MiB), the least size of a task's part of a segment.
@@ -21,9 +21,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from persistence.batch import MAGIC
-from pipeline.decode import batches, records
-from pipeline.schemas import LOG_RECORDS
+from kafka_shim.persistence.batch import MAGIC
+from kafka_shim.pipeline.decode import batches, records
+from kafka_shim.pipeline.schemas import LOG_RECORDS
 
 SPLIT_BYTES: Final = 16 << 20
 

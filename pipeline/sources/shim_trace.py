@@ -3,7 +3,7 @@
 Decides which files are read, what a task reads, and what a stream has read already. The path is a file, a folder, or
 several of these separated by commas; of a folder, all files that are JSON Lines (`trace.jsonl`, `trace.jsonl.3`,
 `trace-00007.jsonl`), and of its folders one level down, so that the traces of several nodes lie side by side. Rows are
-those of `pipeline.schemas.EVENTS`; a line that is no event is a row with a reason in `unreadable`.
+those of `kafka_shim.pipeline.schemas.EVENTS`; a line that is no event is a row with a reason in `unreadable`.
 
 Options: `splitBytes`, the size of a task's part of a file (32 MiB, of much data up to 256 MiB); `events`, kinds of
 events to read, separated by commas (default: all); `bodies` (false), whether requests and answers come along as JSON;
@@ -28,8 +28,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pipeline.decode import events
-from pipeline.schemas import EVENTS
+from kafka_shim.pipeline.decode import events
+from kafka_shim.pipeline.schemas import EVENTS
 
 SPLIT_BYTES: Final = 32 << 20
 MOST_SPLIT_BYTES: Final = 256 << 20

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from pipeline.schemas import BUCKETS, TABLES
+from kafka_shim.pipeline.schemas import BUCKETS, TABLES
 
 LAST_SECOND: Final = 253_402_300_799.0
 """The last of the year 9999; calendars go no further."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import conform, cooperative, in_order, keyed, ms_between, wall_of
+from kafka_shim.pipeline.tables.columns import conform, cooperative, in_order, keyed, ms_between, wall_of
 
 CAME = ("added", "replaced")
 WENT = ("left", "expired", "removed", "fenced")

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import conform, hashes, keyed, ms_between
+from kafka_shim.pipeline.tables.columns import conform, hashes, keyed, ms_between
 
 _KEY = ("group", "topic", "partition")
 
@@ -179,5 +179,5 @@ LOG_TABLES: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
     "quarantine": quarantine,
     "offset_history": history_of_segments,
 }
-"""The tables that come from segments, of rows of the source. `pipeline.log_tables` makes the same without Spark's rows,
+"""The tables that come from segments, of rows of the source. `log_tables.py` makes the same without Spark's rows,
 where it can."""

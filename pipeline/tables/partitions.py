@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.tables.columns import conform, cooperative, in_order, keyed, ms_between, wall_of
+from kafka_shim.pipeline.tables.columns import conform, cooperative, in_order, keyed, ms_between, wall_of
 
 _GROUP = ("trace", "group")
 _PARTITION = ("trace", "group", "topic", "partition")

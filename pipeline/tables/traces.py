@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.schemas import INGESTED, STEADY, STEADY_APIS, TABLES
-from pipeline.tables.columns import conform, keyed, ms_between, timestamp, wall_of
+from kafka_shim.pipeline.schemas import INGESTED, STEADY, STEADY_APIS, TABLES
+from kafka_shim.pipeline.tables.columns import conform, keyed, ms_between, timestamp, wall_of
 
 
 def ingested(trace: DataFrame) -> DataFrame:

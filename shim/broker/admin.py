@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from apis.create_partitions import (
+from kafka_shim.apis.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from apis.create_topics import (
+from kafka_shim.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfigs,
@@ -24,11 +24,16 @@ from apis.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from apis.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from apis.wire.errors import ErrorCode
-from shim.broker.configs import topic_values
-from shim.broker.settings import TOPIC_SETTINGS
-from shim.broker.topics import NO_ID, Topic, TopicError, Topics
+from kafka_shim.apis.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.configs import topic_values
+from kafka_shim.broker.settings import TOPIC_SETTINGS
+from kafka_shim.broker.topics import NO_ID, Topic, TopicError, Topics
 
 
 class Admin:

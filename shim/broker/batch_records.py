@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from shim.broker.batches import COMPRESSION, HEADER, HEADER_SIZE, LOG_APPEND_TIME
+from kafka_shim.broker.batches import COMPRESSION, HEADER, HEADER_SIZE, LOG_APPEND_TIME
 
 MAX_UNPACKED: Final = 16 * 2**20
 """Bytes of records a batch may unpack to before it is taken as it stands: a small batch can claim to be huge."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
-from apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.errors import ErrorCode
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp, producer id and

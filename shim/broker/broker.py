@@ -10,46 +10,46 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
-from apis import add_partitions_to_txn, write_txn_markers
-from apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from apis.api_versions import (
+from kafka_shim.apis import add_partitions_to_txn, write_txn_markers
+from kafka_shim.apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kafka_shim.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from kafka_shim.apis.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from apis.call import PARKED, NoReply, NotAdded, Parked
-from apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from apis.end_txn import EndTxnRequest, EndTxnResponse
-from apis.fetch import FetchRequest, FetchResponse
-from apis.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from apis.metadata import MetadataRequest, MetadataResponse
-from apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from apis.produce import ProduceRequest, ProduceResponse
-from apis.profiles import FEATURES, NEWEST, PROFILES
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from shim.broker.admin import Admin
-from shim.broker.configs import Configs
-from shim.broker.fetches import Fetches
-from shim.broker.metadata import Describes
-from shim.broker.offsets import Offsets
-from shim.broker.produce import NO_ACKS, Produces
-from shim.broker.topics import Topics
-from shim.broker.transaction_ends import Place
-from shim.broker.transaction_requests import TransactionRequests
-from shim.broker.transactions import Transactions
-from shim.groups.outbox import Outbox
-from shim.groups.service import GroupService
+from kafka_shim.apis.call import PARKED, NoReply, NotAdded, Parked
+from kafka_shim.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from kafka_shim.apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kafka_shim.apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
+from kafka_shim.apis.fetch import FetchRequest, FetchResponse
+from kafka_shim.apis.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_shim.apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse
+from kafka_shim.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from kafka_shim.apis.produce import ProduceRequest, ProduceResponse
+from kafka_shim.apis.profiles import FEATURES, NEWEST, PROFILES
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kafka_shim.broker.admin import Admin
+from kafka_shim.broker.configs import Configs
+from kafka_shim.broker.fetches import Fetches
+from kafka_shim.broker.metadata import Describes
+from kafka_shim.broker.offsets import Offsets
+from kafka_shim.broker.produce import NO_ACKS, Produces
+from kafka_shim.broker.topics import Topics
+from kafka_shim.broker.transaction_ends import Place
+from kafka_shim.broker.transaction_requests import TransactionRequests
+from kafka_shim.broker.transactions import Transactions
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.service import GroupService
 
 _LEGAL_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from apis.describe_configs import (
+from kafka_shim.apis.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
@@ -19,15 +19,15 @@ from apis.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from apis.incremental_alter_configs import (
+from kafka_shim.apis.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from apis.wire.errors import ErrorCode
-from shim.broker.settings import (
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.settings import (
     BROKER_SETTINGS,
     GROUP_SETTINGS,
     TOPIC_SETTINGS,
@@ -38,7 +38,7 @@ from shim.broker.settings import (
     group_refusal,
     group_value,
 )
-from shim.broker.topics import Topic, TopicError, Topics, name_refusal
+from kafka_shim.broker.topics import Topic, TopicError, Topics, name_refusal
 
 
 class ResourceType(IntEnum):

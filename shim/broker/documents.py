@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from shim.broker.topics import OFFSETS_TOPIC, Topics
+from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
 
 Documents: TypeAlias = Mapping[tuple[str, str], str]
 """`(kind, name)` -> text."""

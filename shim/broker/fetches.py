@@ -18,8 +18,8 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final
 
-from apis.call import PARKED, Parked
-from apis.fetch import (
+from kafka_shim.apis.call import PARKED, Parked
+from kafka_shim.apis.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
@@ -28,12 +28,12 @@ from apis.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from apis.wire.errors import ErrorCode
-from shim.broker.batches import LEADER_EPOCH
-from shim.broker.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Sessions, next_epoch
-from shim.broker.topics import Topics
-from shim.broker.watches import READ_COMMITTED, UNKNOWN, Waiter, Wanted, Watch
-from shim.groups.outbox import Outbox
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import LEADER_EPOCH
+from kafka_shim.broker.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Sessions, next_epoch
+from kafka_shim.broker.topics import Topics
+from kafka_shim.broker.watches import READ_COMMITTED, UNKNOWN, Waiter, Wanted, Watch
+from kafka_shim.groups.outbox import Outbox
 
 REMEMBERED_PARTITIONS: Final = 200_000
 """Of how many partitions, all told, requests without a session are remembered."""

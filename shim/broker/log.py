@@ -11,10 +11,10 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import Final, Protocol
 
-from shim.broker.batch_records import first_at_or_after, first_of_largest_timestamp
-from shim.broker.batches import NO_TIMESTAMP, Batch, max_timestamp
-from shim.broker.log_transactions import Aborted, LogTransactions
-from shim.broker.producers import Producers
+from kafka_shim.broker.batch_records import first_at_or_after, first_of_largest_timestamp
+from kafka_shim.broker.batches import NO_TIMESTAMP, Batch, max_timestamp
+from kafka_shim.broker.log_transactions import Aborted, LogTransactions
+from kafka_shim.broker.producers import Producers
 
 DEFAULT_LOG_BYTES: Final = 16 * 2**20
 """How many bytes of batches a partition keeps unless told otherwise."""
@@ -126,7 +126,7 @@ class PartitionLog:
         `timestamp`: ms since the epoch. `now`: monotonic seconds.
         """
         # Compression comes with it, and most servers never write a marker.
-        from persistence.batch import ABORT, COMMIT, end_marker, write_batch
+        from kafka_shim.persistence.batch import ABORT, COMMIT, end_marker, write_batch
 
         offset = self.end_offset
         marker = end_marker(offset, timestamp, COMMIT if committed else ABORT, coordinator_epoch)

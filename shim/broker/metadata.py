@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from apis.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
-from apis.metadata import (
+from kafka_shim.apis.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from kafka_shim.apis.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from apis.wire.errors import ErrorCode
-from shim.broker.batches import LEADER_EPOCH
-from shim.broker.topics import INTERNAL_TOPICS, NO_ID, Partition, Topic, TopicError, Topics, name_refusal
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import LEADER_EPOCH
+from kafka_shim.broker.topics import INTERNAL_TOPICS, NO_ID, Partition, Topic, TopicError, Topics, name_refusal
 
 TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))

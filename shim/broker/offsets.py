@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from apis.list_offsets import (
+from kafka_shim.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from apis.offset_for_leader_epoch import (
+from kafka_shim.apis.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from apis.wire.errors import ErrorCode
-from shim.broker.batches import LEADER_EPOCH
-from shim.broker.log import PartitionLog
-from shim.broker.topics import Partition, Topics
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import LEADER_EPOCH
+from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.topics import Partition, Topics
 
 LATEST: Final = -1
 EARLIEST: Final = -2

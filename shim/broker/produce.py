@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from apis.call import NO_REPLY, NoReply, NotAdded
-from apis.produce import (
+from kafka_shim.apis.call import NO_REPLY, NoReply, NotAdded
+from kafka_shim.apis.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -19,12 +19,12 @@ from apis.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from apis.wire.errors import ErrorCode
-from shim.broker.batches import LEADER_EPOCH, NO_TIMESTAMP, Batch, InvalidBatch, parse_batch, producer_of
-from shim.broker.log import PartitionLog
-from shim.broker.topics import Topic, Topics
-from shim.broker.transaction_ends import Place
-from shim.broker.transactions import Question, Sender, Transactions
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import LEADER_EPOCH, NO_TIMESTAMP, Batch, InvalidBatch, parse_batch, producer_of
+from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.topics import Topic, Topics
+from kafka_shim.broker.transaction_ends import Place
+from kafka_shim.broker.transactions import Question, Sender, Transactions
 
 NO_ACKS = 0
 _LEGAL_ACKS = frozenset({-1, 0, 1})

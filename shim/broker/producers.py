@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from apis.wire.errors import ErrorCode
-from shim.broker.batches import Batch, InvalidBatch
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import Batch, InvalidBatch
 
 BATCHES_KEPT: Final = 5
 """A producer may have five requests in flight, so a repeated batch is one of the last five."""

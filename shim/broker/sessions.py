@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from shim.broker.watches import Watch
+    from kafka_shim.broker.watches import Watch
 
 INITIAL_EPOCH: Final = 0
 """The epoch of a full fetch that asks for a session."""

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Final, NamedTuple
 
-from apis.wire.errors import ErrorCode
-from shim.broker.log import DEFAULT_LOG_BYTES, PartitionLog, Watcher
-from shim.broker.settings import Settings
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.log import DEFAULT_LOG_BYTES, PartitionLog, Watcher
+from kafka_shim.broker.settings import Settings
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})

@@ -13,19 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from apis.write_txn_markers import (
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from shim.broker.log import PartitionLog
-from shim.broker.topics import OFFSETS_TOPIC, Topics
-from shim.groups import transactions as pending
-from shim.groups.shard import Shard
-from shim.groups.transactions import Status, Transaction, write_transaction
+from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
+from kafka_shim.groups import transactions as pending
+from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.transactions import Status, Transaction, write_transaction
 
 RETRY_SECONDS: Final = 0.2
 """When partitions that could not be told are told again."""

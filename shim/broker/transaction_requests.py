@@ -8,13 +8,13 @@ Source: KIP-98, KIP-890; Kafka's KafkaApis; the answers of a running Kafka 4.2.2
 
 from __future__ import annotations
 
-from apis import init_producer_id
-from apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from apis.end_txn import EndTxnRequest, EndTxnResponse
-from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from apis.wire.errors import ErrorCode
-from apis.write_txn_markers import (
+from kafka_shim.apis import init_producer_id
+from kafka_shim.apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kafka_shim.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -22,10 +22,10 @@ from apis.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from shim.broker.topics import OFFSETS_TOPIC, Partition, Topics
-from shim.broker.transactions import Transactions
-from shim.groups import transactions as pending
-from shim.groups.service import GroupService
+from kafka_shim.broker.topics import OFFSETS_TOPIC, Partition, Topics
+from kafka_shim.broker.transactions import Transactions
+from kafka_shim.groups import transactions as pending
+from kafka_shim.groups.service import GroupService
 
 
 class TransactionRequests:

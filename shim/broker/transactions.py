@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from apis.add_offsets_to_txn import AddOffsetsToTxnRequest
-from apis.add_partitions_to_txn import (
+from kafka_shim.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafka_shim.apis.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -26,18 +26,18 @@ from apis.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from apis.call import PARKED, NotAdded, Parked
-from apis.end_txn import EndTxnRequest, EndTxnResponse
-from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from apis.txn_offset_commit import TxnOffsetCommitRequest
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from persistence.partition import partition_for
-from persistence.records import TransactionKey
-from shim.broker.topics import OFFSETS_TOPIC, Topics
-from shim.broker.transaction_ends import Elsewhere, Ends, Place
-from shim.groups.shard import Shard
-from shim.groups.transactions import Status, Transaction, write_transaction
+from kafka_shim.apis.call import PARKED, NotAdded, Parked
+from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_shim.apis.txn_offset_commit import TxnOffsetCommitRequest
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
+from kafka_shim.broker.transaction_ends import Elsewhere, Ends, Place
+from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.transactions import Status, Transaction, write_transaction
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.records import TransactionKey
 
 LAST_EPOCH: Final = 2**15 - 2
 """A producer with this epoch gets a new id instead of the next epoch."""

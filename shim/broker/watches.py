@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
-from apis.wire.errors import ErrorCode
-from shim.broker.batches import LEADER_EPOCH
-from shim.broker.log import PartitionLog
-from shim.broker.sessions import FINAL_EPOCH, Session
-from shim.broker.topics import Partition, Topics
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import LEADER_EPOCH
+from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.sessions import FINAL_EPOCH, Session
+from kafka_shim.broker.topics import Partition, Topics
 
 READ_COMMITTED: Final = 1
 UNKNOWN: Final = -1

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from shim.commands.asking import ask, control_option, json_option, say
+from kafka_shim.commands.asking import ask, control_option, json_option, say
 
 _ACTIONS: Final = ("error", "delay", "drop", "swallow", "close", "duplicate", "half-open", "slow")
 _TEXTS: Final = ("api", "group", "member", "instance", "client_id", "state", "role", "when")

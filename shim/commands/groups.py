@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import click
 
-from shim.commands.asking import ask, control_option, json_option, named, opened, say, table
+from kafka_shim.commands.asking import ask, control_option, json_option, named, opened, say, table
 
 
 @click.group()

@@ -1,7 +1,8 @@
 """`kafka-shim offsets`: groups and offsets to and from the log segments of a Kafka broker.
 
-Decides what an operator may say and what is told of the result; what is read and written is `persistence.interchange`'s
-to know. Neither command needs a server, and a store that a server has open is refused where only one may have it.
+Decides what an operator may say and what is told of the result; what is read and written is
+`persistence/interchange.py`'s to know. Neither command needs a server, and a store that a server has open is refused
+where only one may have it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Final
 
 import click
 
-from persistence.batch import CODECS
-from persistence.interchange import export_offsets, import_offsets
-from persistence.store import Store, StoreError, open_store
+from kafka_shim.persistence.batch import CODECS
+from kafka_shim.persistence.interchange import export_offsets, import_offsets
+from kafka_shim.persistence.store import Store, StoreError, open_store
 
 PROBLEMS_SHOWN: Final = 20
 

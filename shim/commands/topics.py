@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from shim.commands.asking import ask, control_option, json_option, named, say
+from kafka_shim.commands.asking import ask, control_option, json_option, named, say
 
 
 @click.group()

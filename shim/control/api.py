@@ -23,12 +23,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from shim.control.bench import Bench
-from shim.control.openapi import openapi
-from shim.control.operation import NUMBERED, PATH_TYPES, Operation
-from shim.control.operations import barriers, brokers, events, faults, groups, puppets, time, topics, waits
-from shim.control.operations import server as of_server
-from shim.control.problems import Problem, invalid, problem_of
+from kafka_shim.control.bench import Bench
+from kafka_shim.control.openapi import openapi
+from kafka_shim.control.operation import NUMBERED, PATH_TYPES, Operation
+from kafka_shim.control.operations import barriers, brokers, events, faults, groups, puppets, time, topics, waits
+from kafka_shim.control.operations import server as of_server
+from kafka_shim.control.problems import Problem, invalid, problem_of
 
 MAX_BODY: Final = 1024 * 1024
 BODY_SECONDS: Final = 10.0

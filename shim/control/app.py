@@ -13,11 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shim.control.api import make_routes
-from shim.control.bearer import Bearer
-from shim.control.bench import Bench
-from shim.control.origin import OwnOrigin
-from shim.control.problems import Problem
+from kafka_shim.control.api import make_routes
+from kafka_shim.control.bearer import Bearer
+from kafka_shim.control.bench import Bench
+from kafka_shim.control.origin import OwnOrigin
+from kafka_shim.control.problems import Problem
 
 
 def make_app(bench: Bench, lab: bool = False, token: str | None = None) -> Starlette:

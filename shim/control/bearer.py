@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shim.control.problems import Problem
+from kafka_shim.control.problems import Problem
 
 OPEN: Final = ("/health",)
 """Paths that need no token: whoever watches over the process must not hold the keys to it."""

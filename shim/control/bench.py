@@ -1,7 +1,7 @@
 """The workbench: everything that can be done to a running coordinator from outside, in its own thread.
 
 Decides which parts belong together: what happened and is awaited, faults and barriers, time, brokers, rewinds. The HTTP
-control API offers it to any language, `shim.testing` to Python, which has puppets and a store that fails too: those are
+control API offers it to any language, `testing/` to Python, which has puppets and a store that fails too: those are
 known here by what can be done to them alone. It does not know HTTP.
 """
 
@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
-from apis.wire.errors import ErrorCode
-from persistence.partition import partition_for
-from shim.groups.shard import Shard
-from shim.server.awaiting import GroupAwait
-from shim.server.barriers import Barriers
-from shim.server.clock import TestClock
-from shim.server.faults import Faults
-from shim.server.interception import Interception, later_in
-from shim.server.rewind import Offsets, Rewind
-from shim.server.server import Server
-from shim.server.watching import Watch
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.shard import Shard
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.server.awaiting import GroupAwait
+from kafka_shim.server.barriers import Barriers
+from kafka_shim.server.clock import TestClock
+from kafka_shim.server.faults import Faults
+from kafka_shim.server.interception import Interception, later_in
+from kafka_shim.server.rewind import Offsets, Rewind
+from kafka_shim.server.server import Server
+from kafka_shim.server.watching import Watch
 
 if TYPE_CHECKING:
-    from shim.control.metrics import Metrics
+    from kafka_shim.control.metrics import Metrics
 
 AWAITED_GROUPS: Final = 10_000
 """Groups of which it is kept what somebody who waits has seen; the one not asked for for longest goes first."""
@@ -127,7 +127,7 @@ class Bench:
     def metrics(self) -> Metrics:
         """The metrics of the cluster."""
         # Imported here because it takes long, and tests seldom ask.
-        from shim.control.metrics import Metrics
+        from kafka_shim.control.metrics import Metrics
 
         return Metrics(self.cluster)
 

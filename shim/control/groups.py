@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import trio
 
-from apis.consumer_protocol import assignment_from_bytes, subscription_from_bytes
-from shim.groups.classic.group import CONSUMER, ClassicGroup
-from shim.groups.classic.member import Member
-from shim.groups.shard import Shard
-from shim.server.cluster import Cluster, Node
+from kafka_shim.apis.consumer_protocol import assignment_from_bytes, subscription_from_bytes
+from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
+from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.shard import Shard
+from kafka_shim.server.cluster import Cluster, Node
 
 TURN: Final = 200
 """Groups looked at before other tasks get a turn."""

@@ -23,9 +23,9 @@ from prometheus_client.core import (
     UnknownMetricFamily,
 )
 
-from shim.control.groups import each_group
-from shim.groups.classic.states import State
-from shim.server.cluster import Cluster
+from kafka_shim.control.groups import each_group
+from kafka_shim.groups.classic.states import State
+from kafka_shim.server.cluster import Cluster
 
 MANAGER: Final = "kafka_coordinator_group_groupmetadatamanager_"
 COORDINATOR: Final = "kafka_server_group_coordinator_metrics_"

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, cast
 import msgspec
 from msgspec import Meta
 
-from shim.control.operation import PATH_TYPES, Answer, Operation
+from kafka_shim.control.operation import PATH_TYPES, Answer, Operation
 
 Said = dict[str, Any]
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shim.control.addresses import is_loopback
-from shim.control.problems import Problem
+from kafka_shim.control.addresses import is_loopback
+from kafka_shim.control.problems import Problem
 
 
 class OwnOrigin:

@@ -12,12 +12,12 @@ import msgspec
 import orjson
 from starlette.responses import Response
 
-from apis.wire.errors import ErrorCode
-from shim.broker.topics import TopicError
-from shim.control.bench import Refused
-from shim.server.awaiting import NotReached
-from shim.server.interception import Unmatchable
-from shim.server.rewind import CannotRewind
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.topics import TopicError
+from kafka_shim.control.bench import Refused
+from kafka_shim.server.awaiting import NotReached
+from kafka_shim.server.interception import Unmatchable
+from kafka_shim.server.rewind import CannotRewind
 
 
 class Problem(Exception):

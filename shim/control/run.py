@@ -20,21 +20,21 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
-from persistence.store import Store, StoreError, open_store
-from shim.broker.settings import BROKER_SETTINGS
-from shim.broker.topics import TopicError
-from shim.control.addresses import is_loopback
-from shim.groups.config import NAMES, GroupConfig
-from shim.server.clock import RealTimeBroker, TestClock
-from shim.server.cluster import ClusterConfig
-from shim.server.limits import raise_file_limit
-from shim.server.server import Server, ServerConfig, serve, the_only
-from shim.server.trace_file import TraceFile
+from kafka_shim.broker.settings import BROKER_SETTINGS
+from kafka_shim.broker.topics import TopicError
+from kafka_shim.control.addresses import is_loopback
+from kafka_shim.groups.config import NAMES, GroupConfig
+from kafka_shim.persistence.store import Store, StoreError, open_store
+from kafka_shim.server.clock import RealTimeBroker, TestClock
+from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.limits import raise_file_limit
+from kafka_shim.server.server import Server, ServerConfig, serve, the_only
+from kafka_shim.server.trace_file import TraceFile
 
 if TYPE_CHECKING:
-    from shim.control.bench import Bench
+    from kafka_shim.control.bench import Bench
 
-log: Final = logging.getLogger("shim.server")
+log: Final = logging.getLogger("kafka_shim.server")
 
 GARBAGE: Final = 50_000
 """How many objects more than are freed may be made before garbage is looked for."""
@@ -180,8 +180,8 @@ async def _serve(options: Options, config: ServerConfig, store: Store, laborator
             ready = f"ready kafka={server.bootstrap}"
             if options.control is not None:
                 # Imported here because it takes long, and most do without.
-                from shim.control.bench import Bench
-                from shim.control.server import serve_control
+                from kafka_shim.control.bench import Bench
+                from kafka_shim.control.server import serve_control
 
                 if laboratory is not None and clock is not None:
                     bench = laboratory.bench(server, nursery, clock, store)

@@ -19,13 +19,13 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 
-from shim.control.addresses import is_loopback
-from shim.control.app import make_app
-from shim.control.bench import Bench
-from shim.server.reactor import BetweenSteps, Reactor
-from shim.server.server import Server
+from kafka_shim.control.addresses import is_loopback
+from kafka_shim.control.app import make_app
+from kafka_shim.control.bench import Bench
+from kafka_shim.server.reactor import BetweenSteps, Reactor
+from kafka_shim.server.server import Server
 
-log: Final = logging.getLogger("shim.control")
+log: Final = logging.getLogger("kafka_shim.control")
 
 LINGER_SECONDS: Final = 0.2
 MAX_CONNECTIONS: Final = 512

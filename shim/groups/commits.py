@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from apis.offset_commit import error as answer_all
-from apis.wire.errors import ErrorCode
-from persistence.records import OffsetCommitKey, OffsetCommitValue
-from shim.groups import trace, transactions
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.states import State
-from shim.groups.repeated import Template
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafka_shim.apis.offset_commit import error as answer_all
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace, transactions
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.states import State
+from kafka_shim.groups.repeated import Template
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
-    from shim.groups.shard import Shard
+    from kafka_shim.groups.shard import Shard
 
 _tuple = tuple.__new__
 _NONE = int(ErrorCode.NONE)

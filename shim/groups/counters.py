@@ -5,7 +5,7 @@ It decides nothing: rules count here, the metrics page reads.
 
 from __future__ import annotations
 
-from shim.groups.causes import Cause
+from kafka_shim.groups.causes import Cause
 
 
 class Counters:

@@ -1,6 +1,6 @@
 """`docs/states.md` and `docs/trace.md`, written from the tables they describe.
 
-Decides only how the tables look on a page. Run it as `python -m shim.groups.documents DOCS_FOLDER` after a change; a
+Decides only how the tables look on a page. Run `python -m kafka_shim.groups.documents DOCS_FOLDER` after a change; a
 test checks that the committed pages are fresh.
 """
 
@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from shim.groups import causes, trace
-from shim.groups.classic.states import MEANING, RULES, TRANSITIONS, Rule, State
+from kafka_shim.groups import causes, trace
+from kafka_shim.groups.classic.states import MEANING, RULES, TRANSITIONS, Rule, State
 
 
 def states_page() -> str:
     """The classic group's state machine."""
     return _page(
         "# States of a classic group",
-        "Generated from `shim/groups/classic/states.py` by `python -m shim.groups.documents docs`.",
+        "Generated from `shim/groups/classic/states.py` by `python -m kafka_shim.groups.documents docs`.",
         "A group is made Empty. From where it may go where:",
         _diagram(),
         "What a request does, by the state it finds the group in. Requests that are refused for what they say, such as"
@@ -39,7 +39,8 @@ def trace_page() -> str:
     """The trace's schema."""
     return _page(
         "# The trace",
-        "Generated from `shim/groups/trace.py` and `shim/groups/causes.py` by `python -m shim.groups.documents docs`.",
+        "Generated from `shim/groups/trace.py` and `shim/groups/causes.py`"
+        " by `python -m kafka_shim.groups.documents docs`.",
         f"`kafka-shim serve --trace PATH` writes JSON Lines, one event a line, schema version {trace.SCHEMA_VERSION}."
         " A reader ignores fields and events it does not know; what is here does not change its meaning within a"
         " version.",

@@ -12,26 +12,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from apis.offset_delete import (
+from kafka_shim.apis.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from apis.offset_fetch import (
+from kafka_shim.apis.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from apis.wire.errors import ErrorCode
-from persistence.records import NO_TOPIC_ID, OffsetCommitKey, OffsetCommitValue
-from shim.groups import trace
-from shim.groups.classic.group import CONSUMER, ClassicGroup
-from shim.groups.classic.states import State
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace
+from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
+from kafka_shim.groups.classic.states import State
+from kafka_shim.persistence.records import NO_TOPIC_ID, OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
-    from shim.groups.shard import Shard
+    from kafka_shim.groups.shard import Shard
 
 ByPartition: TypeAlias = dict[int, OffsetCommitValue]
 ByTopic: TypeAlias = dict[str, ByPartition]

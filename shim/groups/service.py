@@ -12,36 +12,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, Protocol
 
-from apis.call import Client, NotAdded, Parked
-from apis.delete_groups import DeletableGroupResult
-from apis.describe_groups import DescribedGroup
-from apis.join_group import JoinGroupRequest, JoinGroupResponse
-from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from apis.list_groups import ListedGroup, ListGroupsResponse
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from apis.offset_commit import error as commit_refused
-from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
-from apis.offset_fetch import group_error as fetch_refused
-from apis.sync_group import SyncGroupRequest, SyncGroupResponse
-from apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic
-from apis.txn_offset_commit import complete as with_refused
-from apis.txn_offset_commit import error as txn_commit_refused
-from apis.wire.errors import ErrorCode
-from persistence.partition import partition_for
-from shim.groups import commits, offsets, trace, transactions
-from shim.groups.classic import describe, lifecycle, rebalance
-from shim.groups.classic.answers import join_refused, sync_refused
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.heartbeat import heartbeat, pending_timeout, session_timeout
-from shim.groups.classic.join import join
-from shim.groups.classic.leave import leave
-from shim.groups.classic.sync import sync, sync_timeout
-from shim.groups.config import GroupConfig
-from shim.groups.counters import Counters
-from shim.groups.outbox import Outbox
-from shim.groups.shard import Shard
-from shim.groups.timers import Timer, TimerKind, Timers
+from kafka_shim.apis.call import Client, NotAdded, Parked
+from kafka_shim.apis.delete_groups import DeletableGroupResult
+from kafka_shim.apis.describe_groups import DescribedGroup
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafka_shim.apis.list_groups import ListedGroup, ListGroupsResponse
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kafka_shim.apis.offset_commit import error as commit_refused
+from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kafka_shim.apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from kafka_shim.apis.offset_fetch import group_error as fetch_refused
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_shim.apis.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponseTopic,
+)
+from kafka_shim.apis.txn_offset_commit import complete as with_refused
+from kafka_shim.apis.txn_offset_commit import error as txn_commit_refused
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import commits, offsets, trace, transactions
+from kafka_shim.groups.classic import describe, lifecycle, rebalance
+from kafka_shim.groups.classic.answers import join_refused, sync_refused
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.heartbeat import heartbeat, pending_timeout, session_timeout
+from kafka_shim.groups.classic.join import join
+from kafka_shim.groups.classic.leave import leave
+from kafka_shim.groups.classic.sync import sync, sync_timeout
+from kafka_shim.groups.config import GroupConfig
+from kafka_shim.groups.counters import Counters
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.timers import Timer, TimerKind, Timers
+from kafka_shim.persistence.partition import partition_for
 
 
 class TransactionCoordinator(Protocol):
@@ -66,7 +70,7 @@ class TransactionCoordinator(Protocol):
 
 
 class GroupService:
-    """The group coordinator of one node; implements `apis.call.Groups`.
+    """The group coordinator of one node; implements `kafka_shim.apis.call.Groups`.
 
     `new_id` makes the part of a member id that is nobody else's; `locate` says where the coordinator of a key is, as
     `Groups.coordinator_of` has it. `wall_offset` is what makes Unix time of monotonic seconds. The service answers 15

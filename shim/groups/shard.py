@@ -12,7 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from persistence.records import (
+from kafka_shim.groups import trace
+from kafka_shim.groups.classic.group import ClassicGroup, Terms
+from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.config import GroupConfig
+from kafka_shim.groups.counters import Counters
+from kafka_shim.groups.offsets import Offsets
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.timers import NEVER, Timer, TimerKind, Timers
+from kafka_shim.groups.transactions import PendingOffsets, Transaction, replay_transaction
+from kafka_shim.persistence.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     GroupTermsKey,
@@ -22,15 +31,6 @@ from persistence.records import (
     PendingOffsetKey,
     TransactionKey,
 )
-from shim.groups import trace
-from shim.groups.classic.group import ClassicGroup, Terms
-from shim.groups.classic.member import Member
-from shim.groups.config import GroupConfig
-from shim.groups.counters import Counters
-from shim.groups.offsets import Offsets
-from shim.groups.outbox import Outbox
-from shim.groups.timers import NEVER, Timer, TimerKind, Timers
-from shim.groups.transactions import PendingOffsets, Transaction, replay_transaction
 
 NEW_MEMBER_TIMEOUT: Final = 300.0
 """Seconds a new member may be parked before it counts as gone (semantics 2.7)."""

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apis.consumer_protocol import assignment_from_bytes
-from shim.groups.repeated import HOLE, Template, template
+from kafka_shim.apis.consumer_protocol import assignment_from_bytes
+from kafka_shim.groups.repeated import HOLE, Template, template
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from apis.call import Client
-    from apis.offset_commit import OffsetCommitRequest
-    from persistence.records import OffsetCommitKey, PendingOffsetKey, PendingOffsetValue
-    from shim.groups.classic.group import ClassicGroup
-    from shim.groups.classic.member import Member
-    from shim.groups.classic.states import Rule, State
-    from shim.groups.commits import Commit
-    from shim.groups.outbox import Outbox
-    from shim.groups.shard import Shard
-    from shim.groups.timers import Timer
+    from kafka_shim.apis.call import Client
+    from kafka_shim.apis.offset_commit import OffsetCommitRequest
+    from kafka_shim.groups.classic.group import ClassicGroup
+    from kafka_shim.groups.classic.member import Member
+    from kafka_shim.groups.classic.states import Rule, State
+    from kafka_shim.groups.commits import Commit
+    from kafka_shim.groups.outbox import Outbox
+    from kafka_shim.groups.shard import Shard
+    from kafka_shim.groups.timers import Timer
+    from kafka_shim.persistence.records import OffsetCommitKey, PendingOffsetKey, PendingOffsetValue
 
 SCHEMA_VERSION: Final = 2
 

@@ -18,15 +18,19 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from apis.txn_offset_commit import (
+from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from apis.txn_offset_commit import error as refuse
-from apis.wire.errors import ErrorCode
-from persistence.records import (
+from kafka_shim.apis.txn_offset_commit import error as refuse
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.states import State
+from kafka_shim.groups.timers import Timer, TimerKind
+from kafka_shim.persistence.records import (
     OffsetCommitKey,
     OffsetCommitValue,
     PendingOffsetKey,
@@ -35,13 +39,9 @@ from persistence.records import (
     TransactionPartitions,
     TransactionValue,
 )
-from shim.groups import trace
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.states import State
-from shim.groups.timers import Timer, TimerKind
 
 if TYPE_CHECKING:
-    from shim.groups.shard import Shard
+    from kafka_shim.groups.shard import Shard
 
 OVERTAKEN: Final = 0
 """The sequence of a pending offset that was committed otherwise since."""

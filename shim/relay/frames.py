@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from apis.wire import DecodeError
+from kafka_shim.apis.wire import DecodeError
 
 _unpack_size: Final = struct.Struct(">i").unpack_from
 

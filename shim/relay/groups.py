@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from apis.wire.errors import ErrorCode
-from shim.groups.causes import Cause
-from shim.groups.classic.reasons import why_left
-from shim.groups.trace import readable_assignment
-from shim.relay.line import Asked
-from shim.relay.signs import (
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic.reasons import why_left
+from kafka_shim.groups.trace import readable_assignment
+from kafka_shim.relay.line import Asked
+from kafka_shim.relay.signs import (
     Member,
     Sign,
     first,

@@ -15,12 +15,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from apis.registry import DECLARED
-from apis.wire import DecodeError
-from apis.wire.headers import decode_request_header, decode_response_header, is_flexible
-from shim.relay import addresses
-from shim.relay.frames import Frames, Wanted
-from shim.server.trace import GROUP_KEYS
+from kafka_shim.apis.registry import DECLARED
+from kafka_shim.apis.wire import DecodeError
+from kafka_shim.apis.wire.headers import decode_request_header, decode_response_header, is_flexible
+from kafka_shim.relay import addresses
+from kafka_shim.relay.frames import Frames, Wanted
+from kafka_shim.server.trace import GROUP_KEYS
 
 READ_BYTES: Final = 1 << 20
 """Frames above this pass unread, but for those that always name brokers."""

@@ -10,12 +10,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
-from apis import join_group, leave_group
-from apis.wire import Message
-from shim.relay import addresses
-from shim.relay.groups import TOLD_AT_LEAST_S, Event, Group
-from shim.relay.line import TRACED, Asked, Line
-from shim.server.trace import end_offsets, shown
+from kafka_shim.apis import join_group, leave_group
+from kafka_shim.apis.wire import Message
+from kafka_shim.relay import addresses
+from kafka_shim.relay.groups import TOLD_AT_LEAST_S, Event, Group
+from kafka_shim.relay.line import TRACED, Asked, Line
+from kafka_shim.server.trace import end_offsets, shown
 
 GROUPS: Final = 20_000
 """Groups followed at a time; beyond that, those that were quiet longest are forgotten."""

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import trio
 
-from apis.wire import EncodeError
-from shim.relay.addresses import Named
-from shim.relay.line import IN_FLIGHT, Line, Naming
-from shim.relay.record import Record
+from kafka_shim.apis.wire import EncodeError
+from kafka_shim.relay.addresses import Named
+from kafka_shim.relay.line import IN_FLIGHT, Line, Naming
+from kafka_shim.relay.record import Record
 
-log: Final = logging.getLogger("shim.relay")
+log: Final = logging.getLogger("kafka_shim.relay")
 
 CHUNK: Final = 64 * 1024
 CONNECT_SECONDS: Final = 10.0

@@ -16,13 +16,13 @@ from typing import Any, Final
 
 import trio
 
-from shim.relay.record import Record
-from shim.relay.relay import Relay
-from shim.server.limits import raise_file_limit
-from shim.server.server import the_only
-from shim.server.trace_file import TraceLog
+from kafka_shim.relay.record import Record
+from kafka_shim.relay.relay import Relay
+from kafka_shim.server.limits import raise_file_limit
+from kafka_shim.server.server import the_only
+from kafka_shim.server.trace_file import TraceLog
 
-log: Final = logging.getLogger("shim.relay")
+log: Final = logging.getLogger("kafka_shim.relay")
 
 _ANY: Final = frozenset({"", "0.0.0.0", "::"})
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from shim.groups.causes import Cause
-from shim.groups.classic.member import Protocols
-from shim.groups.classic.reasons import why_joined_again
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic.member import Protocols
+from kafka_shim.groups.classic.reasons import why_joined_again
 
 
 class Sign(NamedTuple):

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import trio
 
-from shim.server.interception import Unmatchable
-from shim.server.watching import GroupSnapshot, Watch, partitions, snapshot
+from kafka_shim.server.interception import Unmatchable
+from kafka_shim.server.watching import GroupSnapshot, Watch, partitions, snapshot
 
 TIMEOUT: Final = 10.0
 """Real seconds that a wait takes at most, if nothing else is said."""

@@ -11,9 +11,9 @@ from itertools import count
 from math import inf
 from typing import Any, Final, Literal
 
-from apis.wire import Message
-from shim.server.interception import Facts, Interception, Match, Unmatchable
-from shim.server.session import Session
+from kafka_shim.apis.wire import Message
+from kafka_shim.server.interception import Facts, Interception, Match, Unmatchable
+from kafka_shim.server.session import Session
 
 Point = Literal["request", "answer"]
 

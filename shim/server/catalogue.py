@@ -15,15 +15,15 @@ from typing import Final, TypeVar
 
 import trio
 
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from persistence.store import SharedStore, StoreError
-from shim.broker.documents import changes, describe, obey
-from shim.broker.settings import Settings
-from shim.broker.topics import OFFSETS_TOPIC, TopicError, Topics
-from shim.server.session import Session
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.documents import changes, describe, obey
+from kafka_shim.broker.settings import Settings
+from kafka_shim.broker.topics import OFFSETS_TOPIC, TopicError, Topics
+from kafka_shim.persistence.store import SharedStore, StoreError
+from kafka_shim.server.session import Session
 
-log: Final = logging.getLogger("shim.server")
+log: Final = logging.getLogger("kafka_shim.server")
 
 RETRY_SECONDS: Final = 1.0
 

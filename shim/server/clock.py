@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from shim.broker.broker import Broker
+from kafka_shim.broker.broker import Broker
 
 
 class TestClock:

@@ -18,35 +18,35 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import trio
 
-from apis.profiles import NEWEST
-from apis.wire.errors import ErrorCode
-from persistence.memory import MemoryStore
-from persistence.partition import partition_for
-from persistence.store import SharedStore, Store
-from shim.broker.broker import Broker
-from shim.broker.settings import Settings
-from shim.broker.topics import OFFSETS_TOPIC, Topics
-from shim.broker.topics import Node as Address
-from shim.broker.transactions import Transactions
-from shim.groups.config import NAMES, GroupConfig
-from shim.groups.outbox import Outbox
-from shim.groups.repeated import as_dict
-from shim.groups.service import GroupService
-from shim.groups.shard import Shard
-from shim.groups.timers import Timers
-from shim.server.catalogue import Catalogue
-from shim.server.durability import Durability
-from shim.server.leases import Leases
-from shim.server.loading import Loader
-from shim.server.peers import Peers
-from shim.server.spread import id_of, leader_of, replicas_of, shared_cluster_id
-from shim.server.table import Table
-from shim.server.trace import Exchanges
+from kafka_shim.apis.profiles import NEWEST
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.broker import Broker
+from kafka_shim.broker.settings import Settings
+from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.broker.transactions import Transactions
+from kafka_shim.groups.config import NAMES, GroupConfig
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.repeated import as_dict
+from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.timers import Timers
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.store import SharedStore, Store
+from kafka_shim.server.catalogue import Catalogue
+from kafka_shim.server.durability import Durability
+from kafka_shim.server.leases import Leases
+from kafka_shim.server.loading import Loader
+from kafka_shim.server.peers import Peers
+from kafka_shim.server.spread import id_of, leader_of, replicas_of, shared_cluster_id
+from kafka_shim.server.table import Table
+from kafka_shim.server.trace import Exchanges
 
 if TYPE_CHECKING:
-    from shim.server.session import Interceptor, Session
+    from kafka_shim.server.session import Interceptor, Session
 
-log: Final = logging.getLogger("shim.server")
+log: Final = logging.getLogger("kafka_shim.server")
 
 TIMER_GRAIN: Final = 0.001
 """Seconds that timers may be late, as in Kafka's own timer."""
@@ -502,6 +502,6 @@ def _new_uuid() -> bytes:
 
 
 def _cluster_id() -> str:
-    from apis.wire import uuid_text
+    from kafka_shim.apis.wire import uuid_text
 
     return uuid_text(_new_uuid())

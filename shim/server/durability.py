@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from persistence.partition import partition_for
-from persistence.store import FencedError, Store, StoreError
-from shim.groups.outbox import Outbox
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.store import FencedError, Store, StoreError
 
 if TYPE_CHECKING:
-    from shim.server.session import Session
+    from kafka_shim.server.session import Session
 
-log: Final = logging.getLogger("shim.server")
+log: Final = logging.getLogger("kafka_shim.server")
 
 
 class Held:

@@ -23,9 +23,9 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any, Final, Literal, get_args
 
-from apis.wire import Message
-from shim.server.interception import Facts, Interception, Match, Unmatchable, error_code, split_match
-from shim.server.session import Session
+from kafka_shim.apis.wire import Message
+from kafka_shim.server.interception import Facts, Interception, Match, Unmatchable, error_code, split_match
+from kafka_shim.server.session import Session
 
 Action = Literal["error", "delay", "drop", "swallow", "close", "duplicate", "half-open", "slow"]
 ACTIONS: Final[tuple[str, ...]] = get_args(Action)

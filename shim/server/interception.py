@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
-from apis.registry import APIS
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from shim.server.trace import error_in
-from shim.server.waiting import Waiters
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.server.trace import error_in
+from kafka_shim.server.waiting import Waiters
 
 if TYPE_CHECKING:
-    from shim.server.cluster import Cluster
-    from shim.server.session import Session
+    from kafka_shim.server.cluster import Cluster
+    from kafka_shim.server.session import Session
 
 API_NAMES: Final = {api.name: key for key, api in APIS.items()}
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from persistence.leases import plan
-from persistence.store import SharedStore, StoreError
-from shim.broker.topics import Node as Address
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.persistence.leases import plan
+from kafka_shim.persistence.store import SharedStore, StoreError
 
 if TYPE_CHECKING:
-    from shim.server.cluster import Cluster
+    from kafka_shim.server.cluster import Cluster
 
-log: Final = logging.getLogger("shim.server")
+log: Final = logging.getLogger("kafka_shim.server")
 
 GRAIN: Final = 0.02
 """Seconds after a lease has run out at which it is looked for."""

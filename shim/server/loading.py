@@ -15,12 +15,12 @@ from typing import Final, TypeAlias
 
 import trio
 
-from apis.wire.errors import ErrorCode
-from persistence.store import StoreError
-from shim.groups.service import GroupService
-from shim.server.durability import Durability
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.service import GroupService
+from kafka_shim.persistence.store import StoreError
+from kafka_shim.server.durability import Durability
 
-log: Final = logging.getLogger("shim.server")
+log: Final = logging.getLogger("kafka_shim.server")
 
 RETRY_SECONDS: Final = (0.1, 0.5, 2.0, 5.0)
 """How long to wait before a partition that could not be loaded is tried again; the last one for ever."""

@@ -15,19 +15,19 @@ from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from apis.fetch import FetchRequest
-from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition
-from apis.offset_commit import error as commit_answer
-from apis.wire import Message
-from shim.groups.commits import Commit
-from shim.groups.repeated import Template
-from shim.server.durability import Held
-from shim.server.trace import template_of
+from kafka_shim.apis.fetch import FetchRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition
+from kafka_shim.apis.offset_commit import error as commit_answer
+from kafka_shim.apis.wire import Message
+from kafka_shim.groups.commits import Commit
+from kafka_shim.groups.repeated import Template
+from kafka_shim.server.durability import Held
+from kafka_shim.server.trace import template_of
 
 if TYPE_CHECKING:
-    from shim.server.session import Session
-    from shim.server.table import Served
+    from kafka_shim.server.session import Session
+    from kafka_shim.server.table import Served
 
 FETCH: Final = 1
 OFFSET_COMMIT: Final = 8

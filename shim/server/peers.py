@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from apis.registry import APIS
-from apis.wire import DecodeError, Message
-from apis.wire.frames import FrameSplitter, frame
-from apis.wire.headers import decode_response_header, encode_request_header
-from persistence.store import SharedStore
-from shim.broker.topics import OFFSETS_TOPIC
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.wire import DecodeError, Message
+from kafka_shim.apis.wire.frames import FrameSplitter, frame
+from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
+from kafka_shim.broker.topics import OFFSETS_TOPIC
+from kafka_shim.persistence.store import SharedStore
 
 if TYPE_CHECKING:
-    from shim.server.cluster import Cluster
+    from kafka_shim.server.cluster import Cluster
 
-log: Final = logging.getLogger("shim.server")
+log: Final = logging.getLogger("kafka_shim.server")
 
 PATIENCE: Final = 5.0
 """Seconds to wait for an answer."""

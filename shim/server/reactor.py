@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import trio
 
-from shim.server.cluster import Cluster, Node
-from shim.server.idle import Idle
-from shim.server.session import Session, client_host
+from kafka_shim.server.cluster import Cluster, Node
+from kafka_shim.server.idle import Idle
+from kafka_shim.server.session import Session, client_host
 
-log: Final = logging.getLogger("shim.server")
+log: Final = logging.getLogger("kafka_shim.server")
 
 AVAILABLE: Final = hasattr(select, "epoll")
 """Whether this platform has what the reactor needs."""

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from persistence.records import OffsetCommitKey, OffsetCommitValue
-from shim.groups.causes import Cause
-from shim.groups.classic import rebalance
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.member import Member
-from shim.groups.classic.states import Rule, State
-from shim.server.interception import Facts, Interception
-from shim.server.session import Session
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.states import Rule, State
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
+from kafka_shim.server.interception import Facts, Interception
+from kafka_shim.server.session import Session
 
 if TYPE_CHECKING:
-    from shim.groups.shard import Shard
+    from kafka_shim.groups.shard import Shard
 
 Offsets = Mapping[tuple[str, int], int]
 """By topic and partition."""

@@ -13,12 +13,12 @@ from typing import Final
 
 import trio
 
-from persistence.store import Store
-from shim.broker.topics import Node as Address
-from shim.server import reactor
-from shim.server.cluster import Cluster, ClusterConfig
-from shim.server.reactor import Reactor
-from shim.server.streams import Streams
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.persistence.store import Store
+from kafka_shim.server import reactor
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.reactor import Reactor
+from kafka_shim.server.streams import Streams
 
 BACKLOG: Final = 4096
 DRAIN_SECONDS: Final = 5.0

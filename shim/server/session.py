@@ -18,20 +18,20 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from apis.call import NO_REPLY, PARKED, Call, Client
-from apis.wire import DecodeError, EncodeError, Message
-from apis.wire.errors import ErrorCode
-from apis.wire.frames import FrameError, FrameSplitter
-from apis.wire.frames import frame as framed
-from apis.wire.headers import API_VERSIONS, decode_request_header
-from shim.server.durability import Held
-from shim.server.memo import FETCH, REMEMBERED, Memo, remember
-from shim.server.table import Served
+from kafka_shim.apis.call import NO_REPLY, PARKED, Call, Client
+from kafka_shim.apis.wire import DecodeError, EncodeError, Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.frames import FrameError, FrameSplitter
+from kafka_shim.apis.wire.frames import frame as framed
+from kafka_shim.apis.wire.headers import API_VERSIONS, decode_request_header
+from kafka_shim.server.durability import Held
+from kafka_shim.server.memo import FETCH, REMEMBERED, Memo, remember
+from kafka_shim.server.table import Served
 
 if TYPE_CHECKING:
-    from shim.server.cluster import Node
+    from kafka_shim.server.cluster import Node
 
-log: Final = logging.getLogger("shim.server")
+log: Final = logging.getLogger("kafka_shim.server")
 
 WAITING_BYTES: Final = 64 * 1024
 """How much is taken from a client whose earlier request is not answered yet."""

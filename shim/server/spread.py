@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from apis.wire import uuid_text
+from kafka_shim.apis.wire import uuid_text
 
 
 def shared_cluster_id(seed: int) -> str:

@@ -10,16 +10,16 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from apis.api_versions import unsupported_version
-from apis.profiles import PROFILES, is_served
-from apis.registry import APIS
-from apis.wire.frames import frame
-from apis.wire.headers import API_VERSIONS, encode_response_header
+from kafka_shim.apis.api_versions import unsupported_version
+from kafka_shim.apis.profiles import PROFILES, is_served
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import API_VERSIONS, encode_response_header
 
 if TYPE_CHECKING:
-    from apis.api import Api
-    from apis.call import Call, NoReply, Parked
-    from apis.wire import Message
+    from kafka_shim.apis.api import Api
+    from kafka_shim.apis.call import Call, NoReply, Parked
+    from kafka_shim.apis.wire import Message
 
 _head: Final = struct.Struct(">hh")
 _pack_size: Final = struct.Struct(">i").pack

@@ -10,21 +10,21 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from apis.offset_commit import (
+from kafka_shim.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
 )
-from apis.wire import Message, Struct, uuid_text
-from apis.wire.source import Source
-from apis.wire.types import Array, Nested, Type
-from shim.groups.outbox import Outbox
-from shim.groups.repeated import HOLE, Template, template
+from kafka_shim.apis.wire import Message, Struct, uuid_text
+from kafka_shim.apis.wire.source import Source
+from kafka_shim.apis.wire.types import Array, Nested, Type
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.repeated import HOLE, Template, template
 
 if TYPE_CHECKING:
-    from shim.server.session import Session
-    from shim.server.table import Served
+    from kafka_shim.server.session import Session
+    from kafka_shim.server.table import Served
 
 GROUP_KEYS: Final = frozenset({8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47})
 """The APIs whose exchanges are traced: those about groups and their offsets."""

@@ -18,12 +18,12 @@ from typing import Any, Final, Self
 import orjson
 import trio
 
-from shim.groups.repeated import ending
-from shim.groups.trace import SCHEMA_VERSION
-from shim.server.cluster import Cluster
-from shim.server.trace import end_offsets
+from kafka_shim.groups.repeated import ending
+from kafka_shim.groups.trace import SCHEMA_VERSION
+from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.trace import end_offsets
 
-log: Final = logging.getLogger("shim.server")
+log: Final = logging.getLogger("kafka_shim.server")
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 BUFFER_BYTES: Final = 64 * 1024

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apis.consumer_protocol import assignment_from_bytes
-from shim.server.cluster import Cluster
-from shim.server.story import Story
-from shim.server.waiting import Waiters
+from kafka_shim.apis.consumer_protocol import assignment_from_bytes
+from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.story import Story
+from kafka_shim.server.waiting import Waiters
 
 REMEMBERED: Final = 100_000
 """Events kept; the oldest go first."""

@@ -10,34 +10,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from shim.server.awaiting import NotReached as NotReached
-    from shim.server.interception import Unmatchable as Unmatchable
-    from shim.server.watching import GroupSnapshot as GroupSnapshot
-    from shim.testing.consumers import polling as polling
-    from shim.testing.kit import Kit as Kit
-    from shim.testing.kit import UnfiredFaults as UnfiredFaults
-    from shim.testing.kit import open_coordinator as open_coordinator
-    from shim.testing.puppets import Manner as Manner
-    from shim.testing.puppets import Puppet as Puppet
-    from shim.testing.puppets import Script as Script
-    from shim.testing.server import CoordinatorServer as CoordinatorServer
-    from shim.testing.simulator import Simulation as Simulation
-    from shim.testing.stage import Network as Network
+    from kafka_shim.server.awaiting import NotReached as NotReached
+    from kafka_shim.server.interception import Unmatchable as Unmatchable
+    from kafka_shim.server.watching import GroupSnapshot as GroupSnapshot
+    from kafka_shim.testing.consumers import polling as polling
+    from kafka_shim.testing.kit import Kit as Kit
+    from kafka_shim.testing.kit import UnfiredFaults as UnfiredFaults
+    from kafka_shim.testing.kit import open_coordinator as open_coordinator
+    from kafka_shim.testing.puppets import Manner as Manner
+    from kafka_shim.testing.puppets import Puppet as Puppet
+    from kafka_shim.testing.puppets import Script as Script
+    from kafka_shim.testing.server import CoordinatorServer as CoordinatorServer
+    from kafka_shim.testing.simulator import Simulation as Simulation
+    from kafka_shim.testing.stage import Network as Network
 
 _HOME: Final = {
-    "NotReached": "shim.server.awaiting",
-    "Unmatchable": "shim.server.interception",
-    "GroupSnapshot": "shim.server.watching",
-    "Kit": "shim.testing.kit",
-    "UnfiredFaults": "shim.testing.kit",
-    "open_coordinator": "shim.testing.kit",
-    "polling": "shim.testing.consumers",
-    "Manner": "shim.testing.puppets",
-    "Puppet": "shim.testing.puppets",
-    "Script": "shim.testing.puppets",
-    "CoordinatorServer": "shim.testing.server",
-    "Simulation": "shim.testing.simulator",
-    "Network": "shim.testing.stage",
+    "NotReached": "kafka_shim.server.awaiting",
+    "Unmatchable": "kafka_shim.server.interception",
+    "GroupSnapshot": "kafka_shim.server.watching",
+    "Kit": "kafka_shim.testing.kit",
+    "UnfiredFaults": "kafka_shim.testing.kit",
+    "open_coordinator": "kafka_shim.testing.kit",
+    "polling": "kafka_shim.testing.consumers",
+    "Manner": "kafka_shim.testing.puppets",
+    "Puppet": "kafka_shim.testing.puppets",
+    "Script": "kafka_shim.testing.puppets",
+    "CoordinatorServer": "kafka_shim.testing.server",
+    "Simulation": "kafka_shim.testing.simulator",
+    "Network": "kafka_shim.testing.stage",
 }
 
 

@@ -12,12 +12,12 @@ from fnmatch import fnmatchcase
 from math import isfinite
 from typing import Any
 
-from apis.profiles import PROFILES
-from shim.broker.settings import BROKER_SETTINGS
-from shim.groups.classic.states import State
-from shim.groups.config import NAMES
-from shim.groups.trace import EVENTS
-from shim.server.interception import API_NAMES
+from kafka_shim.apis.profiles import PROFILES
+from kafka_shim.broker.settings import BROKER_SETTINGS
+from kafka_shim.groups.classic.states import State
+from kafka_shim.groups.config import NAMES
+from kafka_shim.groups.trace import EVENTS
+from kafka_shim.server.interception import API_NAMES
 
 
 def topics_of(given: Any) -> dict[str, int]:

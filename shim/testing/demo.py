@@ -19,9 +19,9 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from shim.server.story import Line, Story
-from shim.testing.demo_clients import GROUP, TOPIC
-from shim.testing.server import CoordinatorServer
+from kafka_shim.server.story import Line, Story
+from kafka_shim.testing.demo_clients import GROUP, TOPIC
+from kafka_shim.testing.server import CoordinatorServer
 
 PARTITIONS: Final = 6
 PATIENCE: Final = 50.0
@@ -46,7 +46,7 @@ class Client:
         """Partition, offset and number of each record."""
         self.told: dict[str, Any] = {}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "shim.testing.demo_clients", role, demo.server.bootstrap, name],
+            [sys.executable, "-m", "kafka_shim.testing.demo_clients", role, demo.server.bootstrap, name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

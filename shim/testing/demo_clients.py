@@ -1,4 +1,6 @@
-"""The clients of the demo, each in a process of its own: `python -m shim.testing.demo_clients ROLE BOOTSTRAP NAME`.
+"""The clients of the demo, each in a process of its own.
+
+    python -m kafka_shim.testing.demo_clients ROLE BOOTSTRAP NAME
 
 They are written as an application would be, against unmodified libraries. What they do goes to standard output, a JSON
 object a line; they end in good order when standard input ends.

@@ -10,16 +10,16 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from apis.wire.errors import ErrorCode
-from shim.server.awaiting import TIMEOUT, GroupAwait, Wanted
-from shim.server.barriers import Barrier
-from shim.server.faults import Fault, Firing
-from shim.server.watching import GroupSnapshot
-from shim.testing import arguments
-from shim.testing.puppets import Puppet
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.server.awaiting import TIMEOUT, GroupAwait, Wanted
+from kafka_shim.server.barriers import Barrier
+from kafka_shim.server.faults import Fault, Firing
+from kafka_shim.server.watching import GroupSnapshot
+from kafka_shim.testing import arguments
+from kafka_shim.testing.puppets import Puppet
 
 if TYPE_CHECKING:
-    from shim.testing.server import CoordinatorServer
+    from kafka_shim.testing.server import CoordinatorServer
 
 T = TypeVar("T")
 

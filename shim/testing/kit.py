@@ -18,20 +18,20 @@ from typing import Any, Final, TypeVar
 import orjson
 import trio
 
-from persistence.store import Store
-from shim.control.bench import Bench
-from shim.groups.trace import SCHEMA_VERSION
-from shim.server.awaiting import STORY_LINES, TIMEOUT, NotReached
-from shim.server.barriers import Barrier
-from shim.server.clock import RealTimeBroker, TestClock
-from shim.server.cluster import ClusterConfig
-from shim.server.faults import Fault
-from shim.server.interception import split_match
-from shim.server.server import Server, ServerConfig, serve
-from shim.testing import arguments
-from shim.testing.puppets import Manner, Puppet, Script
-from shim.testing.stage import Stage
-from shim.testing.store import BreakableStore
+from kafka_shim.control.bench import Bench
+from kafka_shim.groups.trace import SCHEMA_VERSION
+from kafka_shim.persistence.store import Store
+from kafka_shim.server.awaiting import STORY_LINES, TIMEOUT, NotReached
+from kafka_shim.server.barriers import Barrier
+from kafka_shim.server.clock import RealTimeBroker, TestClock
+from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.faults import Fault
+from kafka_shim.server.interception import split_match
+from kafka_shim.server.server import Server, ServerConfig, serve
+from kafka_shim.testing import arguments
+from kafka_shim.testing.puppets import Manner, Puppet, Script
+from kafka_shim.testing.stage import Stage
+from kafka_shim.testing.store import BreakableStore
 
 FOR_TESTS: Final = {
     "group.initial.rebalance.delay.ms": "0",
@@ -186,7 +186,7 @@ class Kit(Bench):
     async def serve_control(self, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> str:
         """Serve the HTTP control API too; its URL."""
         # Imported here because it takes long, and most tests do without.
-        from shim.control.server import serve_control
+        from kafka_shim.control.server import serve_control
 
         url: str = await self._nursery.start(partial(serve_control, self.server, host, port, token, True, self))
         return url

@@ -1,22 +1,22 @@
 """What `kafka-shim serve --lab` has beyond a server: puppets, and a store that fails when it is told to.
 
-Decides nothing: `shim.cli` hands it to whoever runs the server, which must not know this folder.
+Decides nothing: `kafka_shim.cli` hands it to whoever runs the server, which must not know this folder.
 """
 
 from __future__ import annotations
 
 import trio
 
-from persistence.store import SharedStore, Store
-from shim.control.bench import Bench
-from shim.server.clock import TestClock
-from shim.server.server import Server
-from shim.testing.kit import Kit
-from shim.testing.store import BreakableStore
+from kafka_shim.control.bench import Bench
+from kafka_shim.persistence.store import SharedStore, Store
+from kafka_shim.server.clock import TestClock
+from kafka_shim.server.server import Server
+from kafka_shim.testing.kit import Kit
+from kafka_shim.testing.store import BreakableStore
 
 
 class Laboratory:
-    """See `shim.control.run.Laboratory`."""
+    """See `kafka_shim.control.run.Laboratory`."""
 
     def store(self, store: Store) -> Store:
         """The store to serve from; one that processes share is none that a test may break."""

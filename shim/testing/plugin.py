@@ -15,12 +15,12 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shim.testing import CoordinatorServer
+    from kafka_shim.testing import CoordinatorServer
 
 MARKER: Final = "kafka_coordinator"
 _MARKER_HELP: Final = (
     "kafka_coordinator(topics=..., config=..., brokers=..., release=..., faults=...): what the coordinator of this test"
-    " is like; the arguments are those of shim.testing.CoordinatorServer."
+    " is like; the arguments are those of kafka_shim.testing.CoordinatorServer."
 )
 STORY_LINES: Final = 200
 
@@ -42,7 +42,7 @@ class Coordinators:
 
     def __call__(self, **arguments: Any) -> CoordinatorServer:
         """Start another coordinator; the arguments are those of `CoordinatorServer`, on top of the marker's."""
-        from shim.testing import CoordinatorServer
+        from kafka_shim.testing import CoordinatorServer
 
         server = CoordinatorServer(**_marked(self._item) | arguments)
         server.start()
@@ -103,7 +103,7 @@ def kafka_coordinator(kafka_coordinator_factory: Coordinators) -> CoordinatorSer
 
 @pytest.fixture(scope="session")
 def _kafka_coordinator_shared() -> Iterator[CoordinatorServer]:
-    from shim.testing import CoordinatorServer
+    from kafka_shim.testing import CoordinatorServer
 
     with CoordinatorServer() as server:
         yield server

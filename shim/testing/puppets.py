@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from apis.consumer_protocol import (
+from kafka_shim.apis.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartition,
@@ -23,23 +23,23 @@ from apis.consumer_protocol import (
     subscription_from_bytes,
     subscription_to_bytes,
 )
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from apis.leave_group import LeaveGroupRequest, MemberIdentity
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from apis.profiles import PROFILES
-from apis.registry import APIS
-from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from apis.wire.frames import frame
-from apis.wire.headers import decode_response_header, encode_request_header
-from shim.testing import arguments
-from shim.testing.assigning import ASSIGNORS, Owned
-from shim.testing.stage import Link, Stage
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.profiles import PROFILES
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
+from kafka_shim.testing import arguments
+from kafka_shim.testing.assigning import ASSIGNORS, Owned
+from kafka_shim.testing.stage import Link, Stage
 
 if TYPE_CHECKING:
-    from shim.server.cluster import Cluster
+    from kafka_shim.server.cluster import Cluster
 
 COOPERATIVE: Final = "cooperative-sticky"
 RETRY_SECONDS: Final = 0.1

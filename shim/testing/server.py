@@ -16,12 +16,12 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from persistence.store import Store
-from shim.server.server import Server, ServerConfig, the_only
-from shim.testing import arguments
-from shim.testing.handles import BarrierHandle, Clock, FaultHandle, Group, PuppetHandle
-from shim.testing.kit import Kit, open_kit
-from shim.testing.kit import server_config as config_for_tests
+from kafka_shim.persistence.store import Store
+from kafka_shim.server.server import Server, ServerConfig, the_only
+from kafka_shim.testing import arguments
+from kafka_shim.testing.handles import BarrierHandle, Clock, FaultHandle, Group, PuppetHandle
+from kafka_shim.testing.kit import Kit, open_kit
+from kafka_shim.testing.kit import server_config as config_for_tests
 
 T = TypeVar("T")
 

@@ -15,17 +15,17 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from persistence.memory import MemoryStore
-from persistence.store import Store
-from shim.broker.topics import Node as Address
-from shim.groups.service import GroupService
-from shim.server.cluster import Cluster, ClusterConfig
-from shim.server.faults import Faults
-from shim.server.interception import Interception
-from shim.server.watching import GroupSnapshot, Watch, snapshot
-from shim.testing import arguments
-from shim.testing.puppets import Puppet, Script
-from shim.testing.stage import Network, Stage
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.groups.service import GroupService
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.store import Store
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.faults import Faults
+from kafka_shim.server.interception import Interception
+from kafka_shim.server.watching import GroupSnapshot, Watch, snapshot
+from kafka_shim.testing import arguments
+from kafka_shim.testing.puppets import Puppet, Script
+from kafka_shim.testing.stage import Network, Stage
 
 
 class Simulation:
@@ -107,7 +107,7 @@ class Simulation:
 
 
 class _Loader:
-    """Loads partitions in simulated time; stands in for `shim.server.loading.Loader`."""
+    """Loads partitions in simulated time; stands in for `kafka_shim.server.loading.Loader`."""
 
     def __init__(self, simulation: Simulation, seconds: float) -> None:
         self.seconds = seconds

@@ -16,8 +16,8 @@ from heapq import heappop, heappush, heapreplace
 from math import inf
 from typing import Protocol
 
-from shim.server.cluster import Cluster, Node
-from shim.server.session import Session
+from kafka_shim.server.cluster import Cluster, Node
+from kafka_shim.server.session import Session
 
 Act = Callable[[float], None]
 _Due = tuple[float, int, Act, "deque[_Due] | None"]

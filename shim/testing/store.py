@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from apis.wire.errors import ErrorCode
-from persistence.memory import MemoryStore
-from persistence.store import Entry, Store, StoreError
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.store import Entry, Store, StoreError
 
 
 class BreakableStore:

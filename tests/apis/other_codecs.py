@@ -33,9 +33,9 @@ import kio.static.constants
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.old import types
 
-from apis.wire import Message, Struct
-from apis.wire.message import Field
-from apis.wire.types import Array, Nested
+from kafka_shim.apis.wire import Message, Struct
+from kafka_shim.apis.wire.message import Field
+from kafka_shim.apis.wire.types import Array, Nested
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)

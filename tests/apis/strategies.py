@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from apis.wire import Message, Struct
-from apis.wire.message import Field
-from apis.wire.types import Array, Nested, Type
+from kafka_shim.apis.wire import Message, Struct
+from kafka_shim.apis.wire.message import Field
+from kafka_shim.apis.wire.types import Array, Nested, Type
 from tests.apis.other_codecs import ERROR_CODES
 
 _INTEGERS = {"int8": (-(2**7), 2**7 - 1), "int16": (-(2**15), 2**15 - 1), "uint16": (0, 2**16 - 1)}

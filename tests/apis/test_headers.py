@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apis.wire import DecodeError, EncodeError
-from apis.wire.headers import (
+from kafka_shim.apis.wire import DecodeError, EncodeError
+from kafka_shim.apis.wire.headers import (
     FIRST_FLEXIBLE,
     decode_request_header,
     decode_response_header,

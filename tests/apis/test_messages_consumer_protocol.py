@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apis.consumer_protocol import (
+from kafka_shim.apis.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartition,
@@ -13,7 +13,7 @@ from apis.consumer_protocol import (
     subscription_from_bytes,
     subscription_to_bytes,
 )
-from apis.wire import Message
+from kafka_shim.apis.wire import Message
 from tests.apis.other_codecs import CODECS
 from tests.apis.strategies import structs
 

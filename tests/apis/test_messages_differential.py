@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from apis.registry import DECLARED
-from apis.wire import Message
+from kafka_shim.apis.registry import DECLARED
+from kafka_shim.apis.wire import Message
 from tests.apis.other_codecs import CODECS
 from tests.apis.strategies import edges, structs
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apis import (
+from kafka_shim.apis import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     api_versions,
@@ -23,9 +23,9 @@ from apis import (
     offset_fetch,
     txn_offset_commit,
 )
-from apis.api import Api
-from apis.registry import DECLARED
-from apis.wire import ErrorCode, Message, Struct
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.registry import DECLARED
+from kafka_shim.apis.wire import ErrorCode, Message, Struct
 from tests.apis.strategies import edges
 
 CASES = [(api, version) for api in DECLARED.values() for version in api.request.versions]

@@ -3,9 +3,9 @@
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
-from apis import profiles
-from apis.profiles import FEATURES, NEWEST, PROFILES, is_served
-from apis.registry import APIS, DECLARED
+from kafka_shim.apis import profiles
+from kafka_shim.apis.profiles import FEATURES, NEWEST, PROFILES, is_served
+from kafka_shim.apis.registry import APIS, DECLARED
 
 RELEASES = {"2.8": (2, 8), "3.9": (3, 9), "4.2": (4, 2)}
 

@@ -3,9 +3,9 @@
 import importlib
 import pkgutil
 
-import apis
-from apis.registry import APIS, DECLARED
-from apis.wire.headers import is_flexible
+from kafka_shim import apis
+from kafka_shim.apis.registry import APIS, DECLARED
+from kafka_shim.apis.wire.headers import is_flexible
 from tests.apis.other_codecs import CODECS
 
 GROUP_APIS = {
@@ -15,7 +15,7 @@ GROUP_APIS = {
 
 
 def test_every_module_with_an_api_is_registered() -> None:
-    modules = [importlib.import_module(f"apis.{each.name}") for each in pkgutil.iter_modules(apis.__path__)]
+    modules = [importlib.import_module(f"kafka_shim.apis.{each.name}") for each in pkgutil.iter_modules(apis.__path__)]
     found = {module.API.key: module.API for module in modules if hasattr(module, "API")}
     assert found == DECLARED
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupResponse
-from apis.wire import Message, Struct, array, field, int32, string, uuid
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupResponse
+from kafka_shim.apis.wire import Message, Struct, array, field, int32, string, uuid
 from tests.apis.wire_samples import Everything, Frozen, Point
 
 
@@ -156,8 +156,8 @@ def test_the_compiled_source_can_be_read() -> None:
 
 
 SNIPPET = """
-from apis.heartbeat import HeartbeatRequest
-from apis.wire import Message, field, int32, string
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.wire import Message, field, int32, string
 
 reveal_type(HeartbeatRequest("g").group_instance_id)
 reveal_type(HeartbeatRequest.decode(b"", 4))
@@ -179,4 +179,4 @@ def test_mypy_knows_constructors_and_attributes(tmp_path: Path) -> None:
     found = [line.split("snippet.py:")[1].split(":")[0] for line in output.splitlines() if "snippet.py:" in line]
     assert found == ["5", "6", "7", "8", "10", "11", "12"], output
     assert '"str | None"' in output
-    assert '"apis.heartbeat.HeartbeatRequest"' in output
+    assert '"kafka_shim.apis.heartbeat.HeartbeatRequest"' in output

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apis.wire import DecodeError, Message, Struct, array, bytes_, field, int32, int64, string
-from apis.wire.primitives import read_uvarint, write_uvarint
+from kafka_shim.apis.wire import DecodeError, Message, Struct, array, bytes_, field, int32, int64, string
+from kafka_shim.apis.wire.primitives import read_uvarint, write_uvarint
 from tests.apis.wire_samples import VERSIONS, Everything, Row, messages
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apis.wire import EncodeError, Message, Struct, array, bytes_, field, int16, int32, string, uuid
+from kafka_shim.apis.wire import EncodeError, Message, Struct, array, bytes_, field, int16, int32, string, uuid
 from tests.apis.wire_samples import Everything, Point, Row
 
 

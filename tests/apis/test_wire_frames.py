@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apis.wire import DecodeError
-from apis.wire.frames import MAX_REQUEST_BYTES, FrameError, FrameSplitter, frame
+from kafka_shim.apis.wire import DecodeError
+from kafka_shim.apis.wire.frames import MAX_REQUEST_BYTES, FrameError, FrameSplitter, frame
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 30)))

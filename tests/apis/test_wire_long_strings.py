@@ -2,9 +2,9 @@
 
 import pytest
 
-from apis.heartbeat import HeartbeatRequest
-from apis.list_groups import ListGroupsRequest
-from apis.wire import DecodeError
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.list_groups import ListGroupsRequest
+from kafka_shim.apis.wire import DecodeError
 
 
 def test_the_longest_string_is_32767_bytes_in_flexible_versions_too() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apis.wire import DecodeError, Message, Struct, array, bytes_, field, int32, string
-from apis.wire.types import parse_versions
+from kafka_shim.apis.wire import DecodeError, Message, Struct, array, bytes_, field, int32, string
+from kafka_shim.apis.wire.types import parse_versions
 from tests.apis import wire_reference
 from tests.apis.wire_samples import VERSIONS, Everything, Row, messages, values
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from apis.wire import ErrorCode, uuid_from_text, uuid_text
+from kafka_shim.apis.wire import ErrorCode, uuid_from_text, uuid_text
 
 
 @given(st.binary(min_size=16, max_size=16))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from apis.wire.types import Array, Blob, Fixed, Nested, Type
+from kafka_shim.apis.wire.types import Array, Blob, Fixed, Nested, Type
 
 
 def uvarint(value: int) -> bytes:

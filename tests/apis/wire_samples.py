@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from apis.wire import (
+from kafka_shim.apis.wire import (
     Message,
     Struct,
     array,
@@ -27,7 +27,7 @@ from apis.wire import (
     uint32,
     uuid,
 )
-from apis.wire.types import Array, Blob, Nested, Type
+from kafka_shim.apis.wire.types import Array, Blob, Nested, Type
 
 
 class Row(Struct):

@@ -12,13 +12,13 @@ from aiokafka.record.default_records import DefaultRecordBatch as AioBatch
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuilder
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
-from apis.call import NO_REPLY, PARKED, NotAdded
-from apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
-from apis.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
-from shim.broker.broker import Broker
-from shim.broker.settings import Settings
-from shim.broker.topics import Node, Topics
-from shim.groups.outbox import Outbox
+from kafka_shim.apis.call import NO_REPLY, PARKED, NotAdded
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
+from kafka_shim.apis.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from kafka_shim.broker.broker import Broker
+from kafka_shim.broker.settings import Settings
+from kafka_shim.broker.topics import Node, Topics
+from kafka_shim.groups.outbox import Outbox
 
 EPOCH_MS = 1_700_000_000_000
 """What `now` 0 is in ms since the epoch."""

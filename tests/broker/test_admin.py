@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from apis.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
-from apis.create_topics import (
+from kafka_shim.apis.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
+from kafka_shim.apis.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreatableTopicResult,
     CreateTopicsRequest,
 )
-from apis.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
-from apis.wire.errors import ErrorCode
+from kafka_shim.apis.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
+from kafka_shim.apis.wire.errors import ErrorCode
 from tests.broker.context import Cluster
 
 

@@ -5,8 +5,8 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from apis.wire.errors import ErrorCode
-from shim.broker.batches import HEADER, InvalidBatch, parse_batch
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import HEADER, InvalidBatch, parse_batch
 from tests.broker.context import BUILDERS, CODECS, EPOCH_MS, batch, records_of
 
 VALUES = [b"first", b"", b"x" * 1000]

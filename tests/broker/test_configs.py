@@ -4,11 +4,15 @@ from dataclasses import fields
 
 import pytest
 
-from apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResult
-from apis.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
-from apis.wire.errors import ErrorCode
-from shim.broker.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, Settings, group_refusal
-from shim.groups.config import GroupConfig, kafka_name
+from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResult
+from kafka_shim.apis.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, Settings, group_refusal
+from kafka_shim.groups.config import GroupConfig, kafka_name
 from tests.broker.context import Cluster, batch
 
 TOPIC, BROKER, GROUP = 2, 4, 32

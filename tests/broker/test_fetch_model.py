@@ -8,9 +8,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
-from apis.wire.errors import ErrorCode
-from shim.broker.sessions import next_epoch
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.sessions import next_epoch
 from tests.broker.context import Cluster, batch, records_of
 
 PARTITIONS = 3

@@ -2,10 +2,10 @@
 
 import pytest
 
-from apis.call import NotAdded
-from apis.fetch import FetchResponse
-from apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from apis.wire.errors import ErrorCode
+from kafka_shim.apis.call import NotAdded
+from kafka_shim.apis.fetch import FetchResponse
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_shim.apis.wire.errors import ErrorCode
 from tests.broker.context import Cluster, batch, fetch_request, partitions_of, records_of
 
 
@@ -271,7 +271,7 @@ class TestUnchangedRequest:
         assert not log.watchers
 
     def test_only_so_many_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("shim.broker.fetches.REMEMBERED_PARTITIONS", 10)
+        monkeypatch.setattr("kafka_shim.broker.fetches.REMEMBERED_PARTITIONS", 10)
         cluster = cluster_with("t")
         log = cluster.topics.named("t").partitions[0].log
         for _ in range(100):

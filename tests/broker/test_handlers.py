@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apis import (
+from kafka_shim.apis import (
     api_versions,
     create_partitions,
     create_topics,
@@ -23,11 +23,11 @@ from apis import (
     offset_for_leader_epoch,
     produce,
 )
-from apis.api import Api
-from apis.call import NO_REPLY, Call, Client
-from apis.profiles import PROFILES
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.call import NO_REPLY, Call, Client
+from kafka_shim.apis.profiles import PROFILES
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
 from tests.broker.context import Cluster, batch
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shim.broker.batches import parse_batch
-from shim.broker.log import PartitionLog
+from kafka_shim.broker.batches import parse_batch
+from kafka_shim.broker.log import PartitionLog
 from tests.broker.context import BUILDERS, CODECS, EPOCH_MS, batch, records_of
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from apis.describe_cluster import DescribeClusterRequest
-from apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
-from apis.wire.errors import ErrorCode
+from kafka_shim.apis.describe_cluster import DescribeClusterRequest
+from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from kafka_shim.apis.wire.errors import ErrorCode
 from tests.broker.context import Cluster
 
 

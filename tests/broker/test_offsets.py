@@ -2,19 +2,19 @@
 
 import pytest
 
-from apis.list_offsets import (
+from kafka_shim.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from apis.offset_for_leader_epoch import (
+from kafka_shim.apis.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire.errors import ErrorCode
 from tests.broker.context import EPOCH_MS, Cluster, batch
 
 

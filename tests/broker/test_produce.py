@@ -2,9 +2,9 @@
 
 import pytest
 
-from apis.call import NO_REPLY, NotAdded
-from apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from apis.wire.errors import ErrorCode
+from kafka_shim.apis.call import NO_REPLY, NotAdded
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_shim.apis.wire.errors import ErrorCode
 from tests.broker.context import EPOCH_MS, Cluster, batch, fetch_request, partitions_of, records_of
 
 

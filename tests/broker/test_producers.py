@@ -2,10 +2,10 @@
 
 import pytest
 
-from apis.wire.errors import ErrorCode
-from shim.broker.batches import InvalidBatch, parse_batch
-from shim.broker.log import PartitionLog, Written
-from shim.broker.producers import BATCHES_KEPT, EXPIRATION_SECONDS
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import InvalidBatch, parse_batch
+from kafka_shim.broker.log import PartitionLog, Written
+from kafka_shim.broker.producers import BATCHES_KEPT, EXPIRATION_SECONDS
 from tests.broker.context import batch
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from apis.fetch import FetchResponse
-from apis.wire.errors import ErrorCode
-from shim.broker.sessions import EVICTION_SECONDS, next_epoch
+from kafka_shim.apis.fetch import FetchResponse
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.sessions import EVICTION_SECONDS, next_epoch
 from tests.broker.context import Cluster, batch, fetch_request, partitions_of, records_of
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from apis.wire.errors import ErrorCode
-from shim.broker.topics import OFFSETS_TOPIC, TopicError, name_refusal
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.topics import OFFSETS_TOPIC, TopicError, name_refusal
 from tests.broker.context import Cluster
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from apis.delete_groups import DeleteGroupsRequest
-from apis.init_producer_id import InitProducerIdRequest
-from apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from persistence.batch import read_batch
-from persistence.records import OffsetCommitKey, PendingOffsetKey, TransactionKey
-from shim.groups import trace
+from kafka_shim.apis.delete_groups import DeleteGroupsRequest
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest
+from kafka_shim.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from kafka_shim.groups import trace
+from kafka_shim.persistence.batch import read_batch
+from kafka_shim.persistence.records import OffsetCommitKey, PendingOffsetKey, TransactionKey
 
 from .context import fetch_request, partitions_of
 from .transacting import UNSTABLE, Transacting

@@ -3,35 +3,35 @@
 from itertools import count
 from typing import Any
 
-from apis import registry
-from apis.add_offsets_to_txn import AddOffsetsToTxnRequest
-from apis.add_partitions_to_txn import (
+from kafka_shim.apis import registry
+from kafka_shim.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kafka_shim.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from apis.call import PARKED, Call, Client
-from apis.end_txn import EndTxnRequest
-from apis.fetch import PartitionData
-from apis.init_producer_id import InitProducerIdRequest
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from apis.txn_offset_commit import (
+from kafka_shim.apis.call import PARKED, Call, Client
+from kafka_shim.apis.end_txn import EndTxnRequest
+from kafka_shim.apis.fetch import PartitionData
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from apis.wire import Message
-from persistence.batch import Record, write_batch
-from persistence.memory import MemoryStore
-from persistence.records import OffsetCommitKey
-from shim.broker.transactions import Transactions
-from shim.groups.config import GroupConfig
-from shim.groups.outbox import Outbox
-from shim.groups.service import GroupService
-from shim.groups.timers import Timers
+from kafka_shim.apis.wire import Message
+from kafka_shim.broker.transactions import Transactions
+from kafka_shim.groups.config import GroupConfig
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.timers import Timers
+from kafka_shim.persistence.batch import Record, write_batch
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.records import OffsetCommitKey
 
 from .context import EPOCH_MS, Cluster, fetch_request, partitions_of
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from conformance.targets import open_target
+from kafka_shim.conformance.targets import open_target
 
 from .harness import CLIENTS, Crew
 

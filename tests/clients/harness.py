@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from conformance.clients import crew
-from conformance.clients.builds import ClientMissing
-from conformance.clients.crew import CLIENTS, SHORT_SESSION_MS, Client, Member, Partition, all_of
+from kafka_shim.conformance.clients import crew
+from kafka_shim.conformance.clients.builds import ClientMissing
+from kafka_shim.conformance.clients.crew import CLIENTS, SHORT_SESSION_MS, Client, Member, Partition, all_of
 
 __all__ = ["CLIENTS", "SHORT_SESSION_MS", "Client", "Crew", "Member", "Partition", "all_of"]
 
 
 class Crew(crew.Crew):
-    """Members of one group; see `conformance.clients.crew.Crew`."""
+    """Members of one group; see `kafka_shim.conformance.clients.crew.Crew`."""
 
     def start(self, client: Client, **config: Any) -> Member:
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.targets.kafka import cache_folder
+from kafka_shim.conformance.targets.kafka import cache_folder
 
 VERSION = "4.2.1"
 """The newest 4.2 release of the tools that Maven Central has."""

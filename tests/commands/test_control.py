@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from shim.cli import main
-from shim.commands.asking import TOKEN
-from shim.commands.faults import _ACTIONS
-from shim.server.faults import ACTIONS
-from shim.testing import CoordinatorServer
+from kafka_shim.cli import main
+from kafka_shim.commands.asking import TOKEN
+from kafka_shim.commands.faults import _ACTIONS
+from kafka_shim.server.faults import ACTIONS
+from kafka_shim.testing import CoordinatorServer
 
 SHIM = Path(sys.executable).parent / "kafka-shim"
 

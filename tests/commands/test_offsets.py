@@ -4,14 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from persistence.records import OffsetCommitKey, OffsetCommitValue, PendingOffsetKey, PendingOffsetValue
-from persistence.store import open_store
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, PendingOffsetKey, PendingOffsetValue
+from kafka_shim.persistence.store import open_store
 
 PARTITION_OF_GRP = 1  # of 4
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "shim", "offsets", *map(str, arguments)]
+    command = [sys.executable, "-m", "kafka_shim", "offsets", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 

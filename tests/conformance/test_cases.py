@@ -2,10 +2,10 @@
 
 import re
 
-from conformance.case import Case, Level, all_cases, select
-from conformance.protocol import BY_NAME
-from conformance.runner import cells_of
-from conformance.targets.base import PROFILES
+from kafka_shim.conformance.case import Case, Level, all_cases, select
+from kafka_shim.conformance.protocol import BY_NAME
+from kafka_shim.conformance.runner import cells_of
+from kafka_shim.conformance.targets.base import PROFILES
 
 
 def case_of(case_id: str) -> Case:

@@ -11,19 +11,19 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from apis.find_coordinator import FindCoordinatorRequest
-from apis.heartbeat import HeartbeatRequest
-from apis.metadata import MetadataRequest
-from conformance.case import Verdict
-from conformance.cli import cli
-from conformance.clients import report
-from conformance.clients.builds import ClientMissing
-from conformance.clients.case import ClientCase, all_client_cases, select_clients
-from conformance.clients.command import tell
-from conformance.clients.crew import CLIENTS, EVERY_CLIENT
-from conformance.clients.expected import Known
-from conformance.clients.relay import Relay
-from conformance.clients.runner import (
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.metadata import MetadataRequest
+from kafka_shim.conformance.case import Verdict
+from kafka_shim.conformance.cli import cli
+from kafka_shim.conformance.clients import report
+from kafka_shim.conformance.clients.builds import ClientMissing
+from kafka_shim.conformance.clients.case import ClientCase, all_client_cases, select_clients
+from kafka_shim.conformance.clients.command import tell
+from kafka_shim.conformance.clients.crew import CLIENTS, EVERY_CLIENT
+from kafka_shim.conformance.clients.expected import Known
+from kafka_shim.conformance.clients.relay import Relay
+from kafka_shim.conformance.clients.runner import (
     ClientResult,
     ClientRun,
     abilities,
@@ -32,11 +32,11 @@ from conformance.clients.runner import (
     unavailable,
     with_traces,
 )
-from conformance.clients.sides import Sides
-from conformance.runner import probe
-from conformance.targets import Instance, TargetError, open_target
-from conformance.trial import Peer
-from conformance.wire import Closed, Connection, Tape
+from kafka_shim.conformance.clients.sides import Sides
+from kafka_shim.conformance.runner import probe
+from kafka_shim.conformance.targets import Instance, TargetError, open_target
+from kafka_shim.conformance.trial import Peer
+from kafka_shim.conformance.wire import Closed, Connection, Tape
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from conformance.targets import open_target
-from conformance.targets.base import end, free_port
-from conformance.targets.kafka import cache_folder
+from kafka_shim.conformance.targets import open_target
+from kafka_shim.conformance.targets.base import end, free_port
+from kafka_shim.conformance.targets.kafka import cache_folder
 
 VERSION = "4.2.0"
 PATIENCE = 80.0

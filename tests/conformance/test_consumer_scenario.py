@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from apis.consumer_group_heartbeat import (
+from kafka_shim.apis.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from conformance.case import Failed
-from conformance.clients.consumer_scenario import HEARTBEAT, ConsumerScenario, count, given, is_full, owned
-from conformance.clients.crew import EVERY_CLIENT
-from conformance.clients.relay import Exchange
-from conformance.targets.base import Instance, Limits
+from kafka_shim.conformance.case import Failed
+from kafka_shim.conformance.clients.consumer_scenario import HEARTBEAT, ConsumerScenario, count, given, is_full, owned
+from kafka_shim.conformance.clients.crew import EVERY_CLIENT
+from kafka_shim.conformance.clients.relay import Exchange
+from kafka_shim.conformance.targets.base import Instance, Limits
 
 TOPIC = b"t" * 16
 MEMBER: Any = SimpleNamespace(name="member")

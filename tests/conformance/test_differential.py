@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 
-from apis.heartbeat import HeartbeatResponse
-from conformance.differential import run as differential
-from conformance.differential.compare import compare
-from conformance.differential.play import Answer, Played, Player
-from conformance.differential.run import CALM, Pair, run, shortest, started
-from conformance.differential.script import Script, Step, formation, from_json, scripts, to_json
-from conformance.targets import open_target
+from kafka_shim.apis.heartbeat import HeartbeatResponse
+from kafka_shim.conformance.differential import run as differential
+from kafka_shim.conformance.differential.compare import compare
+from kafka_shim.conformance.differential.play import Answer, Played, Player
+from kafka_shim.conformance.differential.run import CALM, Pair, run, shortest, started
+from kafka_shim.conformance.differential.script import Script, Step, formation, from_json, scripts, to_json
+from kafka_shim.conformance.targets import open_target
 
 STATE = HeartbeatResponse()
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-import conformance.expect
-from conformance.case import Verdict, all_cases
-from conformance.expect import Expectations
+import kafka_shim.conformance.expect
+from kafka_shim.conformance.case import Verdict, all_cases
+from kafka_shim.conformance.expect import Expectations
 
-FILES = sorted(Path(conformance.expect.__file__).parent.glob("*.toml"))
+FILES = sorted(Path(kafka_shim.conformance.expect.__file__).parent.glob("*.toml"))
 
 TEXT = """
 [[expected]]

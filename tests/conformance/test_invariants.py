@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conformance.invariants import check, check_trace
+from kafka_shim.conformance.invariants import check, check_trace
 
 BASE: dict[str, Any] = {"group": "g", "seq": 1, "mono": 1.0}
 

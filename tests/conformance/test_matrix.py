@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from conformance.cli import cli
-from conformance.matrix.data import TARGETS, counted, matrix_of, ranges
-from conformance.matrix.page import page_of
-from conformance.matrix.readme import BEGIN, END, written
+from kafka_shim.conformance.cli import cli
+from kafka_shim.conformance.matrix.data import TARGETS, counted, matrix_of, ranges
+from kafka_shim.conformance.matrix.page import page_of
+from kafka_shim.conformance.matrix.readme import BEGIN, END, written
 
 
 def cell(case: str, version: int | None, verdict: str, reason: str = "") -> dict[str, Any]:

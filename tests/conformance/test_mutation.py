@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.mutation.mutants import MUTANTS, Mutant
-from conformance.mutation.run import ROOT, copy, mutated, surprises
+from kafka_shim.conformance.mutation.mutants import MUTANTS, Mutant
+from kafka_shim.conformance.mutation.run import ROOT, copy, mutated, surprises
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from conformance.targets import open_target
-from conformance.wire import Connection, Tape
+from kafka_shim.conformance.targets import open_target
+from kafka_shim.conformance.wire import Connection, Tape
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recipes" / "single_writer_election.md"
 SESSION_MS = 600

@@ -15,16 +15,16 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
-from conformance.case import Level, Verdict, all_cases, select
-from conformance.cli import cli, expectations_of
-from conformance.expect import Expectations
-from conformance.peers import probe
-from conformance.report.evidence import annotated
-from conformance.runner import Result, Runner
-from conformance.targets import open_target
-from conformance.targets.base import Instance, Limits, LineReader, end
-from conformance.targets.foreign import ForeignTarget
-from conformance.trial import Peer
+from kafka_shim.conformance.case import Level, Verdict, all_cases, select
+from kafka_shim.conformance.cli import cli, expectations_of
+from kafka_shim.conformance.expect import Expectations
+from kafka_shim.conformance.peers import probe
+from kafka_shim.conformance.report.evidence import annotated
+from kafka_shim.conformance.runner import Result, Runner
+from kafka_shim.conformance.targets import open_target
+from kafka_shim.conformance.targets.base import Instance, Limits, LineReader, end
+from kafka_shim.conformance.targets.foreign import ForeignTarget
+from kafka_shim.conformance.trial import Peer
 
 
 def run(target: str, *patterns: str) -> list[Result]:
@@ -192,7 +192,7 @@ def test_a_failure_of_the_suite_itself_is_exit_code_2(monkeypatch: pytest.Monkey
     def broken(*arguments: object) -> None:
         raise RuntimeError("the suite is broken")
 
-    monkeypatch.setattr("conformance.cli.watched", broken)
+    monkeypatch.setattr("kafka_shim.conformance.cli.watched", broken)
     assert CliRunner().invoke(cli, ["--case", "join/first/1"]).exit_code == 2
 
 
@@ -260,9 +260,9 @@ class CrashingTarget:
 def test_a_target_that_dies_is_started_again_and_the_cell_that_killed_it_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("conformance.peers.coordinators_ready", lambda connection, peer: True)
-    monkeypatch.setattr("conformance.peers.find_served", lambda peer: None)
-    monkeypatch.setattr("conformance.peers.make_topics", lambda peer, counts=(): None)
+    monkeypatch.setattr("kafka_shim.conformance.peers.coordinators_ready", lambda connection, peer: True)
+    monkeypatch.setattr("kafka_shim.conformance.peers.find_served", lambda peer: None)
+    monkeypatch.setattr("kafka_shim.conformance.peers.make_topics", lambda peer, counts=(): None)
     target = CrashingTarget()
     results = (
         Runner(target, jobs=2).run(select(all_cases(), ("heartbeat/unknown/1",), "all"), lambda cells: None).results
@@ -274,10 +274,10 @@ def test_a_target_that_dies_is_started_again_and_the_cell_that_killed_it_is_told
 
 
 def test_a_target_of_others_that_goes_away_leaves_its_cells_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conformance.peers.coordinators_ready", lambda connection, peer: True)
-    monkeypatch.setattr("conformance.peers.find_served", lambda peer: None)
-    monkeypatch.setattr("conformance.peers.make_topics", lambda peer, counts=(): None)
-    monkeypatch.setattr("conformance.targets.base._RESTART_SECONDS", 0.0)
+    monkeypatch.setattr("kafka_shim.conformance.peers.coordinators_ready", lambda connection, peer: True)
+    monkeypatch.setattr("kafka_shim.conformance.peers.find_served", lambda peer: None)
+    monkeypatch.setattr("kafka_shim.conformance.peers.make_topics", lambda peer, counts=(): None)
+    monkeypatch.setattr("kafka_shim.conformance.targets.base._RESTART_SECONDS", 0.0)
     target = CrashingTarget()
     instance = target.start("default")
     try:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shim.testing import CoordinatorServer
+from kafka_shim.testing import CoordinatorServer
 
 
 @pytest.fixture(scope="module")

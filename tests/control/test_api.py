@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from shim.control.api import OPERATIONS
-from shim.control.openapi import openapi
-from shim.control.server import serve_control
-from shim.testing import CoordinatorServer, open_coordinator
+from kafka_shim.control.api import OPERATIONS
+from kafka_shim.control.openapi import openapi
+from kafka_shim.control.server import serve_control
+from kafka_shim.testing import CoordinatorServer, open_coordinator
 
 
 @pytest.fixture(scope="module")

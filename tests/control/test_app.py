@@ -11,22 +11,22 @@ import httpx
 import pytest
 import trio
 
-from apis.consumer_protocol import (
+from kafka_shim.apis.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartition,
     assignment_to_bytes,
     subscription_to_bytes,
 )
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from shim.control.app import make_app
-from shim.control.server import serve_control
-from shim.groups.causes import Cause
-from shim.server.cluster import Cluster
-from shim.server.server import ServerConfig, serve
-from shim.testing import open_coordinator
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_shim.control.app import make_app
+from kafka_shim.control.server import serve_control
+from kafka_shim.groups.causes import Cause
+from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.server import ServerConfig, serve
+from kafka_shim.testing import open_coordinator
 from tests.server.wire import Wire, request
 
 

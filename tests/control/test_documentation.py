@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from shim.control.api import OPERATIONS
-from shim.control.openapi import openapi
-from shim.control.operation import Operation
-from shim.testing import CoordinatorServer
+from kafka_shim.control.api import OPERATIONS
+from kafka_shim.control.openapi import openapi
+from kafka_shim.control.operation import Operation
+from kafka_shim.testing import CoordinatorServer
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "http.md").read_text()
 COMMANDS = [line for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]

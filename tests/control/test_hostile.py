@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from shim.control.server import MAX_CONNECTIONS
-from shim.testing import CoordinatorServer
+from kafka_shim.control.server import MAX_CONNECTIONS
+from kafka_shim.testing import CoordinatorServer
 
 JSON = "Content-Type: application/json\r\nConnection: close\r\n"
 

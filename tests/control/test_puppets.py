@@ -6,12 +6,12 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from shim.control.operations import faults, matching, puppets
-from shim.server.faults import ACTIONS
-from shim.server.interception import MATCH_FIELDS
-from shim.testing import CoordinatorServer
-from shim.testing.assigning import ASSIGNORS
-from shim.testing.puppets import Manner, Script
+from kafka_shim.control.operations import faults, matching, puppets
+from kafka_shim.server.faults import ACTIONS
+from kafka_shim.server.interception import MATCH_FIELDS
+from kafka_shim.testing import CoordinatorServer
+from kafka_shim.testing.assigning import ASSIGNORS
+from kafka_shim.testing.puppets import Manner, Script
 
 
 @pytest.fixture

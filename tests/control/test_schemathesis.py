@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shim.control.api import OPERATIONS
-from shim.testing import CoordinatorServer
+from kafka_shim.control.api import OPERATIONS
+from kafka_shim.testing import CoordinatorServer
 
 HERE = Path(__file__).parent
 SECONDS = os.environ.get("SCHEMATHESIS_SECONDS", "20")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from shim.testing import CoordinatorServer
+from kafka_shim.testing import CoordinatorServer
 from tests.clients.harness import CLIENTS, Client, Crew, Member, all_of
 
 PARTITIONS = all_of({"t": 4})

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from persistence.records import OffsetCommitKey, OffsetCommitValue
-from persistence.sqlite import SqliteStore
-from persistence.store import Entry
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
+from kafka_shim.persistence.sqlite import SqliteStore
+from kafka_shim.persistence.store import Entry
 from tests.crash.disk import Acknowledged, Happening, Sync, Write, after_cut, everything, nothing, recording, some
 
 CUTS = 1000

@@ -11,12 +11,12 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["apis", "persistence"]):
-    from apis import consumer_protocol
-    from apis.registry import DECLARED
-    from apis.wire import DecodeError
-    from apis.wire.frames import FrameSplitter
-    from apis.wire.headers import decode_request_header
-    from persistence.records import RecordError, decode_key, decode_value
+    from kafka_shim.apis import consumer_protocol
+    from kafka_shim.apis.registry import DECLARED
+    from kafka_shim.apis.wire import DecodeError
+    from kafka_shim.apis.wire.frames import FrameSplitter
+    from kafka_shim.apis.wire.headers import decode_request_header
+    from kafka_shim.persistence.records import RecordError, decode_key, decode_value
 
 TYPES = [
     (message, version)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from apis import (
+from kafka_shim.apis import (
     delete_groups,
     describe_groups,
     heartbeat,
@@ -20,19 +20,19 @@ from apis import (
     list_groups,
     sync_group,
 )
-from apis.call import PARKED, Call, Client
-from apis.consumer_protocol import ConsumerProtocolSubscription, TopicPartition, subscription_to_bytes
-from apis.describe_groups import DescribedGroup
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from apis.wire.errors import ErrorCode
-from shim.groups import trace
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.config import GroupConfig
-from shim.groups.outbox import Outbox
-from shim.groups.service import GroupService
-from shim.groups.timers import Timers
+from kafka_shim.apis.call import PARKED, Call, Client
+from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription, TopicPartition, subscription_to_bytes
+from kafka_shim.apis.describe_groups import DescribedGroup
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.config import GroupConfig
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.timers import Timers
 
 WALL_OFFSET = 1_700_000_000.0
 GROUP = "group"

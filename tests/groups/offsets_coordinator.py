@@ -3,17 +3,17 @@
 from itertools import count
 from typing import Any
 
-from apis import offset_commit, offset_delete, offset_fetch
-from apis.call import PARKED, Call, Client
-from apis.consumer_protocol import ConsumerProtocolSubscription, subscription_to_bytes
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from apis.leave_group import LeaveGroupRequest, MemberIdentity
-from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from persistence.memory import MemoryStore
-from shim.groups.config import GroupConfig
-from shim.groups.outbox import Outbox
-from shim.groups.service import GroupService
-from shim.groups.timers import Timers
+from kafka_shim.apis import offset_commit, offset_delete, offset_fetch
+from kafka_shim.apis.call import PARKED, Call, Client
+from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription, subscription_to_bytes
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_shim.groups.config import GroupConfig
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.timers import Timers
+from kafka_shim.persistence.memory import MemoryStore
 
 CLIENT = Client("client", "/127.0.0.1")
 START_MS = 1_700_000_000_000

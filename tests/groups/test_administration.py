@@ -2,7 +2,7 @@
 
 import pytest
 
-from apis import describe_groups
+from kafka_shim.apis import describe_groups
 from tests.groups.context import GROUP, RANGE, Context
 
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from shim.groups import trace
-from shim.groups.documents import PAGES
+from kafka_shim.groups import trace
+from kafka_shim.groups.documents import PAGES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_committed_page_is_fresh(name):
-    assert (DOCS / name).read_text() == PAGES[name](), "run: python -m shim.groups.documents docs"
+    assert (DOCS / name).read_text() == PAGES[name](), "run: python -m kafka_shim.groups.documents docs"
 
 
 def test_field_names_are_unique_and_types_known():

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from apis import offset_commit
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from shim.groups.causes import Cause
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.timers import NEVER
+from kafka_shim.apis import offset_commit
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.timers import NEVER
 from tests.groups.context import GROUP, RANGE, ROUND_ROBIN, Context, Reply, subscription
 
 LONGEST = 20_000

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apis import offset_commit, offset_fetch
-from persistence.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
-from shim.groups import trace
+from kafka_shim.apis import offset_commit, offset_fetch
+from kafka_shim.groups import trace
+from kafka_shim.persistence.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from tests.groups.offsets_coordinator import START_MS, Coordinator, topic_id
 
 FOO0 = ("foo", 0)

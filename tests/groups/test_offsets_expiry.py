@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from persistence.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from shim.groups import trace
+from kafka_shim.groups import trace
+from kafka_shim.persistence.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from tests.groups.offsets_coordinator import START_MS, Coordinator
 
 FOO0, BAR0 = ("foo", 0), ("bar", 0)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from persistence.records import GroupMetadataKey, UnknownKey
-from shim.groups.config import ConfigError, GroupConfig
+from kafka_shim.groups.config import ConfigError, GroupConfig
+from kafka_shim.persistence.records import GroupMetadataKey, UnknownKey
 from tests.groups.context import GROUP, Context
 
 

@@ -6,7 +6,7 @@ has a leader, a follower and a static member; PreparingRebalance was reached fro
 
 import pytest
 
-from shim.groups.classic.states import State
+from kafka_shim.groups.classic.states import State
 from tests.groups.context import RANGE, ROUND_ROBIN, Context, subscription
 
 PARKED = "parked"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from shim.groups import causes
-from shim.groups.classic import join, rebalance
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.states import MEANING, RULES, TRANSITIONS, Request, Rule, State
+from kafka_shim.groups import causes
+from kafka_shim.groups.classic import join, rebalance
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.states import MEANING, RULES, TRANSITIONS, Request, Rule, State
 
 PAIRS = [(request, state) for request in Request for state in State]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from persistence.records import GroupTermsKey
+from kafka_shim.persistence.records import GroupTermsKey
 from tests.groups.context import GROUP, Context
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.groups.timers import NEVER, Timer, TimerKind, Timers
+from kafka_shim.groups.timers import NEVER, Timer, TimerKind, Timers
 
 
 def timer(name: str = "") -> Timer:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apis.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, assignment_to_bytes
+from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, assignment_to_bytes
 from tests.groups.context import RANGE, Context, subscription
 
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from apis.registry import DECLARED
-from apis.wire import Message
-from apis.wire.frames import frame
-from apis.wire.headers import decode_response_header, encode_request_header
+from kafka_shim.apis.registry import DECLARED
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 
 PATIENCE = 30.0
 
@@ -106,7 +106,7 @@ def request_bytes(request: Message, version: int, correlation_id: int = 1, clien
 def serving(folder: Path, *options: str) -> Iterator[Serving]:
     """A server with the memory store and no initial delay."""
     log = folder / "server.log"
-    command = [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--store", "memory:"]
+    command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--store", "memory:"]
     settings = ["--config", "group.initial.rebalance.delay.ms=0", *options]
     with log.open("w") as errors:
         process = subprocess.Popen([*command, *settings], stdout=subprocess.PIPE, stderr=errors, text=True)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apis.api_versions import ApiVersionsRequest
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from apis.metadata import MetadataRequest
-from apis.offset_fetch import OffsetFetchRequest
-from apis.registry import APIS
-from apis.sync_group import SyncGroupRequest
-from apis.wire.frames import frame
+from kafka_shim.apis.api_versions import ApiVersionsRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.metadata import MetadataRequest
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.sync_group import SyncGroupRequest
+from kafka_shim.apis.wire.frames import frame
 from tests.hostile.serving import Peer, Serving, request_bytes, serving
 
 

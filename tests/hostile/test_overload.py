@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from apis.create_topics import CreatableTopic, CreateTopicsRequest
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from apis.leave_group import LeaveGroupRequest, MemberIdentity
-from apis.metadata import MetadataRequest
-from apis.wire.frames import frame
+from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_shim.apis.metadata import MetadataRequest
+from kafka_shim.apis.wire.frames import frame
 from tests.hostile.serving import Peer, Serving, request_bytes, serving
 
 MIB = 1 << 20

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.targets.base import TargetError, end, free_port, wait_until_listening
-from conformance.targets.kafka import NEWEST, class_path
+from kafka_shim.conformance.targets.base import TargetError, end, free_port, wait_until_listening
+from kafka_shim.conformance.targets.kafka import NEWEST, class_path
 
 PARTITIONS = 4
 """Of `__consumer_offsets`."""

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from persistence import records
+from kafka_shim.persistence import records
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 maybe_names = st.none() | names

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
-from persistence.batch import (
+from kafka_shim.persistence.batch import (
     ABORT,
     CODECS,
     COMMIT,

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from persistence.batch import ABORT, CODECS, COMMIT, Record, end_marker, write_batch
-from persistence.interchange import export_offsets, import_offsets
-from persistence.memory import MemoryStore
-from persistence.partition import partition_for
-from persistence.records import (
+from kafka_shim.persistence.batch import ABORT, CODECS, COMMIT, Record, end_marker, write_batch
+from kafka_shim.persistence.interchange import export_offsets, import_offsets
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.records import (
     NO_TOPIC_ID,
     GroupMetadataKey,
     GroupMetadataValue,
@@ -28,7 +28,7 @@ from persistence.records import (
     encode_offset,
     encode_value,
 )
-from persistence.segments import read_partition
+from kafka_shim.persistence.segments import read_partition
 from tests.persistence.strategies import pairs
 
 FOO0, FOO1 = OffsetCommitKey("grp", "foo", 0), OffsetCommitKey("grp", "foo", 1)

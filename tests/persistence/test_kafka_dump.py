@@ -8,12 +8,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from conformance.targets.base import TargetError
-from conformance.targets.kafka import NEWEST, class_path
-from persistence import records
-from persistence.batch import CODECS
-from persistence.interchange import export_offsets
-from persistence.memory import MemoryStore
+from kafka_shim.conformance.targets.base import TargetError
+from kafka_shim.conformance.targets.kafka import NEWEST, class_path
+from kafka_shim.persistence import records
+from kafka_shim.persistence.batch import CODECS
+from kafka_shim.persistence.interchange import export_offsets
+from kafka_shim.persistence.memory import MemoryStore
 
 TOPIC_ID = bytes(range(16))
 TOPICS = [records.TopicPartitions(TOPIC_ID, [1, 2])]

@@ -12,9 +12,9 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from persistence.interchange import export_offsets, import_offsets
-from persistence.memory import MemoryStore
-from shim.testing.server import CoordinatorServer
+from kafka_shim.persistence.interchange import export_offsets, import_offsets
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.testing.server import CoordinatorServer
 
 from .real_kafka import PARTITIONS, RealKafka
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistence.leases import plan
+from kafka_shim.persistence.leases import plan
 
 
 def settle(owners: dict[int, int], live: list[int], partitions: int) -> tuple[dict[int, int], int]:

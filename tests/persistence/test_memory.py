@@ -2,9 +2,9 @@
 
 import pytest
 
-from persistence.memory import MemoryStore
-from persistence.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
-from persistence.store import StoreError, open_store
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from kafka_shim.persistence.store import StoreError, open_store
 
 KEY = OffsetCommitKey("grp", "foo", 0)
 

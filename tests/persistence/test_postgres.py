@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from apis.wire.errors import ErrorCode
-from persistence.postgres import PostgresStore
-from persistence.records import OffsetCommitKey, OffsetCommitValue
-from persistence.store import FencedError, StoreError
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.persistence.postgres import PostgresStore
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
+from kafka_shim.persistence.store import FencedError, StoreError
 from tests import postgres
 
 pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistence import records
-from persistence.records import (
+from kafka_shim.persistence import records
+from kafka_shim.persistence.records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     GroupMetadataKey,

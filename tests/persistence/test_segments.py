@@ -5,8 +5,8 @@ from struct import iter_unpack
 
 import pytest
 
-from persistence.batch import Record, write_batch
-from persistence.segments import PartitionWriter, Problem, read_partition, read_segment
+from kafka_shim.persistence.batch import Record, write_batch
+from kafka_shim.persistence.segments import PartitionWriter, Problem, read_partition, read_segment
 
 
 def records(first: int, count: int, size: int = 10) -> list[Record]:

@@ -14,11 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apis.wire.errors import ErrorCode
-from persistence.memory import MemoryStore
-from persistence.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, encode_key
-from persistence.sqlite import SqliteStore
-from persistence.store import StoreError, open_store
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_key,
+)
+from kafka_shim.persistence.sqlite import SqliteStore
+from kafka_shim.persistence.store import StoreError, open_store
 from tests.persistence.strategies import stored_pairs
 
 KEY = OffsetCommitKey("grp", "foo", 0)
@@ -191,7 +197,7 @@ def test_a_killed_process_lost_nothing_it_acknowledged(path: Path) -> None:
 
 
 def test_only_one_owner(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("persistence.sqlite.BUSY_TIMEOUT", 0.0)
+    monkeypatch.setattr("kafka_shim.persistence.sqlite.BUSY_TIMEOUT", 0.0)
     with pytest.raises(StoreError, match=r"The store .*offsets\.db is in use by another process\.$"):
         SqliteStore(store.path, 50).open()
     store.write([(0, KEY, OffsetCommitValue(1))])
@@ -206,7 +212,7 @@ def _own(path: Path, ready: "multiprocessing.connection.Connection") -> None:
 
 
 def test_only_one_process_owns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("persistence.sqlite.BUSY_TIMEOUT", 0.0)
+    monkeypatch.setattr("kafka_shim.persistence.sqlite.BUSY_TIMEOUT", 0.0)
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_own, args=(path, there))

@@ -15,13 +15,13 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (requirements/sp
 
 from pyspark.sql import SparkSession
 
-from pipeline.generate.write import generate
-from pipeline.java import NoJava, find_java
-from pipeline.replays import replays
-from pipeline.run import answer, build, sort_out
-from pipeline.session import session
-from pipeline.sources import register
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.generate.write import generate
+from kafka_shim.pipeline.java import NoJava, find_java
+from kafka_shim.pipeline.replays import replays
+from kafka_shim.pipeline.run import answer, build, sort_out
+from kafka_shim.pipeline.session import session
+from kafka_shim.pipeline.sources import register
+from kafka_shim.pipeline.warehouse import Warehouse
 
 GROUPS = 24
 SEED = 11

@@ -20,7 +20,7 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from conformance.clients.crew import CLIENTS, OTHER_LANGUAGES, Client, Crew, Member, all_of
+from kafka_shim.conformance.clients.crew import CLIENTS, OTHER_LANGUAGES, Client, Crew, Member, all_of
 from tests.persistence.real_kafka import RealKafka
 from tests.relay.recording import recording
 

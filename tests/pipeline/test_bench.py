@@ -8,8 +8,8 @@ import pytest
 
 from bench import traces
 from bench.runs import Family
-from pipeline.run import sort_out
-from pipeline.sources.shim_trace import Part, files, read_part
+from kafka_shim.pipeline.run import sort_out
+from kafka_shim.pipeline.sources.shim_trace import Part, files, read_part
 
 EVENT = '{{"event":"round","seq":{},"mono":1.0,"wall":2.0,"group":"g"}}\n'
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import class_archive
-from pipeline.java import NoJava, find_java
-from pipeline.session import _java_options
+from kafka_shim.pipeline import class_archive
+from kafka_shim.pipeline.java import NoJava, find_java
+from kafka_shim.pipeline.session import _java_options
 
 NOT_A_PIPE: tuple[int, ...] = ()
 

@@ -7,10 +7,10 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from bench.killing import READING, digest, on_cluster, same_tables
-from pipeline.generate.write import generate
-from pipeline.run import build, sort_out
-from pipeline.schemas import TABLES
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.generate.write import generate
+from kafka_shim.pipeline.run import build, sort_out
+from kafka_shim.pipeline.schemas import TABLES
+from kafka_shim.pipeline.warehouse import Warehouse
 
 STEPS = ("ownership", "offset_history", "rounds")
 

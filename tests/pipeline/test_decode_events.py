@@ -10,8 +10,8 @@ pytest.importorskip("pyarrow", reason="PyArrow is not installed (requirements/sp
 
 import itertools
 
-from pipeline.decode import events
-from pipeline.sources.shim_trace import Part, files, identity_of, read_part, trace_of
+from kafka_shim.pipeline.decode import events
+from kafka_shim.pipeline.sources.shim_trace import Part, files, identity_of, read_part, trace_of
 
 
 def decoded(lines: list[bytes], **options: Any) -> list[dict[str, Any]]:

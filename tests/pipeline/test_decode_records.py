@@ -11,8 +11,8 @@ pytest.importorskip("pyarrow", reason="PyArrow is not installed (requirements/sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from persistence.batch import ABORT, CODECS, COMMIT, Record, end_marker, write_batch
-from persistence.records import (
+from kafka_shim.persistence.batch import ABORT, CODECS, COMMIT, Record, end_marker, write_batch
+from kafka_shim.persistence.records import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -38,10 +38,10 @@ from persistence.records import (
     encode_offset,
     encode_value,
 )
-from persistence.segments import read_segment
-from pipeline.decode import records
-from pipeline.decode.batches import Batches, Damage, walk
-from pipeline.sources.offsets_log import Part, parts, read_part
+from kafka_shim.persistence.segments import read_segment
+from kafka_shim.pipeline.decode import records
+from kafka_shim.pipeline.decode.batches import Batches, Damage, walk
+from kafka_shim.pipeline.sources.offsets_log import Part, parts, read_part
 
 NOW = 1_760_000_000_000
 TOPIC_ID = bytes(range(16))

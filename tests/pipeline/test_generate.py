@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="PyArrow is not installed (requirements/spark.txt)")
 
-from pipeline.generate.faults import Fault, plan
-from pipeline.generate.write import generate
-from pipeline.jobs.invariants import CAUSES
-from shim.groups.causes import Cause
-from shim.groups.trace import problems
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.trace import problems
+from kafka_shim.pipeline.generate.faults import Fault, plan
+from kafka_shim.pipeline.generate.write import generate
+from kafka_shim.pipeline.jobs.invariants import CAUSES
 
 
 def test_every_event_is_of_the_schema_in_order_and_without_gaps(data: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.warehouse import Warehouse
 
 Faults = list[dict[str, Any]]
 

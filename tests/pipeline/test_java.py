@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import java
+from kafka_shim.pipeline import java
 
 
 def fake_java(home: Path, version: str, modules: str) -> Path:

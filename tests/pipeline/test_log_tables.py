@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from persistence.batch import ABORT, COMMIT, Record, end_marker, write_batch
-from persistence.records import (
+from kafka_shim.persistence.batch import ABORT, COMMIT, Record, end_marker, write_batch
+from kafka_shim.persistence.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,
@@ -19,14 +19,14 @@ from persistence.records import (
     encode_offset,
     encode_value,
 )
-from pipeline.decode import history
-from pipeline.decode.buckets import bucket_of
-from pipeline.log_tables import Log, tasks, write_logs
-from pipeline.parquet import run_task
-from pipeline.schemas import BUCKETS, TABLES
-from pipeline.tables.columns import conform
-from pipeline.tables.offsets import LOG_TABLES
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.decode import history
+from kafka_shim.pipeline.decode.buckets import bucket_of
+from kafka_shim.pipeline.log_tables import Log, tasks, write_logs
+from kafka_shim.pipeline.parquet import run_task
+from kafka_shim.pipeline.schemas import BUCKETS, TABLES
+from kafka_shim.pipeline.tables.columns import conform
+from kafka_shim.pipeline.tables.offsets import LOG_TABLES
+from kafka_shim.pipeline.warehouse import Warehouse
 
 NOW = 1_760_000_000_000
 A_DAY = 86_400_000
@@ -130,8 +130,8 @@ def test_what_was_given_before_counts_as_the_commit_before(
 ) -> None:
     folder = logs(tmp_path / "logs") / "__consumer_offsets-3"
     monkeypatch.setattr(history, "ROWS", rows)
-    monkeypatch.setattr("pipeline.decode.batches.CHUNK", 100)
-    monkeypatch.setattr("pipeline.parquet.OPEN_FILES", 2)
+    monkeypatch.setattr("kafka_shim.pipeline.decode.batches.CHUNK", 100)
+    monkeypatch.setattr("kafka_shim.pipeline.parquet.OPEN_FILES", 2)
     paths = tuple(map(str, sorted(folder.iterdir())))
     attempt = run_task(str(tmp_path), write_logs, [Log(paths, 1)])
     names = TABLES["offset_history"].names

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.run import answer, answers, build, sort_out
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.run import answer, answers, build, sort_out
+from kafka_shim.pipeline.warehouse import Warehouse
 from tests.pipeline.conftest import made_once
 
 RECORDING = Path(__file__).parent / "recordings" / "kafka-4.2"

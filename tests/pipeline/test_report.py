@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from pipeline.cli import _show, cli
-from pipeline.report import write_report
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.cli import _show, cli
+from kafka_shim.pipeline.report import write_report
+from kafka_shim.pipeline.warehouse import Warehouse
 
 
 def test_the_page(warehouse: Warehouse, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 
-from pipeline.report import write_report
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.report import write_report
+from kafka_shim.pipeline.warehouse import Warehouse
 from tests.browser import Browser
 
 

@@ -11,11 +11,11 @@ from pyspark.testing import assertDataFrameEqual
 
 from bench.killing import command
 from bench.runs import HOME
-from pipeline.generate.write import generate
-from pipeline.run import build, sort_out
-from pipeline.schemas import TABLES
-from pipeline.stream import stream
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.generate.write import generate
+from kafka_shim.pipeline.run import build, sort_out
+from kafka_shim.pipeline.schemas import TABLES
+from kafka_shim.pipeline.stream import stream
+from kafka_shim.pipeline.warehouse import Warehouse
 
 
 @pytest.mark.timeout(400)

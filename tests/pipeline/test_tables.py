@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual, assertSchemaEqual
 
-from pipeline import documents
-from pipeline.decode import events, records
-from pipeline.jobs import offsets as offset_jobs
-from pipeline.jobs import rebalances
-from pipeline.schemas import EVENTS, LOG_RECORDS, STEADY, TABLES
-from pipeline.tables import groups, offsets, partitions, traces
+from kafka_shim.pipeline import documents
+from kafka_shim.pipeline.decode import events, records
+from kafka_shim.pipeline.jobs import offsets as offset_jobs
+from kafka_shim.pipeline.jobs import rebalances
+from kafka_shim.pipeline.schemas import EVENTS, LOG_RECORDS, STEADY, TABLES
+from kafka_shim.pipeline.tables import groups, offsets, partitions, traces
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 
@@ -276,4 +276,4 @@ def test_the_sources_yield_what_their_schemas_say(spark: SparkSession) -> None:
 
 def test_the_page_lists_every_column() -> None:
     page = (DOCS / "pipeline.md").read_text()
-    assert page.endswith(documents.columns()), "run: python -m pipeline.documents docs"
+    assert page.endswith(documents.columns()), "run: python -m kafka_shim.pipeline.documents docs"

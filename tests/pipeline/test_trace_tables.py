@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from pipeline.parquet import run_task
-from pipeline.schemas import INGESTED
-from pipeline.tables import traces
-from pipeline.trace_tables import write_events
-from pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.parquet import run_task
+from kafka_shim.pipeline.schemas import INGESTED
+from kafka_shim.pipeline.tables import traces
+from kafka_shim.pipeline.trace_tables import write_events
+from kafka_shim.pipeline.warehouse import Warehouse
 
 NOW = 1_760_000_000.25
 A_DAY = 86_400.0
@@ -100,8 +100,8 @@ def test_how_much_is_written_together_makes_no_difference(tmp_path: Path, monkey
 
     at_once = written()
     assert len(at_once) == 19
-    monkeypatch.setattr("pipeline.trace_tables.ROWS", 1)
-    monkeypatch.setattr("pipeline.parquet.OPEN_FILES", 2)
+    monkeypatch.setattr("kafka_shim.pipeline.trace_tables.ROWS", 1)
+    monkeypatch.setattr("kafka_shim.pipeline.parquet.OPEN_FILES", 2)
     assert written() == at_once
 
 

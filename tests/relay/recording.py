@@ -13,7 +13,7 @@ from pathlib import Path
 @contextlib.contextmanager
 def running(*command: str) -> Iterator[str]:
     """The bootstrap addresses of a `kafka-shim` command; it has ended well when the block ends."""
-    process = subprocess.Popen([sys.executable, "-m", "shim", *command], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-m", "kafka_shim", *command], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         ready = process.stdout.readline()

@@ -2,10 +2,15 @@
 
 from typing import Any
 
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember
-from apis.wire.errors import ErrorCode
-from shim.relay.groups import Group
-from shim.relay.line import Asked, Line
+from kafka_shim.apis.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.relay.groups import Group
+from kafka_shim.relay.line import Asked, Line
 
 JOIN_GROUP = 11
 

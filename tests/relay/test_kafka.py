@@ -8,8 +8,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from conformance.clients.crew import CLIENTS, Crew, all_of
-from shim.groups.trace import problems
+from kafka_shim.conformance.clients.crew import CLIENTS, Crew, all_of
+from kafka_shim.groups.trace import problems
 from tests.persistence.real_kafka import RealKafka
 from tests.relay.recording import recording
 

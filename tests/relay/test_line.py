@@ -8,16 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apis.fetch import FetchResponse
-from apis.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from apis.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
-from apis.produce import NodeEndpoint, PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from apis.wire import DecodeError, Message
-from apis.wire.frames import frame
-from apis.wire.headers import encode_request_header, encode_response_header
-from shim.relay.frames import Frames, Wanted
-from shim.relay.line import IN_FLIGHT, READ_BYTES, Asked, Line, Naming
+from kafka_shim.apis.fetch import FetchResponse
+from kafka_shim.apis.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from kafka_shim.apis.produce import (
+    NodeEndpoint,
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kafka_shim.apis.wire import DecodeError, Message
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import encode_request_header, encode_response_header
+from kafka_shim.relay.frames import Frames, Wanted
+from kafka_shim.relay.line import IN_FLIGHT, READ_BYTES, Asked, Line, Naming
 
 
 def asks(request: Message, version: int, correlation_id: int = 7) -> bytes:

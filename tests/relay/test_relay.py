@@ -13,15 +13,15 @@ import trio
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from apis.heartbeat import HeartbeatRequest
-from apis.wire.frames import frame
-from apis.wire.headers import encode_request_header
-from conformance.clients.crew import CLIENTS, Crew, all_of
-from shim.cli import cli
-from shim.groups.trace import problems
-from shim.relay.line import IN_FLIGHT
-from shim.relay.record import Record
-from shim.relay.relay import Relay
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import encode_request_header
+from kafka_shim.cli import cli
+from kafka_shim.conformance.clients.crew import CLIENTS, Crew, all_of
+from kafka_shim.groups.trace import problems
+from kafka_shim.relay.line import IN_FLIGHT
+from kafka_shim.relay.record import Record
+from kafka_shim.relay.relay import Relay
 from tests.relay.recording import recording, running
 
 

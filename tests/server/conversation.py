@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from apis.registry import APIS
-from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from apis.wire import Message
-from apis.wire.frames import FrameSplitter, frame
-from apis.wire.headers import decode_response_header, encode_request_header
-from shim.server.cluster import Cluster, Node
-from shim.server.session import Session
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.frames import FrameSplitter, frame
+from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
+from kafka_shim.server.cluster import Cluster, Node
+from kafka_shim.server.session import Session
 
 
 class Client:

@@ -19,7 +19,17 @@ class Process:
     def __init__(self, url: str, node_id: int, *options: str) -> None:
         self.node_id = node_id
         self.bootstrap = ""
-        self._command = [sys.executable, "-m", "shim", "serve", "--store", url, "--node-id", str(node_id), *options]
+        self._command = [
+            sys.executable,
+            "-m",
+            "kafka_shim",
+            "serve",
+            "--store",
+            url,
+            "--node-id",
+            str(node_id),
+            *options,
+        ]
         self._command += ["--config", "group.initial.rebalance.delay.ms=0"]
         self._popen: subprocess.Popen[str] | None = None
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from apis.find_coordinator import FindCoordinatorRequest
-from apis.wire.frames import frame
-from apis.wire.headers import encode_request_header
-from shim.server.cluster import ClusterConfig
-from shim.server.server import ServerConfig
-from shim.testing import CoordinatorServer
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import encode_request_header
+from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.server import ServerConfig
+from kafka_shim.testing import CoordinatorServer
 
 
 @pytest.fixture(params=[True, False], ids=["epoll", "streams"])

@@ -11,18 +11,18 @@ import pytest
 import trio
 import trio.testing
 
-from apis.create_topics import CreatableTopic, CreateTopicsRequest
-from apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from apis.describe_cluster import DescribeClusterRequest
-from apis.find_coordinator import FindCoordinatorRequest
-from apis.metadata import MetadataRequest, MetadataRequestTopic
-from apis.wire.errors import ErrorCode
-from persistence.memory import MemoryStore
-from persistence.partition import partition_for
-from persistence.records import OffsetCommitKey
-from persistence.store import Entry, FencedError, Store
-from shim.broker.topics import Node as Address
-from shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kafka_shim.apis.describe_cluster import DescribeClusterRequest
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.records import OffsetCommitKey
+from kafka_shim.persistence.store import Entry, FencedError, Store
+from kafka_shim.server.cluster import Cluster, ClusterConfig
 from tests.server.conversation import Client, commit, committed, error_of_commit, fetch, heartbeat, join, sync
 
 ADDRESSES = [Address(1, "127.0.0.1", 9001), Address(2, "127.0.0.1", 9002), Address(3, "127.0.0.1", 9003)]

@@ -12,17 +12,17 @@ from typing import NoReturn
 
 import pytest
 
-from apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from apis.fetch import FetchPartition, FetchRequest, FetchTopic
-from apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from apis.list_groups import ListGroupsRequest, ListGroupsResponse
-from apis.metadata import MetadataRequest, MetadataResponse
-from persistence.partition import partition_for
-from shim.server import reactor
-from shim.server.cluster import ClusterConfig
-from shim.server.server import ServerConfig
-from shim.testing import CoordinatorServer
+from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_shim.apis.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.server import reactor
+from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.server import ServerConfig
+from kafka_shim.testing import CoordinatorServer
 from tests.server.conversation import join
 from tests.server.wire import Client, request
 
@@ -121,7 +121,7 @@ def test_an_exception_nobody_foresaw_costs_its_connection_alone(
 
     with Client(server.bootstrap, wrap) as unlucky, Client(server.bootstrap, wrap) as other:
         with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
-            patch.setattr("shim.server.session.decode_request_header", spoilt)
+            patch.setattr("kafka_shim.server.session.decode_request_header", spoilt)
             unlucky.socket.sendall(request(ListGroupsRequest(), 0))
             assert unlucky.is_closed_by_server()
         assert "a mistake of ours" in caplog.text

@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 import trio
 
-from apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from apis.end_txn import EndTxnRequest, EndTxnResponse
-from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from apis.offset_commit import (
+from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_shim.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
-from apis.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from persistence.batch import Record, write_batch
-from persistence.memory import MemoryStore
-from persistence.store import Entry, StoreError
-from shim.broker.topics import Node as Address
-from shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.persistence.batch import Record, write_batch
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.store import Entry, StoreError
+from kafka_shim.server.cluster import Cluster, ClusterConfig
 from tests.server.wire import Wire, read, request
 
 

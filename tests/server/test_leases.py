@@ -10,17 +10,17 @@ import psycopg
 import pytest
 import trio
 
-from apis.describe_cluster import DescribeClusterRequest
-from apis.find_coordinator import FindCoordinatorRequest
-from apis.metadata import MetadataRequest
-from apis.wire import Message
-from apis.wire.errors import ErrorCode
-from persistence.partition import partition_for
-from persistence.postgres import PostgresStore
-from persistence.store import Entry, StoreError
-from shim.broker.topics import Node as Address
-from shim.server.cluster import Cluster, ClusterConfig
-from shim.server.spread import id_of, leader_of
+from kafka_shim.apis.describe_cluster import DescribeClusterRequest
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.metadata import MetadataRequest
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.postgres import PostgresStore
+from kafka_shim.persistence.store import Entry, StoreError
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.spread import id_of, leader_of
 from tests import postgres
 from tests.server.conversation import Client, commit, committed, error_of_commit, fetch, heartbeat, join, sync
 

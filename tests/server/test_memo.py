@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apis.heartbeat import HeartbeatRequest
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from apis.leave_group import LeaveGroupRequest, MemberIdentity
-from apis.offset_commit import (
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_shim.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from apis.sync_group import SyncGroupRequest
-from shim.broker.topics import Node as Address
-from shim.groups.trace import problems
-from shim.server.cluster import Cluster, ClusterConfig
-from shim.server.memo import MAX_COMMIT_BYTES, CommitMemo
-from shim.server.trace_file import TraceFile
-from shim.testing.store import BreakableStore
+from kafka_shim.apis.sync_group import SyncGroupRequest
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.groups.trace import problems
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.memo import MAX_COMMIT_BYTES, CommitMemo
+from kafka_shim.server.trace_file import TraceFile
+from kafka_shim.testing.store import BreakableStore
 from tests.server.test_trace_file import events_of
 from tests.server.wire import Wire, read, request
 

@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from apis.list_groups import ListGroupsRequest, ListGroupsResponse
-from apis.wire import Message
-from shim.broker.topics import Node as Address
-from shim.server.cluster import Cluster, ClusterConfig
-from shim.server.peers import Peers
-from shim.server.server import ServerConfig, unchecked
-from shim.testing import CoordinatorServer
+from kafka_shim.apis.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_shim.apis.wire import Message
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.peers import Peers
+from kafka_shim.server.server import ServerConfig, unchecked
+from kafka_shim.testing import CoordinatorServer
 
 
 @pytest.fixture

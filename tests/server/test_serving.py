@@ -2,7 +2,7 @@
 
 from kafka import KafkaConsumer, KafkaProducer
 
-from shim.testing import CoordinatorServer
+from kafka_shim.testing import CoordinatorServer
 
 
 def test_a_group_consumes_what_was_produced() -> None:

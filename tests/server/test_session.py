@@ -4,16 +4,16 @@ import logging
 
 import pytest
 
-from apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from apis.leave_group import LeaveGroupRequest, MemberIdentity
-from apis.list_groups import ListGroupsRequest, ListGroupsResponse
-from apis.sync_group import SyncGroupRequest, SyncGroupResponse
-from apis.wire.frames import frame
-from apis.wire.headers import encode_request_header
-from shim.server.session import WAITING_BYTES, client_host
+from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_shim.apis.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import encode_request_header
+from kafka_shim.server.session import WAITING_BYTES, client_host
 from tests.server.wire import Wire, cluster, read, request
 
 
@@ -122,7 +122,7 @@ async def test_what_is_no_request_ends_the_connection_and_the_log_says_why(
     sent: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     wire = Wire(cluster())
-    with caplog.at_level(logging.WARNING, "shim.server"):
+    with caplog.at_level(logging.WARNING, "kafka_shim.server"):
         wire.receive(sent)
     assert wire.is_closed
     assert wire.sent == b""

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests import postgres
 from tests.server.shared import PATIENCE_S, processes, until
 from tests.server.wire import Client

@@ -11,19 +11,19 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from apis.end_txn import EndTxnRequest, EndTxnResponse
-from apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from apis.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from apis.txn_offset_commit import (
+from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from apis.wire.errors import ErrorCode
-from persistence.batch import Record, write_batch
-from persistence.partition import partition_for
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.persistence.batch import Record, write_batch
+from kafka_shim.persistence.partition import partition_for
 from tests import postgres
 from tests.clients.test_transactions import Pipe, fill, read
 from tests.server.shared import PATIENCE_S, Process, processes, until

@@ -6,15 +6,20 @@ from typing import Any
 
 import pytest
 
-from apis.heartbeat import HeartbeatRequest, HeartbeatResponse
-from apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from apis.leave_group import LeaveGroupRequest, MemberIdentity
-from apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, error
-from apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from shim.groups.trace import SCHEMA_VERSION, problems
-from shim.server.trace import plain
-from shim.server.trace_file import TraceFile
+from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_shim.apis.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    error,
+)
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_shim.groups.trace import SCHEMA_VERSION, problems
+from kafka_shim.server.trace import plain
+from kafka_shim.server.trace_file import TraceFile
 from tests.broker.context import batch
 from tests.server.wire import Wire, cluster, request
 

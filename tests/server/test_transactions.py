@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from persistence.partition import partition_for
-from persistence.store import open_store
-from shim.server.cluster import ClusterConfig
-from shim.server.server import ServerConfig
-from shim.testing.server import CoordinatorServer
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.store import open_store
+from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.server import ServerConfig
+from kafka_shim.testing.server import CoordinatorServer
 
 GROUPS = [f"group-{n}" for n in range(6)]
 """Coordinated by three brokers among them."""

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from apis.offset_commit import (
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_shim.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from apis.offset_fetch import OffsetFetchResponse
-from apis.wire.errors import ErrorCode
-from persistence.records import OffsetCommitKey, OffsetCommitValue
-from persistence.sqlite import SqliteStore
-from shim.testing import CoordinatorServer
+from kafka_shim.apis.offset_fetch import OffsetFetchResponse
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
+from kafka_shim.persistence.sqlite import SqliteStore
+from kafka_shim.testing import CoordinatorServer
 from tests.server.conversation import fetch
 from tests.server.wire import Client
 
@@ -56,7 +56,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def serve(path: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "shim", "serve", "--listen", "127.0.0.1:0", "--store", f"sqlite:{path}"]
+    command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--store", f"sqlite:{path}"]
     return subprocess.run(command, capture_output=True, text=True, timeout=30)
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from apis.profiles import PROFILES, is_served
-from apis.registry import APIS
-from apis.wire import Message
-from apis.wire.frames import frame
-from apis.wire.headers import API_VERSIONS, encode_request_header
-from shim.server.cluster import ClusterConfig
-from shim.server.server import ServerConfig
-from shim.testing import CoordinatorServer
+from kafka_shim.apis.profiles import PROFILES, is_served
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import API_VERSIONS, encode_request_header
+from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.server import ServerConfig
+from kafka_shim.testing import CoordinatorServer
 from tests.server.wire import Client
 
 PRODUCE = 0

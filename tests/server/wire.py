@@ -4,12 +4,12 @@ import socket
 import struct
 from typing import Any
 
-from apis.wire import Message
-from apis.wire.frames import FrameSplitter, frame
-from apis.wire.headers import decode_response_header, encode_request_header
-from shim.broker.topics import Node as Address
-from shim.server.cluster import Cluster, ClusterConfig
-from shim.server.session import Session
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.frames import FrameSplitter, frame
+from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.session import Session
 
 
 def request(message: Message, version: int, correlation_id: int = 1, client_id: str | None = "test") -> bytes:

@@ -13,7 +13,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.structs import OffsetAndMetadata
 
-from shim.testing.consumers import LONG_POLL_SECONDS, POLL_SECONDS
+from kafka_shim.testing.consumers import LONG_POLL_SECONDS, POLL_SECONDS
 
 _ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 

@@ -12,10 +12,10 @@ import pytest
 import trio
 from kafka import KafkaConsumer
 
-from persistence.memory import MemoryStore
-from shim.broker.topics import TopicError
-from shim.groups.trace import problems
-from shim.testing import CoordinatorServer, NotReached, open_coordinator, polling
+from kafka_shim.broker.topics import TopicError
+from kafka_shim.groups.trace import problems
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.testing import CoordinatorServer, NotReached, open_coordinator, polling
 
 
 def consumer_of(server: CoordinatorServer, name: str = "real", **settings: object) -> KafkaConsumer:

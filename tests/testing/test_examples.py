@@ -13,7 +13,7 @@ from examples.python.test_flaky_clinic import __doc__ as CLINIC
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = ["-p", "no:kafka-shim", "-p", "shim.testing.plugin", "-p", "no:cacheprovider"]
+OPTIONS = ["-p", "no:kafka-shim", "-p", "kafka_shim.testing.plugin", "-p", "no:cacheprovider"]
 
 
 def test_the_examples_pass() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from apis.wire.errors import ErrorCode
-from shim.testing import CoordinatorServer, NotReached, UnfiredFaults, Unmatchable
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.testing import CoordinatorServer, NotReached, UnfiredFaults, Unmatchable
 
 
 @pytest.fixture

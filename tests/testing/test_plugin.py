@@ -8,14 +8,15 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-OURS = ("shim", "trio", "apis", "persistence", "orjson", "starlette", "hypercorn", "kafka")
+OURS = ("kafka_shim", "trio", "orjson", "starlette", "hypercorn", "kafka")
 
 
 @pytest.fixture
 def run(pytester: pytest.Pytester) -> pytest.Pytester:
     # By its module, and not by its entry point: an installation in place may be older than that.
     pytester.makeini(
-        "[pytest]\naddopts = -p no:trio -p no:cacheprovider -p no:kafka-shim -p shim.testing.plugin --strict-markers"
+        "[pytest]\naddopts = -p no:trio -p no:cacheprovider -p no:kafka-shim -p kafka_shim.testing.plugin"
+        " --strict-markers"
     )
     return pytester
 
@@ -173,17 +174,16 @@ def test_tests_run_in_parallel(run: pytest.Pytester) -> None:
 
 def test_it_costs_nothing_where_it_is_not_used() -> None:
     """What the plugin imports besides pytest, and how long that takes, by Python's own account."""
-    code = (
-        "import pytest, sys; before = set(sys.modules); import shim.testing.plugin; print(*set(sys.modules) - before)"
-    )
+    plugin = "kafka_shim.testing.plugin"
+    code = f"import pytest, sys; before = set(sys.modules); import {plugin}; print(*set(sys.modules) - before)"
     command = [sys.executable, "-X", "importtime", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert {name for name in done.stdout.split() if name.partition(".")[0] in OURS} == {
-        "shim",
-        "shim.testing",
-        "shim.testing.plugin",
+        "kafka_shim",
+        "kafka_shim.testing",
+        plugin,
     }
     times = {
         line.split("|")[2].strip(): int(line.split("|")[1]) for line in done.stderr.splitlines()[1:] if "|" in line
     }
-    assert times["shim.testing.plugin"] < 30_000
+    assert times[plugin] < 30_000

@@ -12,8 +12,8 @@ from confluent_kafka import Consumer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from shim.server.rewind import CannotRewind
-from shim.testing import CoordinatorServer
+from kafka_shim.server.rewind import CannotRewind
+from kafka_shim.testing import CoordinatorServer
 
 PARTITIONS = 24
 BEFORE = 40

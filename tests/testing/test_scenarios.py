@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from shim.testing import CoordinatorServer, Simulation
+from kafka_shim.testing import CoordinatorServer, Simulation
 
 from .clients import Member
 

@@ -3,8 +3,8 @@
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from apis.wire.errors import ErrorCode
-from shim.testing import CoordinatorServer, Manner, NotReached, polling
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.testing import CoordinatorServer, Manner, NotReached, polling
 
 
 def test_a_session_of_45_seconds_expires_at_once() -> None:

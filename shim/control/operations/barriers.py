@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from shim.control.bench import Bench
-from shim.control.operation import Answer, Body, Operation, Timeout
-from shim.control.operations.matching import Match, Matched, said
-from shim.control.problems import Problem
-from shim.server.awaiting import TIMEOUT, NotReached
-from shim.server.barriers import NAMED_POINTS, Barrier
-from shim.server.interception import API_NAMES, split_match
+from kafka_shim.control.bench import Bench
+from kafka_shim.control.operation import Answer, Body, Operation, Timeout
+from kafka_shim.control.operations.matching import Match, Matched, said
+from kafka_shim.control.problems import Problem
+from kafka_shim.server.awaiting import TIMEOUT, NotReached
+from kafka_shim.server.barriers import NAMED_POINTS, Barrier
+from kafka_shim.server.interception import API_NAMES, split_match
 
 if TYPE_CHECKING:
     Point = str

@@ -6,9 +6,9 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from apis.wire.errors import ErrorCode
-from shim.control.bench import Bench, Breakable, Refused
-from shim.control.operation import Answer, Body, Operation
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.control.bench import Bench, Breakable, Refused
+from kafka_shim.control.operation import Answer, Body, Operation
 
 
 class Broker(Answer, kw_only=True):

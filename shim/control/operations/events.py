@@ -14,9 +14,9 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response, StreamingResponse
 
-from shim.control.bench import Bench
-from shim.control.operation import MAX_TEXT, Answer, Body, Operation
-from shim.server.story import Story
+from kafka_shim.control.bench import Bench
+from kafka_shim.control.operation import MAX_TEXT, Answer, Body, Operation
+from kafka_shim.server.story import Story
 
 _BEHIND: Final = 10_000
 """Events that a reader of the stream may be behind before it is cut off."""

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from shim.control.bench import Bench
-from shim.control.operation import Answer, Body, Operation, Timeout
-from shim.control.operations.matching import Failure, Match, Matched, said
-from shim.control.problems import Problem
-from shim.server.awaiting import TIMEOUT, NotReached
-from shim.server.faults import Fault
+from kafka_shim.control.bench import Bench
+from kafka_shim.control.operation import Answer, Body, Operation, Timeout
+from kafka_shim.control.operations.matching import Failure, Match, Matched, said
+from kafka_shim.control.problems import Problem
+from kafka_shim.server.awaiting import TIMEOUT, NotReached
+from kafka_shim.server.faults import Fault
 
 
 class Plan(Match, tag_field="action", kw_only=True):

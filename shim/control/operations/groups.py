@@ -12,9 +12,9 @@ import orjson
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response, StreamingResponse
 
-from shim.control.bench import Bench
-from shim.control.groups import described, each_group, summary
-from shim.control.operation import (
+from kafka_shim.control.bench import Bench
+from kafka_shim.control.groups import described, each_group, summary
+from kafka_shim.control.operation import (
     Answer,
     Body,
     BrokerId,
@@ -26,8 +26,8 @@ from shim.control.operation import (
     Timeout,
     TopicName,
 )
-from shim.control.problems import Problem
-from shim.groups.causes import Cause
+from kafka_shim.control.problems import Problem
+from kafka_shim.groups.causes import Cause
 
 _PIECE: Final = 400
 

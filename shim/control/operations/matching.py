@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from apis.wire.errors import ErrorCode
-from shim.control.operation import MAX_TEXT
-from shim.server.interception import API_NAMES, error_code
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.control.operation import MAX_TEXT
+from kafka_shim.server.interception import API_NAMES, error_code
 
 if TYPE_CHECKING:
     Api = str

@@ -10,10 +10,20 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-from apis.wire.errors import ErrorCode
-from shim.control.bench import Bench, Puppet, Refused
-from shim.control.operation import Answer, Body, GroupId, Offset, Operation, Owned, PartitionNumber, Text, TopicName
-from shim.control.problems import Problem
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.control.bench import Bench, Puppet, Refused
+from kafka_shim.control.operation import (
+    Answer,
+    Body,
+    GroupId,
+    Offset,
+    Operation,
+    Owned,
+    PartitionNumber,
+    Text,
+    TopicName,
+)
+from kafka_shim.control.problems import Problem
 
 MAX_PUPPETS: Final = 1000
 _ERRORS_SHOWN: Final = 100

@@ -11,8 +11,8 @@ import orjson
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
-from shim.control.bench import Bench
-from shim.control.operation import Answer, Operation
+from kafka_shim.control.bench import Bench
+from kafka_shim.control.operation import Answer, Operation
 
 
 class Health(Answer, kw_only=True):

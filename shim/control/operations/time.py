@@ -6,10 +6,10 @@ from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, UnsetType
 
-from shim.control.bench import Bench
-from shim.control.operation import Answer, Body, Operation
-from shim.control.problems import Problem
-from shim.server.clock import TestClock
+from kafka_shim.control.bench import Bench
+from kafka_shim.control.operation import Answer, Body, Operation
+from kafka_shim.control.problems import Problem
+from kafka_shim.server.clock import TestClock
 
 
 class Clock(Answer, kw_only=True):

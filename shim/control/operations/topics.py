@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from apis.wire.errors import ErrorCode
-from shim.control.bench import Bench, Refused
-from shim.control.operation import Answer, Body, Operation, TopicName
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.control.bench import Bench, Refused
+from kafka_shim.control.operation import Answer, Body, Operation, TopicName
 
 
 class Topic(Answer, kw_only=True):

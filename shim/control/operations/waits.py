@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, assert_never
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from shim.control.bench import Bench
-from shim.control.operation import (
+from kafka_shim.control.bench import Bench
+from kafka_shim.control.operation import (
     MAX_TEXT,
     Answer,
     ByTopic,
@@ -22,8 +22,8 @@ from shim.control.operation import (
     Timeout,
     TopicName,
 )
-from shim.server.awaiting import TIMEOUT, GroupAwait
-from shim.server.watching import GroupSnapshot
+from kafka_shim.server.awaiting import TIMEOUT, GroupAwait
+from kafka_shim.server.watching import GroupSnapshot
 
 _Name = Annotated[str, Meta(max_length=MAX_TEXT, description="Member id, client id or group instance id.")]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from apis.join_group import JoinGroupResponse, JoinGroupResponseMember
-from apis.sync_group import SyncGroupResponse
-from apis.wire.errors import ErrorCode
-from shim.groups.classic.group import ClassicGroup
+from kafka_shim.apis.join_group import JoinGroupResponse, JoinGroupResponseMember
+from kafka_shim.apis.sync_group import SyncGroupResponse
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.classic.group import ClassicGroup
 
 
 def join_refused(error: ErrorCode, member_id: str) -> JoinGroupResponse:

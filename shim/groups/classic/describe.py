@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from typing import Final
 
-from apis.delete_groups import DeletableGroupResult
-from apis.describe_groups import DescribedGroup, DescribedGroupMember
-from apis.list_groups import ListedGroup
-from apis.wire.errors import ErrorCode
-from shim.groups import trace
-from shim.groups.classic.states import RULES, Request, Rule, State
-from shim.groups.offsets import delete_all
-from shim.groups.shard import Shard
+from kafka_shim.apis.delete_groups import DeletableGroupResult
+from kafka_shim.apis.describe_groups import DescribedGroup, DescribedGroupMember
+from kafka_shim.apis.list_groups import ListedGroup
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace
+from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.offsets import delete_all
+from kafka_shim.groups.shard import Shard
 
 CLASSIC: Final = "classic"
 """The type of these groups, as ListGroups spells it."""

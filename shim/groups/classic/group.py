@@ -16,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from apis.consumer_protocol import ConsumerProtocolSubscription
-from apis.join_group import JoinGroupResponseMember
-from apis.wire import DecodeError
-from apis.wire.errors import ErrorCode
-from persistence.records import GroupMetadataValue, MemberMetadata
-from shim.groups.causes import Cause
-from shim.groups.classic.member import Member, Protocols
-from shim.groups.classic.states import RULES, TRANSITIONS, Request, Rule, State
-from shim.groups.timers import Timer, TimerKind
+from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription
+from kafka_shim.apis.join_group import JoinGroupResponseMember
+from kafka_shim.apis.wire import DecodeError
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic.member import Member, Protocols
+from kafka_shim.groups.classic.states import RULES, TRANSITIONS, Request, Rule, State
+from kafka_shim.groups.timers import Timer, TimerKind
+from kafka_shim.persistence.records import GroupMetadataValue, MemberMetadata
 
 _K = TypeVar("_K")
 

@@ -6,13 +6,13 @@ that was never in a generation, which may have given up long ago without our not
 
 from __future__ import annotations
 
-from apis.wire.errors import ErrorCode
-from shim.groups import trace
-from shim.groups.causes import Cause
-from shim.groups.classic import rebalance
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.states import RULES, Request, Rule, State
-from shim.groups.shard import Shard
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.shard import Shard
 
 
 def heartbeat(

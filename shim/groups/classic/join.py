@@ -12,21 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from apis.call import PARKED, Client, Parked
-from apis.join_group import JoinGroupRequest, JoinGroupResponse
-from apis.wire.errors import ErrorCode
-from shim.groups import trace
-from shim.groups.causes import Cause
-from shim.groups.classic import rebalance
-from shim.groups.classic.answers import join_refused, joined
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.joining import Joining, new_member_id, park
-from shim.groups.classic.member import Member
-from shim.groups.classic.reasons import why_rejoined
-from shim.groups.classic.states import RULES, Request, Rule, State
-from shim.groups.classic.static import take_over
-from shim.groups.shard import NEW_MEMBER_TIMEOUT, Shard
-from shim.groups.timers import Timer, TimerKind
+from kafka_shim.apis.call import PARKED, Client, Parked
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.classic.answers import join_refused, joined
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.joining import Joining, new_member_id, park
+from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.reasons import why_rejoined
+from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.classic.static import take_over
+from kafka_shim.groups.shard import NEW_MEMBER_TIMEOUT, Shard
+from kafka_shim.groups.timers import Timer, TimerKind
 
 
 def join(

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from apis.call import Client
-from apis.join_group import JoinGroupRequest
-from apis.wire.errors import ErrorCode
-from shim.groups.classic.answers import join_refused
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.member import Member, Protocols
-from shim.groups.classic.states import Rule
-from shim.groups.shard import Shard
+from kafka_shim.apis.call import Client
+from kafka_shim.apis.join_group import JoinGroupRequest
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.classic.answers import join_refused
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.member import Member, Protocols
+from kafka_shim.groups.classic.states import Rule
+from kafka_shim.groups.shard import Shard
 
 
 class Joining(NamedTuple):

@@ -6,14 +6,14 @@ Source: semantics 2.3; KIP-345 for removal by group instance id.
 
 from __future__ import annotations
 
-from apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
-from apis.wire.errors import ErrorCode
-from shim.groups import trace
-from shim.groups.classic import rebalance
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.reasons import why_left
-from shim.groups.classic.states import RULES, Request, Rule
-from shim.groups.shard import Shard
+from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace
+from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.reasons import why_left
+from kafka_shim.groups.classic.states import RULES, Request, Rule
+from kafka_shim.groups.shard import Shard
 
 
 def leave(shard: Shard, request: LeaveGroupRequest, now: float) -> LeaveGroupResponse:

@@ -5,14 +5,14 @@ Decides which timers a loaded group gets, and what parked requests are told at t
 
 from __future__ import annotations
 
-from apis.wire.errors import ErrorCode
-from shim.groups import trace
-from shim.groups.causes import Cause
-from shim.groups.classic import rebalance
-from shim.groups.classic.answers import join_refused, sync_refused
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.states import RULES, Request, State
-from shim.groups.shard import Shard
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.classic.answers import join_refused, sync_refused
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.states import RULES, Request, State
+from kafka_shim.groups.shard import Shard
 
 
 def activate(shard: Shard, group: ClassicGroup, now: float) -> None:

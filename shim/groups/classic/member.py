@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from shim.groups.timers import Timer
+from kafka_shim.groups.timers import Timer
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """Protocols a member offers, best first: (name, metadata)."""

@@ -6,11 +6,11 @@ Definitions: `docs/trace.md`.
 
 from __future__ import annotations
 
-from apis.consumer_protocol import ConsumerProtocolSubscription, subscription_from_bytes
-from apis.leave_group import MemberIdentity
-from shim.groups.causes import Cause
-from shim.groups.classic.group import CONSUMER, ClassicGroup
-from shim.groups.classic.member import Member, Protocols
+from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription, subscription_from_bytes
+from kafka_shim.apis.leave_group import MemberIdentity
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
+from kafka_shim.groups.classic.member import Member, Protocols
 
 
 def why_rejoined(group: ClassicGroup, member: Member, before: Protocols) -> Cause:

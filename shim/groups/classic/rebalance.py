@@ -12,15 +12,15 @@ Source: semantics 2.4, 2.5.
 
 from __future__ import annotations
 
-from apis.wire.errors import ErrorCode
-from shim.groups import trace
-from shim.groups.causes import Cause
-from shim.groups.classic.answers import join_refused, joined, sync_refused
-from shim.groups.classic.group import ClassicGroup, Round
-from shim.groups.classic.member import Member
-from shim.groups.classic.states import RULES, Request, Rule, State
-from shim.groups.offsets import delete_all
-from shim.groups.shard import Shard
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic.answers import join_refused, joined, sync_refused
+from kafka_shim.groups.classic.group import ClassicGroup, Round
+from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.offsets import delete_all
+from kafka_shim.groups.shard import Shard
 
 
 def start(shard: Shard, group: ClassicGroup, cause: Cause, trigger: str, rule: Rule, now: float) -> None:

@@ -8,19 +8,19 @@ Source: semantics 2.8; KIP-345, KIP-814.
 
 from __future__ import annotations
 
-from apis.call import PARKED, Parked
-from apis.join_group import JoinGroupResponse
-from apis.wire.errors import ErrorCode
-from shim.groups import trace
-from shim.groups.causes import Cause
-from shim.groups.classic import rebalance
-from shim.groups.classic.answers import join_refused, joined, sync_refused
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.joining import Joining, new_member_id, park
-from shim.groups.classic.member import Member
-from shim.groups.classic.states import Rule
-from shim.groups.shard import Shard
-from shim.groups.timers import Timer, TimerKind
+from kafka_shim.apis.call import PARKED, Parked
+from kafka_shim.apis.join_group import JoinGroupResponse
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.classic.answers import join_refused, joined, sync_refused
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.joining import Joining, new_member_id, park
+from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.states import Rule
+from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.timers import Timer, TimerKind
 
 
 def take_over(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse | Parked:

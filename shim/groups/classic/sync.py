@@ -8,17 +8,17 @@ Source: semantics 2.3, 2.6; KIP-559 for protocol type and name in the request.
 
 from __future__ import annotations
 
-from apis.call import PARKED, Parked
-from apis.sync_group import SyncGroupRequest, SyncGroupResponse
-from apis.wire.errors import ErrorCode
-from shim.groups import trace
-from shim.groups.causes import Cause
-from shim.groups.classic import rebalance
-from shim.groups.classic.answers import sync_refused, synced
-from shim.groups.classic.group import ClassicGroup
-from shim.groups.classic.member import Member
-from shim.groups.classic.states import RULES, Request, Rule
-from shim.groups.shard import Shard
+from kafka_shim.apis.call import PARKED, Parked
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import trace
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.classic.answers import sync_refused, synced
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.states import RULES, Request, Rule
+from kafka_shim.groups.shard import Shard
 
 
 def sync(shard: Shard, request: SyncGroupRequest, token: object, now: float) -> SyncGroupResponse | Parked:

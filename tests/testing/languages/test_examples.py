@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.targets.kafka import cache_folder
+from kafka_shim.conformance.targets.kafka import cache_folder
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SHIM = Path(sys.executable).parent / "kafka-shim"

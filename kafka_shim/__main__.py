@@ -1,0 +1,1 @@
+../shim/__main__.py
