@@ -33,7 +33,7 @@ def _exchanges() -> dict[int, Exchange]:
     for module_info in pkgutil.iter_modules(apis.__path__):
         if module_info.ispkg or module_info.name in NOT_MESSAGES:
             continue
-        module = importlib.import_module(f"apis.{module_info.name}")
+        module = importlib.import_module(f"kafka_shim.apis.{module_info.name}")
         name = module_info.name.title().replace("_", "")
         request = getattr(module, f"{name}Request", None)
         response = getattr(module, f"{name}Response", None)

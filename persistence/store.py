@@ -141,7 +141,7 @@ def open_store(url: str, partitions: int, *, lease_s: float = 6.0) -> Store:
         try:
             from kafka_shim.persistence.postgres import PostgresStore
         except ImportError as error:
-            raise StoreError("A PostgreSQL store needs psycopg: pip install 'kafka-group-shim[postgres]'.") from error
+            raise StoreError("A PostgreSQL store needs psycopg: pip install 'kafka-group-shim[postgres]'") from error
 
         store = PostgresStore(url, partitions, lease_s=lease_s)
     else:

@@ -39,11 +39,8 @@ def _spark_options(command: Any) -> Any:
 
 def _start(master: str, memory: str, config: tuple[str, ...]) -> SparkSession:
     from kafka_shim.pipeline.java import NoJava
+    from kafka_shim.pipeline.session import session
 
-    try:
-        from kafka_shim.pipeline.session import session
-    except ImportError as error:
-        raise click.ClickException(f"{error.name} is missing: pip install 'kafka-group-shim[spark]'") from error
     settings = {"spark.driver.memory": memory}
     for each in config:
         name, equals, value = each.partition("=")

