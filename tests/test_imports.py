@@ -18,12 +18,20 @@ HOUSE = {
     "kafka_shim.groups": {"kafka_shim.apis", "kafka_shim.persistence"},
     "kafka_shim.broker": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.groups"},
     "kafka_shim.server": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.groups", "kafka_shim.broker"},
+    "kafka_shim.lab": {
+        "kafka_shim.apis",
+        "kafka_shim.persistence",
+        "kafka_shim.groups",
+        "kafka_shim.broker",
+        "kafka_shim.server",
+    },
     "kafka_shim.control": {
         "kafka_shim.apis",
         "kafka_shim.persistence",
         "kafka_shim.groups",
         "kafka_shim.broker",
         "kafka_shim.server",
+        "kafka_shim.lab",
     },
     "kafka_shim.relay": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.groups", "kafka_shim.server"},
     "kafka_shim.testing": {
@@ -32,12 +40,13 @@ HOUSE = {
         "kafka_shim.groups",
         "kafka_shim.broker",
         "kafka_shim.server",
+        "kafka_shim.lab",
         "kafka_shim.control",
     },
     "kafka_shim.commands": {"kafka_shim.apis", "kafka_shim.persistence"},
     "kafka_shim.conformance": {"kafka_shim.apis"},
     # What it makes up, and the past it plays again, may come from the simulator; nothing else of it may.
-    "kafka_shim.pipeline.generate": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.testing"},
+    "kafka_shim.pipeline.generate": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.lab"},
     "kafka_shim.pipeline": {"kafka_shim.apis", "kafka_shim.persistence"},
 }
 # The one place that knows them all, and the module that lets `python -m kafka_shim` start it.
@@ -57,6 +66,7 @@ BLIND = {
     | {"logging", "os", "kafka_shim.persistence.store", "kafka_shim.apis.registry"},
     "kafka_shim.broker": IO | HTTP | {"kafka_shim.persistence.store"},
     "kafka_shim.server": HTTP,
+    "kafka_shim.lab": HTTP,
     "kafka_shim.relay": HTTP | {"kafka_shim.persistence.store"},
     "kafka_shim.conformance": {"pyspark", "starlette", "hypercorn"},
 }
@@ -137,9 +147,10 @@ def test_a_module_imports_only_what_stands_above_its_folder(path: Path) -> None:
         ("kafka_shim.groups.shard", "from ..server import session"),
         ("kafka_shim.groups.service", "from kafka_shim import server"),
         ("kafka_shim.server.session", "from starlette.responses import Response"),
+        ("kafka_shim.server.cluster", "from kafka_shim.lab.clock import TestClock"),
         ("kafka_shim.conformance.case", "from kafka_shim.testing import CoordinatorServer"),
         ("kafka_shim.pipeline.jobs", "from kafka_shim.groups import causes"),
-        ("kafka_shim.pipeline.replays", "from kafka_shim.testing import Simulation"),
+        ("kafka_shim.pipeline.replays", "from kafka_shim.lab.simulator import Simulation"),
         ("kafka_shim.pipeline.generate.replay", "from kafka_shim.groups import causes"),
         ("kafka_shim.pipeline.jobs", "if TYPE_CHECKING:\n    from kafka_shim.groups import causes"),
         ("kafka_shim.helpers", "import kafka_shim.groups"),
@@ -157,7 +168,7 @@ def test_a_rule_that_is_broken_is_found(module: str, source: str) -> None:
         ("kafka_shim.broker.topics", "import time"),
         ("kafka_shim.server.session", "from kafka_shim.groups.service import GroupService"),
         ("kafka_shim.pipeline.sources", "from kafka_shim.persistence import segments"),
-        ("kafka_shim.pipeline.generate.replay", "from kafka_shim.testing import Simulation"),
+        ("kafka_shim.pipeline.generate.replay", "from kafka_shim.lab.simulator import Simulation"),
         ("kafka_shim.cli", "import kafka_shim.conformance, kafka_shim.pipeline, kafka_shim.testing.server"),
     ],
 )

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kafka_shim.testing import Network, Simulation
-from kafka_shim.testing.puppets import COOPERATIVE, Puppet
+from kafka_shim.lab.puppets import COOPERATIVE, Puppet
+from kafka_shim.lab.scheduler import Network
+from kafka_shim.lab.simulator import Simulation
 
 QUIET_TIMEOUTS: Final = 5
 """Quiet times are shortened to so many session timeouts: nothing happens in them."""

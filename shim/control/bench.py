@@ -18,15 +18,15 @@ import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.shard import Shard
+from kafka_shim.lab.barriers import Barriers
+from kafka_shim.lab.clock import TestClock
+from kafka_shim.lab.event_history import Watch
+from kafka_shim.lab.faults import Faults
+from kafka_shim.lab.group_waits import GroupAwait
+from kafka_shim.lab.interception import Interception, later_in
+from kafka_shim.lab.rewind import Offsets, Rewind
 from kafka_shim.persistence.partition import partition_for
-from kafka_shim.server.awaiting import GroupAwait
-from kafka_shim.server.barriers import Barriers
-from kafka_shim.server.clock import TestClock
-from kafka_shim.server.faults import Faults
-from kafka_shim.server.interception import Interception, later_in
-from kafka_shim.server.rewind import Offsets, Rewind
 from kafka_shim.server.server import Server
-from kafka_shim.server.watching import Watch
 
 if TYPE_CHECKING:
     from kafka_shim.control.metrics import Metrics
@@ -38,7 +38,7 @@ STEP_SECONDS: Final = 0.02
 
 
 class Puppet(Protocol):
-    """A scripted member; `shim/testing/puppets.py` has it."""
+    """A scripted member; `shim/lab/puppets.py` has it."""
 
     @property
     def script(self) -> Script:
@@ -76,7 +76,7 @@ class Script(Protocol):
 
 
 class Breakable(Protocol):
-    """A store that fails when it is told to; `shim/testing/store.py` has it."""
+    """A store that fails when it is told to; `shim/lab/failing_store.py` has it."""
 
     def fail(self, times: int | None = 1) -> None: ...
 

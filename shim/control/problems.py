@@ -15,9 +15,9 @@ from starlette.responses import Response
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import TopicError
 from kafka_shim.control.bench import Refused
-from kafka_shim.server.awaiting import NotReached
-from kafka_shim.server.interception import Unmatchable
-from kafka_shim.server.rewind import CannotRewind
+from kafka_shim.lab.group_waits import NotReached
+from kafka_shim.lab.interception import Unmatchable
+from kafka_shim.lab.rewind import CannotRewind
 
 
 class Problem(Exception):

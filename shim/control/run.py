@@ -24,8 +24,8 @@ from kafka_shim.broker.settings import BROKER_SETTINGS
 from kafka_shim.broker.topics import TopicError
 from kafka_shim.control.addresses import is_loopback
 from kafka_shim.groups.config import NAMES, GroupConfig
+from kafka_shim.lab.clock import RealTimeBroker, TestClock
 from kafka_shim.persistence.store import Store, StoreError, open_store
-from kafka_shim.server.clock import RealTimeBroker, TestClock
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.limits import raise_file_limit
 from kafka_shim.server.server import Server, ServerConfig, serve, the_only

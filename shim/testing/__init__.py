@@ -10,34 +10,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from kafka_shim.server.awaiting import NotReached as NotReached
-    from kafka_shim.server.interception import Unmatchable as Unmatchable
-    from kafka_shim.server.watching import GroupSnapshot as GroupSnapshot
+    from kafka_shim.lab.event_history import GroupSnapshot as GroupSnapshot
+    from kafka_shim.lab.group_waits import NotReached as NotReached
+    from kafka_shim.lab.interception import Unmatchable as Unmatchable
+    from kafka_shim.lab.puppets import Manner as Manner
+    from kafka_shim.lab.puppets import Puppet as Puppet
+    from kafka_shim.lab.puppets import Script as Script
+    from kafka_shim.lab.scheduler import Network as Network
+    from kafka_shim.lab.simulator import Simulation as Simulation
     from kafka_shim.testing.consumers import polling as polling
     from kafka_shim.testing.kit import Kit as Kit
     from kafka_shim.testing.kit import UnfiredFaults as UnfiredFaults
     from kafka_shim.testing.kit import open_coordinator as open_coordinator
-    from kafka_shim.testing.puppets import Manner as Manner
-    from kafka_shim.testing.puppets import Puppet as Puppet
-    from kafka_shim.testing.puppets import Script as Script
     from kafka_shim.testing.server import CoordinatorServer as CoordinatorServer
-    from kafka_shim.testing.simulator import Simulation as Simulation
-    from kafka_shim.testing.stage import Network as Network
 
 _HOME: Final = {
-    "NotReached": "kafka_shim.server.awaiting",
-    "Unmatchable": "kafka_shim.server.interception",
-    "GroupSnapshot": "kafka_shim.server.watching",
+    "NotReached": "kafka_shim.lab.group_waits",
+    "Unmatchable": "kafka_shim.lab.interception",
+    "GroupSnapshot": "kafka_shim.lab.event_history",
     "Kit": "kafka_shim.testing.kit",
     "UnfiredFaults": "kafka_shim.testing.kit",
     "open_coordinator": "kafka_shim.testing.kit",
     "polling": "kafka_shim.testing.consumers",
-    "Manner": "kafka_shim.testing.puppets",
-    "Puppet": "kafka_shim.testing.puppets",
-    "Script": "kafka_shim.testing.puppets",
+    "Manner": "kafka_shim.lab.puppets",
+    "Puppet": "kafka_shim.lab.puppets",
+    "Script": "kafka_shim.lab.puppets",
     "CoordinatorServer": "kafka_shim.testing.server",
-    "Simulation": "kafka_shim.testing.simulator",
-    "Network": "kafka_shim.testing.stage",
+    "Simulation": "kafka_shim.lab.simulator",
+    "Network": "kafka_shim.lab.scheduler",
 }
 
 

@@ -2,7 +2,7 @@
 
 Decides what is played and checks what it claims: every record that was sent was consumed, and after the crash the
 others went on from the committed offsets. The clients are processes (`demo_clients.py`); the story comes from the
-server's trace (`story.py`).
+server's trace (`narration.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from kafka_shim.server.story import Line, Story
+from kafka_shim.server.narration import Line, Story
 from kafka_shim.testing.demo_clients import GROUP, TOPIC
 from kafka_shim.testing.server import CoordinatorServer
 

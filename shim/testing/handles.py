@@ -11,12 +11,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.server.awaiting import TIMEOUT, GroupAwait, Wanted
-from kafka_shim.server.barriers import Barrier
-from kafka_shim.server.faults import Fault, Firing
-from kafka_shim.server.watching import GroupSnapshot
-from kafka_shim.testing import arguments
-from kafka_shim.testing.puppets import Puppet
+from kafka_shim.lab import arguments
+from kafka_shim.lab.barriers import Barrier
+from kafka_shim.lab.event_history import GroupSnapshot
+from kafka_shim.lab.faults import Fault, Firing
+from kafka_shim.lab.group_waits import TIMEOUT, GroupAwait, Wanted
+from kafka_shim.lab.puppets import Puppet
 
 if TYPE_CHECKING:
     from kafka_shim.testing.server import CoordinatorServer

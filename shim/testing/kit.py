@@ -20,18 +20,18 @@ import trio
 
 from kafka_shim.control.bench import Bench
 from kafka_shim.groups.trace import SCHEMA_VERSION
+from kafka_shim.lab import arguments
+from kafka_shim.lab.barriers import Barrier
+from kafka_shim.lab.clock import RealTimeBroker, TestClock
+from kafka_shim.lab.failing_store import BreakableStore
+from kafka_shim.lab.faults import Fault
+from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, NotReached
+from kafka_shim.lab.interception import split_match
+from kafka_shim.lab.puppets import Manner, Puppet, Script
+from kafka_shim.lab.scheduler import Stage
 from kafka_shim.persistence.store import Store
-from kafka_shim.server.awaiting import STORY_LINES, TIMEOUT, NotReached
-from kafka_shim.server.barriers import Barrier
-from kafka_shim.server.clock import RealTimeBroker, TestClock
 from kafka_shim.server.cluster import ClusterConfig
-from kafka_shim.server.faults import Fault
-from kafka_shim.server.interception import split_match
 from kafka_shim.server.server import Server, ServerConfig, serve
-from kafka_shim.testing import arguments
-from kafka_shim.testing.puppets import Manner, Puppet, Script
-from kafka_shim.testing.stage import Stage
-from kafka_shim.testing.store import BreakableStore
 
 FOR_TESTS: Final = {
     "group.initial.rebalance.delay.ms": "0",
@@ -89,12 +89,12 @@ class Kit(Bench):
     # Faults
 
     def fault(self, action: str, api: str | None = None, **fields: Any) -> Fault:
-        """Put a fault in force: `action`, and fields of `Match` and `Plan`; see `shim/server/faults.py`."""
+        """Put a fault in force: `action`, and fields of `Match` and `Plan`; see `shim/lab/faults.py`."""
         arguments.match_of(fields)
         return self.faults.declare({"action": action} | ({} if api is None else {"api": api}) | fields)
 
     def barrier(self, point: str, **match: Any) -> Barrier:
-        """Put a barrier in force at a named point or at the requests of an API; see `shim/server/barriers.py`."""
+        """Put a barrier in force at a named point or at the requests of an API; see `shim/lab/barriers.py`."""
         arguments.match_of(match)
         where = match.pop("at", None)
         found, rest = split_match(match)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import trio
 
 from kafka_shim.control.bench import Bench
+from kafka_shim.lab.clock import TestClock
+from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.persistence.store import SharedStore, Store
-from kafka_shim.server.clock import TestClock
 from kafka_shim.server.server import Server
 from kafka_shim.testing.kit import Kit
-from kafka_shim.testing.store import BreakableStore
 
 
 class Laboratory:

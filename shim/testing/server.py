@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 
 import trio
 
+from kafka_shim.lab import arguments
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.server import Server, ServerConfig, the_only
-from kafka_shim.testing import arguments
 from kafka_shim.testing.handles import BarrierHandle, Clock, FaultHandle, Group, PuppetHandle
 from kafka_shim.testing.kit import Kit, open_kit
 from kafka_shim.testing.kit import server_config as config_for_tests
@@ -142,7 +142,7 @@ class CoordinatorServer:
         return PuppetHandle(self, self.call(partial(self.kit.puppet, group, topics, **script)))
 
     def rewind(self, group: str, offsets: Mapping[tuple[str, int], int]) -> int:
-        """Let a group that is alive begin anew from these offsets, by topic and partition; see `shim/server/rewind.py`.
+        """Let a group that is alive begin anew from these offsets, by topic and partition; see `shim/lab/rewind.py`.
 
         Returns how many members had to begin anew, as soon as the offsets count. Raises CannotRewind.
         """
@@ -153,7 +153,7 @@ class CoordinatorServer:
     # Faults and barriers
 
     def fault(self, action: str, api: str | None = None, **fields: Any) -> FaultHandle:
-        """Put a fault in force: an action, an API's name, and fields of `Match` and `Plan` (`shim/server/faults.py`).
+        """Put a fault in force: an action, an API's name, and fields of `Match` and `Plan` (`shim/lab/faults.py`).
 
         server.fault("error", "OffsetCommit", error="REBALANCE_IN_PROGRESS", group="billing", times=2)
         """

@@ -17,7 +17,7 @@ import pytest
 from kafka_shim.cli import main
 from kafka_shim.commands.asking import TOKEN
 from kafka_shim.commands.faults import _ACTIONS
-from kafka_shim.server.faults import ACTIONS
+from kafka_shim.lab.faults import ACTIONS
 from kafka_shim.testing import CoordinatorServer
 
 SHIM = Path(sys.executable).parent / "kafka-shim"

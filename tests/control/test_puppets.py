@@ -7,11 +7,11 @@ import httpx
 import pytest
 
 from kafka_shim.control.operations import faults, matching, puppets
-from kafka_shim.server.faults import ACTIONS
-from kafka_shim.server.interception import MATCH_FIELDS
+from kafka_shim.lab.client_assignors import ASSIGNORS
+from kafka_shim.lab.faults import ACTIONS
+from kafka_shim.lab.interception import MATCH_FIELDS
+from kafka_shim.lab.puppets import Manner, Script
 from kafka_shim.testing import CoordinatorServer
-from kafka_shim.testing.assigning import ASSIGNORS
-from kafka_shim.testing.puppets import Manner, Script
 
 
 @pytest.fixture

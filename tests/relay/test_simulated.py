@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-import kafka_shim.testing.puppets
+import kafka_shim.lab.puppets
 from kafka_shim.groups.trace import problems
+from kafka_shim.lab.puppets import Puppet
+from kafka_shim.lab.scheduler import Link
 from kafka_shim.relay.line import Line, Naming
 from kafka_shim.relay.record import Record
 from kafka_shim.testing import Network, Simulation
-from kafka_shim.testing.puppets import Puppet
-from kafka_shim.testing.stage import Link
 
 Events = list[dict[str, Any]]
 NEAR = 0.001
@@ -61,7 +61,7 @@ class Recorded:
                 recorded.record.closed(self.line)
                 super().end(now)
 
-        monkeypatch.setattr(kafka_shim.testing.puppets, "Link", RecordedLink)
+        monkeypatch.setattr(kafka_shim.lab.puppets, "Link", RecordedLink)
 
     def run(self, seconds: float) -> None:
         for _ in range(round(seconds / 0.2)):

@@ -21,10 +21,10 @@ from kafka_shim.apis.offset_commit import (
 from kafka_shim.apis.sync_group import SyncGroupRequest
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.trace import problems
+from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.server.cluster import Cluster, ClusterConfig
 from kafka_shim.server.memo import MAX_COMMIT_BYTES, CommitMemo
 from kafka_shim.server.trace_file import TraceFile
-from kafka_shim.testing.store import BreakableStore
 from tests.server.test_trace_file import events_of
 from tests.server.wire import Wire, read, request
 

@@ -11,9 +11,9 @@ from kafka_shim.control.bench import Bench
 from kafka_shim.control.operation import Answer, Body, Operation, Timeout
 from kafka_shim.control.operations.matching import Match, Matched, said
 from kafka_shim.control.problems import Problem
-from kafka_shim.server.awaiting import TIMEOUT, NotReached
-from kafka_shim.server.barriers import NAMED_POINTS, Barrier
-from kafka_shim.server.interception import API_NAMES, split_match
+from kafka_shim.lab.barriers import NAMED_POINTS, Barrier
+from kafka_shim.lab.group_waits import TIMEOUT, NotReached
+from kafka_shim.lab.interception import API_NAMES, split_match
 
 if TYPE_CHECKING:
     Point = str

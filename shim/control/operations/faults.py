@@ -1,6 +1,6 @@
 """Faults over HTTP: put in force, listed, awaited, cleared.
 
-Decides which fields each action takes; what they do is in `shim/server/faults.py`.
+Decides which fields each action takes; what they do is in `shim/lab/faults.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from kafka_shim.control.bench import Bench
 from kafka_shim.control.operation import Answer, Body, Operation, Timeout
 from kafka_shim.control.operations.matching import Failure, Match, Matched, said
 from kafka_shim.control.problems import Problem
-from kafka_shim.server.awaiting import TIMEOUT, NotReached
-from kafka_shim.server.faults import Fault
+from kafka_shim.lab.faults import Fault
+from kafka_shim.lab.group_waits import TIMEOUT, NotReached
 
 
 class Plan(Match, tag_field="action", kw_only=True):

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.operation import MAX_TEXT
-from kafka_shim.server.interception import API_NAMES, error_code
+from kafka_shim.lab.interception import API_NAMES, error_code
 
 if TYPE_CHECKING:
     Api = str

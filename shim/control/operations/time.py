@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from kafka_shim.control.bench import Bench
 from kafka_shim.control.operation import Answer, Body, Operation
 from kafka_shim.control.problems import Problem
-from kafka_shim.server.clock import TestClock
+from kafka_shim.lab.clock import TestClock
 
 
 class Clock(Answer, kw_only=True):

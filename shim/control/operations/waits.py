@@ -22,8 +22,8 @@ from kafka_shim.control.operation import (
     Timeout,
     TopicName,
 )
-from kafka_shim.server.awaiting import TIMEOUT, GroupAwait
-from kafka_shim.server.watching import GroupSnapshot
+from kafka_shim.lab.event_history import GroupSnapshot
+from kafka_shim.lab.group_waits import TIMEOUT, GroupAwait
 
 _Name = Annotated[str, Meta(max_length=MAX_TEXT, description="Member id, client id or group instance id.")]
 

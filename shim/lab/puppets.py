@@ -34,9 +34,9 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
-from kafka_shim.testing import arguments
-from kafka_shim.testing.assigning import ASSIGNORS, Owned
-from kafka_shim.testing.stage import Link, Stage
+from kafka_shim.lab import arguments
+from kafka_shim.lab.client_assignors import ASSIGNORS, Owned
+from kafka_shim.lab.scheduler import Link, Stage
 
 if TYPE_CHECKING:
     from kafka_shim.server.cluster import Cluster

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from kafka_shim.server.rewind import CannotRewind
+from kafka_shim.lab.rewind import CannotRewind
 from kafka_shim.testing import CoordinatorServer
 
 PARTITIONS = 24

@@ -17,7 +17,7 @@ from kafka_shim.broker.settings import BROKER_SETTINGS
 from kafka_shim.groups.classic.states import State
 from kafka_shim.groups.config import NAMES
 from kafka_shim.groups.trace import EVENTS
-from kafka_shim.server.interception import API_NAMES
+from kafka_shim.lab.interception import API_NAMES
 
 
 def topics_of(given: Any) -> dict[str, int]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from kafka_shim.lab.client_assignors import cooperative_assignor, range_assignor, round_robin_assignor
 from kafka_shim.testing import Manner, Network, Simulation
-from kafka_shim.testing.assigning import cooperative_assignor, range_assignor, round_robin_assignor
 
 
 def story(seed: int) -> list[str]:

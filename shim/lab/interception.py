@@ -18,8 +18,8 @@ import trio
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.lab.conditions import Waiters
 from kafka_shim.server.trace import error_in
-from kafka_shim.server.waiting import Waiters
 
 if TYPE_CHECKING:
     from kafka_shim.server.cluster import Cluster

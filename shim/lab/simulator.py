@@ -17,15 +17,15 @@ from typing import Any
 
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.service import GroupService
+from kafka_shim.lab import arguments
+from kafka_shim.lab.event_history import GroupSnapshot, Watch, snapshot
+from kafka_shim.lab.faults import Faults
+from kafka_shim.lab.interception import Interception
+from kafka_shim.lab.puppets import Puppet, Script
+from kafka_shim.lab.scheduler import Network, Stage
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.cluster import Cluster, ClusterConfig
-from kafka_shim.server.faults import Faults
-from kafka_shim.server.interception import Interception
-from kafka_shim.server.watching import GroupSnapshot, Watch, snapshot
-from kafka_shim.testing import arguments
-from kafka_shim.testing.puppets import Puppet, Script
-from kafka_shim.testing.stage import Network, Stage
 
 
 class Simulation:

@@ -21,8 +21,8 @@ from kafka_shim.groups.classic import rebalance
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.states import Rule, State
+from kafka_shim.lab.interception import Facts, Interception
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
-from kafka_shim.server.interception import Facts, Interception
 from kafka_shim.server.session import Session
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_shim.apis.consumer_protocol import assignment_from_bytes
+from kafka_shim.lab.conditions import Waiters
 from kafka_shim.server.cluster import Cluster
-from kafka_shim.server.story import Story
-from kafka_shim.server.waiting import Waiters
+from kafka_shim.server.narration import Story
 
 REMEMBERED: Final = 100_000
 """Events kept; the oldest go first."""

@@ -24,7 +24,7 @@ from itertools import count
 from typing import Any, Final, Literal, get_args
 
 from kafka_shim.apis.wire import Message
-from kafka_shim.server.interception import Facts, Interception, Match, Unmatchable, error_code, split_match
+from kafka_shim.lab.interception import Facts, Interception, Match, Unmatchable, error_code, split_match
 from kafka_shim.server.session import Session
 
 Action = Literal["error", "delay", "drop", "swallow", "close", "duplicate", "half-open", "slow"]

@@ -12,7 +12,7 @@ from math import inf
 from typing import Any, Final, Literal
 
 from kafka_shim.apis.wire import Message
-from kafka_shim.server.interception import Facts, Interception, Match, Unmatchable
+from kafka_shim.lab.interception import Facts, Interception, Match, Unmatchable
 from kafka_shim.server.session import Session
 
 Point = Literal["request", "answer"]

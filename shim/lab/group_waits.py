@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import trio
 
-from kafka_shim.server.interception import Unmatchable
-from kafka_shim.server.watching import GroupSnapshot, Watch, partitions, snapshot
+from kafka_shim.lab.event_history import GroupSnapshot, Watch, partitions, snapshot
+from kafka_shim.lab.interception import Unmatchable
 
 TIMEOUT: Final = 10.0
 """Real seconds that a wait takes at most, if nothing else is said."""
