@@ -1,0 +1,55 @@
+"""Random groups for the tests of assignors."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from kafka_shim.groups.assignors.spec import GroupSpec, MemberSpec, Partitions, group_spec
+
+# Ids on both sides of what Java takes for a negative number.
+TOPICS = [bytes([first, *[0] * 14, number]) for number, first in enumerate((0x10, 0x90, 0x70, 0xF0, 0x20, 0x80))]
+
+
+def sizes(assignments: dict[str, Partitions] | object) -> dict[str, int]:
+    assert isinstance(assignments, dict)
+    return {member_id: sum(map(len, assignment.values())) for member_id, assignment in assignments.items()}
+
+
+def pairs(assignment: Partitions) -> set[tuple[bytes, int]]:
+    return {(topic, partition) for topic, partitions in assignment.items() for partition in partitions}
+
+
+def kept(spec: GroupSpec, assignments: object) -> int:
+    """Partitions that stay with their member."""
+    assert isinstance(assignments, dict)
+    return sum(len(pairs(spec.members[id].assignment) & pairs(new)) for id, new in assignments.items())
+
+
+@st.composite
+def group_specs(draw: st.DrawFn, homogeneous: bool | None = None, most_members: int = 8) -> GroupSpec:
+    """A group with any former assignment that could be: of other topics too, uneven, incomplete."""
+    counts = {topic: draw(st.integers(1, 12)) for topic in TOPICS[: draw(st.integers(1, len(TOPICS)))]}
+    subscribed = st.frozensets(st.sampled_from(list(counts)), min_size=1)
+    same = draw(subscribed) if homogeneous or (homogeneous is None and draw(st.booleans())) else None
+    ids = draw(
+        st.lists(
+            st.text("abc-\U0001f600\uff21", min_size=1, max_size=3), min_size=1, max_size=most_members, unique=True
+        )
+    )
+    assigned: dict[str, dict[bytes, set[int]]] = {member_id: {} for member_id in ids}
+    stickiness = draw(st.sampled_from(["fresh", "any", "one sided"]))
+    owner = st.just(ids[0]) if stickiness == "one sided" else st.sampled_from(ids)
+    if stickiness != "fresh":
+        for topic, count in counts.items():
+            for partition in range(count):
+                if draw(st.integers(0, 4)):
+                    assigned[draw(owner)].setdefault(topic, set()).add(partition)
+    members = {
+        member_id: MemberSpec(
+            same if same is not None else draw(subscribed),
+            {topic: frozenset(partitions) for topic, partitions in assigned[member_id].items()},
+            draw(st.none() | st.just(f"i-{member_id}")),
+        )
+        for member_id in ids
+    }
+    return group_spec(members, counts)
