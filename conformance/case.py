@@ -1,4 +1,4 @@
-"""What a case is, what a verdict is, and the register of all cases.
+"""What a case is, and the register of all cases.
 
 A case is a function of a `Trial`. It is declared once and run once per version of the API it is about; a cell is one
 (case, version). Decides nothing about running: see `runner.py`.
@@ -6,66 +6,14 @@ A case is a function of a `Trial`. It is declared once and run once per version 
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
-
-class Level(StrEnum):
-    """How much depends on it.
-
-    MUST: some client misbehaves without it. SHOULD: no known client does, but Kafka does it so. MAY: what Kafka does
-    where others may differ.
-    """
-
-    MUST = "must"
-    SHOULD = "should"
-    MAY = "may"
-
-
-class Verdict(StrEnum):
-    """What a cell came to."""
-
-    PASS = "pass"
-    FAIL = "fail"
-    NON_STRICT = "non-strict"
-    """Works, but not as Apache Kafka does: a case below must level that did not hold."""
-    UNIMPLEMENTED = "unimplemented"
-    """The target does not advertise the API or version."""
-    DECLARED_NOT_SERVED = "declared-not-served"
-    """The target advertises the API and version and never answers it, or refuses its version."""
-    SKIP = "skip"
-    """The case needs what this target or this run does not have."""
-    TIMEOUT = "timeout"
-    """An answer that was due never came."""
-    HARNESS_ERROR = "harness-error"
-    """The suite is at fault; never counted against the target."""
-
-
-class Failed(Exception):
-    """A requirement does not hold."""
-
-
-class Skipped(Exception):
-    """What the case needs is not there; the text says what."""
-
-
-class Unadvertised(Exception):
-    """The target does not advertise what the case cannot do without."""
-
-
-class NotServed(Exception):
-    """The target refuses a version it advertises."""
-
-
-Body = Callable[["Trial"], None]
+Body = Callable[[Trial], None]
 
 
 @dataclass(frozen=True)
@@ -131,22 +79,3 @@ def case(
         return body
 
     return register
-
-
-def all_cases() -> list[Case]:
-    """Every case there is, by id."""
-    import kafka_shim.conformance.cases
-
-    for module in pkgutil.iter_modules(kafka_shim.conformance.cases.__path__):
-        importlib.import_module(f"kafka_shim.conformance.cases.{module.name}")
-    return sorted(CASES.values(), key=lambda each: each.id)
-
-
-def select(cases: list[Case], patterns: tuple[str, ...], level: str) -> list[Case]:
-    """The cases any of `patterns` matches (all without a pattern), down to `level` (`must`, `should`, `all`)."""
-    levels = {"must": {Level.MUST}, "should": {Level.MUST, Level.SHOULD}}.get(level, set(Level))
-    return [
-        each
-        for each in cases
-        if each.level in levels and (not patterns or any(fnmatchcase(each.id, pattern) for pattern in patterns))
-    ]

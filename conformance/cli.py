@@ -6,7 +6,6 @@ Exit code 0: every cell as expected; 1: some are not; 2: the suite itself failed
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import traceback
@@ -19,19 +18,22 @@ import click
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from kafka_shim.conformance.case import Case, Verdict, all_cases, select
+from kafka_shim.conformance import processes
+from kafka_shim.conformance.case import Case
+from kafka_shim.conformance.cells import Selection, all_cases
 from kafka_shim.conformance.clients import command as clients_command
 from kafka_shim.conformance.differential import command as differential_command
 from kafka_shim.conformance.expect import Expectations
 from kafka_shim.conformance.invariants import tell_violations
 from kafka_shim.conformance.matrix.command import matrix
+from kafka_shim.conformance.plain import print_table
 from kafka_shim.conformance.report import evidence as evidence_report
 from kafka_shim.conformance.report.files import write_badge, write_json, write_junit
 from kafka_shim.conformance.report.html import write_html
 from kafka_shim.conformance.runner import GONE, Result, Run, Runner
 from kafka_shim.conformance.targets import ForeignTarget, Target, TargetError, open_target
+from kafka_shim.conformance.verdict import Verdict
 
 
 class OutputFile(click.Path):
@@ -114,7 +116,13 @@ def refuse_unused(context: click.Context, clients: bool, differential: bool) -> 
     show_default=True,
     help="shim[:STORE], kafka[:VERSION], kfake, rdkafka-mock or HOST:PORT.",
 )
-@click.option("--case", "patterns", multiple=True, metavar="GLOB", help="Only cases whose id matches; may be repeated.")
+@click.option(
+    "--case",
+    "patterns",
+    multiple=True,
+    metavar="GLOB",
+    help="Only cases ID or cells ID@VERSION that match; may be repeated.",
+)
 @click.option("--level", type=click.Choice(["must", "should", "all"]), default="all", show_default=True)
 @click.option("--list", "listing", is_flag=True, help="List the cases and end.")
 @click.option("--dry-run", is_flag=True, help="Start the target, list the cells that would run, and end.")
@@ -165,8 +173,7 @@ def cli(
 ) -> None:
     """Check a group coordinator, case by case, over the wire."""
     if threading.current_thread() is threading.main_thread():
-        # Leave through the clean-up, so that no target is left behind.
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(2))
+        processes.break_off_on_signals()
     if context.invoked_subcommand is not None:
         return
     refuse_unused(context, client is not None, against is not None)
@@ -189,7 +196,8 @@ def cli(
         sys.exit(clients_command.run(console, choice))
     if against is not None:
         sys.exit(differential_command.run(console, target, against, scripts, seed, jobs, json_path))
-    cases = select(all_cases(), patterns, level)
+    selection = Selection(patterns, level)
+    cases = selection.cases(all_cases())
     if not cases:
         raise click.UsageError("no case matches")
     if listing:
@@ -198,7 +206,7 @@ def cli(
     try:
         chosen = open_target(target)
         expected = expectations or expectations_of(chosen)
-        runner = Runner(chosen, jobs=jobs, turns=repeat, seed=seed)
+        runner = Runner(chosen, jobs=jobs, turns=repeat, seed=seed, selection=selection)
         if dry_run:
             for cell in runner.plan(cases):
                 click.echo(cell.name)
@@ -232,16 +240,13 @@ def expectations_of(target: Target) -> Expectations:
 
 def list_cases(console: Console, cases: Sequence[Case]) -> None:
     """Print the cases."""
-    table = Table("case", "level", "versions", "requirement", "source", box=None)
+    rows = []
     for case in cases:
-        versions = (
-            ""
-            if case.api is None
-            else f"{case.api} " + ("all" if case.versions is None else "{}-{}".format(*case.versions))
-        )
-        table.add_row(case.id, case.level, versions, escape(case.title), escape(case.source))
-    console.print(table)
-    console.print(f"{len(cases)} cases")
+        versions = "all" if case.versions is None else "{}-{}".format(*case.versions)
+        of = "" if case.api is None else f"{case.api} {versions}"
+        rows.append((case.id, case.level.value, of, case.title, case.source))
+    print_table(console, ("case", "level", "versions", "requirement", "source"), rows)
+    click.echo(f"{len(rows)} cases")
 
 
 def watched(console: Console, runner: Runner, cases: list[Case], expectations: Expectations) -> Run:
@@ -273,10 +278,8 @@ def tell(console: Console, run: Run, expectations: Expectations) -> int:
     seen = [verdict for verdict in Verdict if any(counts[verdict] for counts in areas.values())]
     named = f"{run.target}: {run.description}" if run.description != run.target else run.target
     console.print(escape(named), soft_wrap=True)
-    table = Table("area", *seen, box=None)
-    for area, counts in sorted(areas.items()):
-        table.add_row(area, *[str(counts[verdict] or "") for verdict in seen])
-    console.print(table)
+    rows = [[area, *[str(counts[verdict] or "") for verdict in seen]] for area, counts in sorted(areas.items())]
+    print_table(console, ("area", *seen), rows)
     surprises = [
         each
         for each in run.results

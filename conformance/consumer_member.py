@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-
-if TYPE_CHECKING:
-    from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.contact import Contact
 
 Partitions = set[tuple[str, int]]
 
@@ -26,7 +24,7 @@ class ConsumerMember:
 
     def __init__(
         self,
-        trial: Trial,
+        contact: Contact,
         name: str,
         topics: Iterable[str],
         *,
@@ -37,7 +35,7 @@ class ConsumerMember:
         rebalance_timeout: int = 30_000,
     ) -> None:
         self.name = name
-        self.group = group or trial.group
+        self.group = group or contact.group
         self.id = str(uuid.uuid4())
         self.instance_id = instance_id
         self.topics = list(topics)
@@ -47,15 +45,15 @@ class ConsumerMember:
         self.epoch = 0
         self.assigned: Partitions = set()
         self.owned: Partitions = set()
-        self._trial = trial
-        self.wire = trial.connect(name, client_id=name)
+        self._contact = contact
+        self.wire = contact.connect(name, client_id=name)
 
     def heartbeat(self, **changes: Any) -> ConsumerGroupHeartbeatResponse:
         """One ConsumerGroupHeartbeat that says nothing new but `changes`; what it is told is remembered."""
         request = ConsumerGroupHeartbeatRequest(self.group, self.id, self.epoch, self.instance_id)
         for name, value in changes.items():
             setattr(request, name, value)
-        version = self._trial.version_of(request)
+        version = self._contact.version_of(request)
         answer: ConsumerGroupHeartbeatResponse = self.wire.call(request, version)
         if answer.error_code == 0:
             self.epoch = answer.member_epoch
@@ -65,7 +63,7 @@ class ConsumerMember:
         return answer
 
     def _named(self, topics: list[TopicPartitions]) -> Partitions:
-        names = {topic_id: name for name, topic_id in self._trial.peer.topic_ids.items()}
+        names = {topic_id: name for name, topic_id in self._contact.peer.topic_ids.items()}
         return {(names.get(each.topic_id, "?"), number) for each in topics for number in each.partitions}
 
     def said_owned(self) -> list[TopicPartitions]:
@@ -73,7 +71,7 @@ class ConsumerMember:
         by_topic: dict[str, list[int]] = {}
         for name, number in sorted(self.owned):
             by_topic.setdefault(name, []).append(number)
-        return [TopicPartitions(self._trial.topic_id(name), numbers) for name, numbers in by_topic.items()]
+        return [TopicPartitions(self._contact.topic_id(name), numbers) for name, numbers in by_topic.items()]
 
     def full(self, **changes: Any) -> ConsumerGroupHeartbeatResponse:
         """A heartbeat that says all there is to say."""
@@ -91,7 +89,7 @@ class ConsumerMember:
         """The first heartbeat, epoch 0, owning nothing; `Failed` unless it is a success."""
         self.epoch, self.owned = 0, set()
         answer = self.full(**changes)
-        self._trial.expect(answer, error_code=0)
+        self._contact.expect(answer, error_code=0)
         return answer
 
     def obey(self) -> ConsumerGroupHeartbeatResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -13,11 +13,9 @@ from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitReque
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.conformance.case import NotServed
-
-if TYPE_CHECKING:
-    from kafka_shim.conformance.trial import Trial
-    from kafka_shim.conformance.wire import Connection
+from kafka_shim.conformance.contact import Contact
+from kafka_shim.conformance.verdict import NotServed
+from kafka_shim.conformance.wire import Connection
 
 Protocols = tuple[tuple[str, bytes], ...]
 
@@ -47,7 +45,7 @@ class Member:
 
     def __init__(
         self,
-        trial: Trial,
+        contact: Contact,
         name: str,
         group: str,
         *,
@@ -68,8 +66,8 @@ class Member:
         self.generation = -1
         self.leader = ""
         self.protocol: str | None = None
-        self.wire: Connection = trial.connect(name, client_id=name)
-        self._trial = trial
+        self.wire: Connection = contact.connect(name, client_id=name)
+        self._contact = contact
         self._aside: Connection | None = None
         self._told: JoinGroupResponse | None = None
 
@@ -92,13 +90,13 @@ class Member:
         wire = self.wire
         if self.is_waiting:
             if self._aside is None:
-                self._aside = self._trial.connect(f"{self.name}'", client_id=self.name)
+                self._aside = self._contact.connect(f"{self.name}'", client_id=self.name)
             wire = self._aside
-        return wire.call(message, self._trial.version_of(message) if version is None else version)
+        return wire.call(message, self._contact.version_of(message) if version is None else version)
 
     def join_request(self, version: int | None = None, **changes: Any) -> JoinGroupRequest:
         """The JoinGroup this member sends; `changes` are fields said otherwise."""
-        version = self._trial.version_of("JoinGroup") if version is None else version
+        version = self._contact.version_of("JoinGroup") if version is None else version
         request = JoinGroupRequest(
             self.group,
             self.session_timeout,
@@ -117,10 +115,10 @@ class Member:
 
         A coordinator that does not insist is not corrected here: `join/first/2` is the case for that.
         """
-        version = self._trial.version_of("JoinGroup") if version is None else version
+        version = self._contact.version_of("JoinGroup") if version is None else version
         self.wire.send(self.join_request(version, **changes), version)
         # Where ids are asked for the answer comes at once, however long that takes; elsewhere the request may wait.
-        patience = self._trial.limits.patience if self._trial.peer.asks_for_ids else 1.0
+        patience = self._contact.limits.patience if self._contact.peer.asks_for_ids else 1.0
         if version >= 4 and not self.id and self.instance_id is None and self.wire.answers_within(patience):
             told = self.wire.receive()
             if told.error_code != ErrorCode.MEMBER_ID_REQUIRED:
@@ -145,12 +143,12 @@ class Member:
         """Join and wait for the round to end; `Failed` unless it is a success."""
         self.send_join(version, **changes)
         answer = self.receive_join()
-        self._trial.expect(answer, error_code=0)
+        self._contact.expect(answer, error_code=0)
         return answer
 
     def sync_request(self, assignments: Mapping[Member, bytes] | None = None, **changes: Any) -> SyncGroupRequest:
         """The SyncGroup this member sends; `changes` are fields said otherwise."""
-        version = self._trial.version_of("SyncGroup")
+        version = self._contact.version_of("SyncGroup")
         request = SyncGroupRequest(
             self.group,
             self.generation,
@@ -167,7 +165,7 @@ class Member:
     def send_sync(self, assignments: Mapping[Member, bytes] | None = None, **changes: Any) -> None:
         """Send SyncGroup without waiting."""
         request = self.sync_request(assignments, **changes)
-        self.wire.send(request, self._trial.version_of(request))
+        self.wire.send(request, self._contact.version_of(request))
 
     def receive_sync(self, *, within: float | None = None) -> SyncGroupResponse:
         """The answer to `send_sync`."""
@@ -181,7 +179,7 @@ class Member:
 
     def heartbeat(self, **changes: Any) -> int:
         """Heartbeat; the error code."""
-        version = self._trial.version_of("Heartbeat")
+        version = self._contact.version_of("Heartbeat")
         request = HeartbeatRequest(self.group, self.generation, self.id, self.instance_id if version >= 3 else None)
         for name, value in changes.items():
             setattr(request, name, value)
@@ -190,7 +188,7 @@ class Member:
 
     def leave(self) -> LeaveGroupResponse:
         """LeaveGroup for this member alone, by its member id."""
-        version = self._trial.version_of("LeaveGroup")
+        version = self._contact.version_of("LeaveGroup")
         if version <= 2:
             request = LeaveGroupRequest(self.group, self.id)
         else:
@@ -200,7 +198,7 @@ class Member:
 
     def commit(self, topic: str, offsets: Mapping[int, int], *, metadata: str = "", **changes: Any) -> dict[int, int]:
         """OffsetCommit of partitions to offsets; the error code of each partition."""
-        version = self._trial.version_of("OffsetCommit")
+        version = self._contact.version_of("OffsetCommit")
         request = OffsetCommitRequest(
             self.group,
             self.generation,
@@ -209,7 +207,7 @@ class Member:
             topics=[
                 OffsetCommitRequestTopic(
                     topic,
-                    self._trial.topic_id(topic) if version >= 10 else bytes(16),
+                    self._contact.topic_id(topic) if version >= 10 else bytes(16),
                     [
                         OffsetCommitRequestPartition(partition, offset, committed_metadata=metadata)
                         for partition, offset in offsets.items()

@@ -18,12 +18,13 @@ from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
 from kafka_shim.apis.metadata import MetadataRequest
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.conformance.case import Case, Failed, Level, Skipped, Unadvertised
 from kafka_shim.conformance.harmless import GROUP_KEYS, harmless
-from kafka_shim.conformance.protocol import EXCHANGES
+from kafka_shim.conformance.peer import Peer, topic_name
+from kafka_shim.conformance.protocol import BY_KEY
 from kafka_shim.conformance.targets import Instance, Target, TargetError
 from kafka_shim.conformance.targets.base import LIMIT_NAMES
-from kafka_shim.conformance.trial import Peer, Trial, topic_name
+from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Failed, Skipped, Unadvertised
 from kafka_shim.conformance.wire import Connection, Tape, Undecodable, WireTrouble
 
 _WARM_GROUPS: Final = [f"warm-up-{number}" for number in range(32)]
@@ -128,7 +129,7 @@ def find_served(peer: Peer) -> None:
     instance = peer.instance
     for key in (3, *GROUP_KEYS):
         low, high = peer.versions.get(key, (1, 0))
-        for version in range(min(high, EXCHANGES[key].request.versions[-1]), low - 1, -1):
+        for version in range(min(high, BY_KEY[key].request.versions[-1]), low - 1, -1):
             connection = Connection(
                 instance.host,
                 instance.port,
@@ -152,8 +153,7 @@ def find_served(peer: Peer) -> None:
 
 def asks_for_ids(peer: Peer) -> bool:
     """Whether a dynamic member without an id is handed one and asked to come again."""
-    case = Case("ids", "", "", Level.MUST, None, None, frozenset(), frozenset(), "", 30.0, lambda trial: None, "")
-    trial = Trial(case, 0, peer, "ids")
+    trial = Trial(peer, "probe", "ids")
     try:
         version = peer.newest("JoinGroup")
         if version < MEMBER_ID_REQUIRED_SINCE:
@@ -169,8 +169,7 @@ def asks_for_ids(peer: Peer) -> bool:
 
 def make_topics(peer: Peer, counts: Iterable[int] = SHARED_TOPICS) -> None:
     """Make the topics the cases share, by partitions: none of them is new to the coordinator when a case begins."""
-    case = Case("topics", "", "", Level.MUST, None, None, frozenset(), frozenset(), "", 30.0, lambda trial: None, "")
-    trial = Trial(case, 0, peer, "topics")
+    trial = Trial(peer, "probe", "topics")
     try:
         for partitions in counts:
             trial.topic(partitions)

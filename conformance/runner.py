@@ -9,18 +9,19 @@ import random
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_shim.apis.wire import DecodeError
-from kafka_shim.conformance.case import Case, Failed, Level, NotServed, Skipped, Unadvertised, Verdict
+from kafka_shim.conformance.case import Case
+from kafka_shim.conformance.cells import Cell, Selection, cells_of
+from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import Peers
-from kafka_shim.conformance.peers import probe as probe
-from kafka_shim.conformance.protocol import BY_NAME
 from kafka_shim.conformance.targets import Instance, Target
-from kafka_shim.conformance.trial import Peer, Trial
+from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Failed, Level, NotServed, Skipped, Unadvertised, Verdict
 from kafka_shim.conformance.wire import Closed, NoAnswer, Tape, Undecodable
 
 ALONE_AT_A_TIME: Final = 8
@@ -35,19 +36,6 @@ GONE: Final = "the target, which is not ours to start, stopped listening while t
 
 DYING: Final = 1.0
 """Seconds before a crash is noticed in which what a target did, or did not do, may have been the crash."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One case at one version of its API; `turn` counts repetitions."""
-
-    case: Case
-    version: int
-    turn: int = 0
-
-    @property
-    def name(self) -> str:
-        return f"{self.case.id}@{self.version}" if self.case.api else self.case.id
 
 
 @dataclass
@@ -82,33 +70,24 @@ class Run:
     violations: list[str] = field(default_factory=list)
 
 
-def cells_of(cases: Iterable[Case], advertised: dict[int, tuple[int, int]], turns: int = 1) -> list[Cell]:
-    """The cells of the cases: every version of a case's API that case, target and suite have in common.
-
-    A case whose API the target lacks in all its versions keeps one cell, to be told unimplemented.
-    """
-    cells = []
-    for case in cases:
-        versions = [0]
-        if case.api is not None:
-            known = BY_NAME[case.api].request.versions
-            low, high = case.versions or (known[0], known[-1])
-            offered = advertised.get(BY_NAME[case.api].key, (1, 0))
-            both = range(max(low, known[0], offered[0]), min(high, known[-1], offered[1]) + 1)
-            versions = list(both) or [-1]
-        cells += [Cell(case, version, turn) for version in versions for turn in range(turns)]
-    return cells
-
-
 class Runner:
     """Runs cases against a target that it starts and stops."""
 
-    def __init__(self, target: Target, *, jobs: int, turns: int = 1, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        jobs: int,
+        turns: int = 1,
+        seed: int | None = None,
+        selection: Selection | None = None,
+    ) -> None:
         self.target = target
         self.peers = Peers(target)
         self._jobs = jobs
         self._turns = turns
         self._seed = seed
+        self._selection = selection or Selection()
         self._answered: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
         self._alone = threading.local()
@@ -177,7 +156,8 @@ class Runner:
         cells = []
         for case in cases:
             peer = self.peers.of(case.profile)
-            cells += cells_of([case], peer.versions if peer else {}, self._turns)
+            of_case = cells_of([case], peer.versions if peer else {}, self._turns)
+            cells += [cell for cell in of_case if self._selection.has(cell)]
         if self._seed is not None:
             random.Random(self._seed).shuffle(cells)
         return cells
@@ -198,7 +178,16 @@ class Runner:
         if missing:
             return Result(cell, Verdict.SKIP, f"the target lacks {', '.join(sorted(missing))}", 0.0, Tape())
         start = time.monotonic()
-        trial = Trial(cell.case, cell.version, peer, f"{self._run_id}-{cell.turn}{'-calm' * calm}", calm=calm)
+        trial = Trial(
+            peer,
+            f"{cell.case.id.replace('/', '-')}-v{cell.version}",
+            f"{self._run_id}-{cell.turn}{'-calm' * calm}",
+            api=cell.case.api,
+            version=cell.version,
+            cap=cell.case.cap,
+            is_timed=cell.case.profile != "default",
+            is_calm=calm,
+        )
         due = None
         try:
             for name in cell.case.uses:

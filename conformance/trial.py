@@ -18,14 +18,13 @@ from kafka_shim.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
-from kafka_shim.apis.wire import Message
-from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.conformance.case import Case, Failed, NotServed, Skipped, Unadvertised
 from kafka_shim.conformance.consumer_member import ConsumerMember
+from kafka_shim.conformance.contact import Contact
 from kafka_shim.conformance.member import RANGE, Member, Protocols
-from kafka_shim.conformance.protocol import BY_NAME, error_name, exchange_of
-from kafka_shim.conformance.targets import Instance, Limits
-from kafka_shim.conformance.wire import Connection, NoAnswer, Tape
+from kafka_shim.conformance.peer import Peer, topic_name
+from kafka_shim.conformance.plain import error_name
+from kafka_shim.conformance.verdict import Failed, Skipped
+from kafka_shim.conformance.wire import Connection, NoAnswer
 
 T = TypeVar("T")
 _POLL: Final = 0.004
@@ -33,94 +32,30 @@ _BRIEF_MS: Final = 10_000
 TOPIC_ALREADY_EXISTS: Final = 36
 
 
-def topic_name(partitions: int) -> str:
-    """The name of the topic that all cells share which need so many partitions."""
-    return f"conformance-{partitions}"
+class Trial(Contact):
+    """One cell while it runs.
 
-
-class Peer:
-    """The target as the cells share it: where it is, what it advertises and serves, topics made once.
-
-    `asks_for_ids`: it was seen to hand out a member id before it lets a member join.
+    `name` tells the groups of different cells and runs apart. `is_timed`: it has let time pass, or told the target of a
+    time that may run out. `is_calm`: it runs with more time and few others beside it.
     """
 
-    def __init__(self, instance: Instance, versions: dict[int, tuple[int, int]]) -> None:
-        self.instance = instance
-        self.versions = versions
-        self.served: dict[int, int] = {}
-        self.asks_for_ids = False
-        self.topic_ids: dict[str, bytes] = {}
-        self.partitions: dict[str, int] = {}
-
-    @property
-    def limits(self) -> Limits:
-        return self.instance.limits
-
-    def offers(self, name: str) -> bool:
-        """Whether the target advertises an API at all."""
-        return BY_NAME[name].key in self.versions
-
-    def newest(self, name: str) -> int:
-        """The newest version of an API both sides have and the target was seen to serve; else `Unadvertised`."""
-        exchange = BY_NAME[name]
-        low, high = self.versions.get(exchange.key, (1, 0))
-        high = self.served.get(exchange.key, high)
-        newest = min(high, exchange.request.versions[-1])
-        if newest < max(low, exchange.request.versions[0]):
-            raise Unadvertised(f"the target does not advertise {name}")
-        return newest
-
-
-class Trial:
-    """One cell while it runs. `is_timed`: it has let time pass, or told the target of a time that may run out."""
-
-    def __init__(self, case: Case, version: int, peer: Peer, name: str, *, calm: bool = False) -> None:
-        self.case = case
-        self.version = version
-        self.peer = peer
-        self.limits = peer.limits.calmer() if calm else peer.limits
-        self.is_timed = case.profile != "default"
-        self.group = f"{case.id.replace('/', '-')}-v{version}-{name}"
-        self.tape = Tape()
-        self.answered: set[tuple[int, int]] = set()
+    def __init__(
+        self,
+        peer: Peer,
+        group: str,
+        name: str,
+        *,
+        api: str | None = None,
+        version: int = 0,
+        cap: float = 30.0,
+        is_timed: bool = False,
+        is_calm: bool = False,
+    ) -> None:
+        limits = peer.limits.calmer() if is_calm else peer.limits
+        super().__init__(peer, f"{group}-{name}", api, version, limits, cap + limits.patience)
+        self.is_timed = is_timed
         self._unique = name
-        self._deadline = time.monotonic() + case.cap + self.limits.patience
-        self._connections: list[Connection] = []
-        self._aside: Connection | None = None
         self._members = 0
-
-    # -- talking to the target
-
-    def connect(self, label: str | None = None, *, client_id: str = "conformance") -> Connection:
-        """A new connection."""
-        connection = Connection(
-            self.peer.instance.host,
-            self.peer.instance.port,
-            patience=self.limits.patience,
-            deadline=self._deadline,
-            tape=self.tape,
-            label=label or f"c{len(self._connections) + 1}",
-            client_id=client_id,
-        )
-        connection.answered = self.answered
-        self._connections.append(connection)
-        return connection
-
-    def version_of(self, request: Message | str) -> int:
-        """The version to send a request in: the cell's for the API the case is about, else the newest."""
-        name = request if isinstance(request, str) else exchange_of(request).name
-        return self.version if name == self.case.api else self.peer.newest(name)
-
-    def call(self, request: Message, version: int | None = None) -> Any:
-        """Ask on a connection of the trial's own and wait for the answer."""
-        if self._aside is None:
-            self._aside = self.connect("aside")
-        return self._aside.call(request, self.version_of(request) if version is None else version)
-
-    def end(self) -> None:
-        """Close what is open."""
-        for connection in self._connections:
-            connection.close()
 
     # -- members
 
@@ -286,38 +221,6 @@ class Trial:
         self.peer.topic_ids[name] = found.topic_id
         self.peer.partitions[name] = partitions
         return name
-
-    def topic_id(self, name: str) -> bytes:
-        """The id of a topic of `topic` or `new_topic`."""
-        return self.peer.topic_ids[name]
-
-    # -- what must hold
-
-    def check(self, holds: bool, otherwise: str) -> None:
-        """`Failed` with the text unless it holds."""
-        if not holds:
-            raise Failed(otherwise)
-
-    def equal(self, actual: object, expected: object, what: str) -> None:
-        """`Failed` unless both are the same."""
-        if actual != expected:
-            raise Failed(f"{what} is {actual!r}, must be {expected!r}")
-
-    def expect(self, answer: Message | Any, **fields: Any) -> Any:
-        """`Failed` unless the answer has these fields. A set of values allows any of them."""
-        kind = type(answer).__name__
-        for name, expected in fields.items():
-            actual = getattr(answer, name)
-            allowed = tuple(expected) if isinstance(expected, set) else (expected,)
-            if actual in allowed:
-                continue
-            if name == "error_code" and actual == ErrorCode.UNSUPPORTED_VERSION:
-                raise NotServed(f"{kind} says {error_name(actual)} to a version the target advertises")
-            if name == "error_code":
-                wanted = " or ".join(error_name(code) for code in allowed)
-                raise Failed(f"{kind} says {error_name(actual)}, must say {wanted}")
-            raise Failed(f"{kind}.{name} is {actual!r}, must be {expected!r}")
-        return answer
 
     def parked(self, connection: Connection | Member, why: str) -> None:
         """`Failed` if an answer has come already. Call it after something that proves the request was handled."""

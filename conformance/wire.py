@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_shim.apis.wire import DecodeError, Message
-from kafka_shim.conformance.protocol import exchange_of
+from kafka_shim.conformance.protocol import api_of
 
 _SIZE: Final = struct.Struct(">i")
 _HEADER: Final = struct.Struct(">hhi")
@@ -124,7 +124,7 @@ class Connection:
         self._next_correlation_id += 1
         flexible = version in type(request).flexible
         body = request.encode(version)
-        frame = header(exchange_of(request).key, version, correlation_id, self.client_id, flexible=flexible) + body
+        frame = header(api_of(request).key, version, correlation_id, self.client_id, flexible=flexible) + body
         self._write(_SIZE.pack(len(frame)) + frame, f"{type(request).__name__} v{version} {request!r}")
         self._due.append(Sent(correlation_id, request, version))
         return correlation_id
@@ -132,7 +132,7 @@ class Connection:
     def receive(self, *, within: float | None = None) -> Any:
         """The answer to the oldest request that has none yet, decoded. `within`: seconds, not the usual patience."""
         sent = self._due[0]
-        exchange = exchange_of(sent.request)
+        exchange = api_of(sent.request)
         due = (exchange.key, sent.version)
         try:
             data = self.receive_frame(within=within)

@@ -6,9 +6,10 @@ from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.list_groups import ListedGroup, ListGroupsRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.member import said
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 NO_OPERATIONS = -(2**31)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.offsets import commit, fetch
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 
 @case("commit/member/1", "A member of a Stable group commits", source="semantics 7.1 OC1", api="OffsetCommit")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.consumer_member import ConsumerMember
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 consumer_case = partial(case, api="ConsumerGroupHeartbeat")
 

@@ -16,7 +16,7 @@ from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.admin import delete, listed
 from kafka_shim.conformance.cases.offset_delete import codes
 from kafka_shim.conformance.cases.offset_delete import delete as delete_offsets
@@ -24,6 +24,7 @@ from kafka_shim.conformance.cases.offsets import commit, fetch
 from kafka_shim.conformance.consumer_member import ConsumerMember
 from kafka_shim.conformance.member import Member, subscription
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 describe_case = partial(case, api="ConsumerGroupDescribe", uses=("ConsumerGroupHeartbeat",))
 

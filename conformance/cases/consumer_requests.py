@@ -6,9 +6,9 @@ from typing import Any
 
 from kafka_shim.apis.consumer_group_heartbeat import TopicPartitions
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level
 from kafka_shim.conformance.cases.consumer import consumer_case, partitions
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 # -- what a request must say
 

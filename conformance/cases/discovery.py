@@ -8,10 +8,11 @@ from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.harmless import GROUP_KEYS, harmless
-from kafka_shim.conformance.protocol import EXCHANGES
+from kafka_shim.conformance.protocol import BY_KEY
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 from kafka_shim.conformance.wire import header
 
 ZERO_ID = bytes(16)
@@ -42,15 +43,13 @@ def well_formed(t: Trial) -> None:
 def exists(t: Trial) -> None:
     for key in GROUP_KEYS:
         if key in t.peer.versions:
-            newest = EXCHANGES[key].request.versions[-1]
-            t.check(
-                t.peer.versions[key][1] <= newest, f"{EXCHANGES[key].name} is advertised to {t.peer.versions[key][1]}"
-            )
+            newest = BY_KEY[key].request.versions[-1]
+            t.check(t.peer.versions[key][1] <= newest, f"{BY_KEY[key].name} is advertised to {t.peer.versions[key][1]}")
 
 
 @case("apiversions/table/4", "The APIs of a group member are all there", source="semantics 1")
 def members_apis(t: Trial) -> None:
-    missing = [EXCHANGES[key].name for key in (3, 8, 9, 10, 11, 12, 13, 14, 18) if key not in t.peer.versions]
+    missing = [BY_KEY[key].name for key in (3, 8, 9, 10, 11, 12, 13, 14, 18) if key not in t.peer.versions]
     t.equal(missing, [], "APIs that are missing")
 
 
@@ -76,7 +75,7 @@ def ranges(t: Trial) -> None:
 def served(t: Trial) -> None:
     for key in GROUP_KEYS:
         low, high = t.peer.versions.get(key, (1, 0))
-        for version in range(low, min(high, EXCHANGES[key].request.versions[-1]) + 1):
+        for version in range(low, min(high, BY_KEY[key].request.versions[-1]) + 1):
             t.call(harmless(key, version, t.group), version)
 
 

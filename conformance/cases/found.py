@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 ROUND_MS: Final = 700
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 
 @case(

@@ -6,9 +6,10 @@ from typing import Any
 
 from kafka_shim.apis.join_group import JoinGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.member import Member, said
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 ROUND = (("range", said(b"r")), ("roundrobin", said(b"rr")))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.member import said
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 
 def leave(t: Trial, *members: tuple[str, str | None], group: str | None = None) -> LeaveGroupResponse:

@@ -13,8 +13,9 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, NotServed, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level, NotServed
 
 NO_OFFSET = (-1, -1, "", 0)
 Partition = tuple[int, int, str, int]

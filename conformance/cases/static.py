@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.member import Member, said
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 join_case = partial(case, api="JoinGroup", versions=(5, 9))
 

@@ -24,10 +24,11 @@ from kafka_shim.apis.txn_offset_commit import (
 )
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from kafka_shim.conformance.case import Level, Unadvertised, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.offsets import commit, fetch
-from kafka_shim.conformance.protocol import error_name
+from kafka_shim.conformance.plain import error_name
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level, Unadvertised
 
 COMING = {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
 NOT_YET = COMING | {E.CONCURRENT_TRANSACTIONS}
@@ -70,7 +71,7 @@ class Producer:
         topics = [AddPartitionsToTxnTopic(topic, list(partitions)), *changes.pop("more", [])]
         said = {"id": self.transactional_id, "producer_id": self.id, "producer_epoch": self.epoch, **changes}
         version = self.t.version_of("AddPartitionsToTxn")
-        if self.t.case.api != "AddPartitionsToTxn":
+        if self.t.api != "AddPartitionsToTxn":
             # From version 4 on it is what brokers ask each other.
             version = min(version, 3)
         if version < 4:

@@ -9,9 +9,10 @@ from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_shim.apis.metadata import MetadataRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.member import said
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 from kafka_shim.conformance.wire import Connection, header
 
 SOURCE = "proved on Apache Kafka 4.2"

@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from kafka_shim.conformance import processes
 from kafka_shim.conformance.targets.base import TargetError
 from kafka_shim.conformance.targets.kafka import NEWEST, cache_folder, class_path
 
@@ -49,10 +49,11 @@ def python(adapter: str, lock: str | None) -> list[str]:
         raise ClientMissing(f"{lock} is installed by a script that only a checkout of the repository has")
     # The base interpreter: an environment made from inside another would be taken for a different one by `make`.
     base = getattr(sys, "_base_executable", sys.executable)
-    installed = subprocess.run([base, str(install), str(venv), str(ROOT / "requirements" / "old" / f"{lock}.txt")])
+    installed = processes.run([base, install, venv, ROOT / "requirements" / "old" / f"{lock}.txt"])
     if installed.returncode and not shutil.which("cc"):
         raise ClientMissing(f"{lock} has no wheel for this Python, and there is no C compiler to build it")
-    installed.check_returncode()
+    if installed.returncode:
+        raise ClientMissing(f"{lock} could not be installed: {installed.stderr[-500:]}")
     return [str(venv / "bin" / "python"), str(ADAPTERS / adapter)]
 
 
@@ -116,9 +117,7 @@ def _built(folder: Path, adapter: str, steps: Callable[[Path], list[list[str]]])
         folder.mkdir(parents=True, exist_ok=True)
         source.write_text(text)
         for step in steps(source):
-            done = subprocess.run(
-                step, cwd=folder, capture_output=True, text=True, env=os.environ | {"CGO_ENABLED": "0"}
-            )
+            done = processes.run(step, cwd=folder, env=os.environ | {"CGO_ENABLED": "0"})
             if done.returncode != 0:
                 raise ClientMissing(f"{Path(step[0]).name} failed: {(done.stderr or done.stdout)[-500:]}")
         built.write_text(text)

@@ -1,15 +1,13 @@
-"""What a client case is, and the register of all of them."""
+"""What a client case is, and their register."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from kafka_shim.conformance.case import Level
-from kafka_shim.conformance.clients.crew import Client
+from kafka_shim.conformance.verdict import Level
 
 Body = Callable[[Any], None]
 
@@ -61,32 +59,3 @@ def client_case(
 
 consumer_case: Final = functools.partial(client_case, protocol="consumer")
 """Register a case of the consumer protocol."""
-
-
-def all_client_cases() -> list[ClientCase]:
-    """Every client case, by id, and for one id the classic protocol first."""
-    import kafka_shim.conformance.clients.cases
-    import kafka_shim.conformance.clients.consumer_cases
-    import kafka_shim.conformance.clients.heartbeat_cases  # noqa: F401
-
-    return sorted(CLIENT_CASES.values(), key=lambda each: (each.id, each.protocol))
-
-
-def select_client_cases(patterns: tuple[str, ...], level: str) -> list[ClientCase]:
-    """The cases any of `patterns` matches (all without a pattern), down to `level` (`must`, `should`, `all`)."""
-    levels = {"must": {Level.MUST}, "should": {Level.MUST, Level.SHOULD}}.get(level, set(Level))
-    return [
-        each
-        for each in all_client_cases()
-        if each.level in levels and (not patterns or any(fnmatchcase(each.id, pattern) for pattern in patterns))
-    ]
-
-
-def select_clients(clients: dict[str, Client], spec: str) -> list[Client]:
-    """The clients of `all`, a name, the beginning of several names, a glob, or several of these between commas."""
-    patterns = ["*"] if spec == "all" else spec.split(",")
-
-    def chosen(name: str, pattern: str) -> bool:
-        return fnmatchcase(name, pattern) or (pattern not in clients and name.startswith(f"{pattern}-"))
-
-    return [client for name, client in clients.items() if any(chosen(name, pattern) for pattern in patterns)]

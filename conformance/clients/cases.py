@@ -12,10 +12,10 @@ from typing import Final
 
 from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.conformance.case import Level
 from kafka_shim.conformance.clients.case import client_case
 from kafka_shim.conformance.clients.relay import Exchange
 from kafka_shim.conformance.clients.scenario import HEARTBEAT_MS, PATIENCE, SESSION_MS, Scenario, now
+from kafka_shim.conformance.verdict import Level
 
 SESSION: Final = SESSION_MS / 1000
 TIGHT_SESSION_MS: Final = 1_200

@@ -11,16 +11,17 @@ import click
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from kafka_shim.conformance.case import Verdict
 from kafka_shim.conformance.clients import report
-from kafka_shim.conformance.clients.case import ClientCase, select_client_cases, select_clients
+from kafka_shim.conformance.clients.case import ClientCase
+from kafka_shim.conformance.clients.catalogue import select_client_cases, select_clients
 from kafka_shim.conformance.clients.crew import EVERY_CLIENT, Client
 from kafka_shim.conformance.clients.expected import Known
 from kafka_shim.conformance.clients.runner import ClientResult, ClientRun
 from kafka_shim.conformance.clients.runner import run as run_cases
+from kafka_shim.conformance.plain import print_table
 from kafka_shim.conformance.targets import Target, TargetError, open_target
+from kafka_shim.conformance.verdict import Verdict
 
 CLIENTS_AT_A_TIME: Final = 3
 """Every case starts processes; more of them at a time only make each other late."""
@@ -110,12 +111,12 @@ def watched(
 
 def tell_cases(console: Console, cases: list[ClientCase]) -> None:
     """Print the cases."""
-    table = Table("case", "protocol", "level", "needs", "requirement", "source", box=None)
-    for case in cases:
-        needs = ", ".join(sorted(case.needs))
-        table.add_row(case.id, case.protocol, case.level, needs, escape(case.title), escape(case.source))
-    console.print(table)
-    console.print(f"{len(cases)} cases")
+    rows = [
+        (each.id, each.protocol, each.level.value, ", ".join(sorted(each.needs)), each.title, each.source)
+        for each in cases
+    ]
+    print_table(console, ("case", "protocol", "level", "needs", "requirement", "source"), rows)
+    click.echo(f"{len(rows)} cases")
 
 
 def tell(console: Console, run: ClientRun, known: Known) -> int:
@@ -124,10 +125,9 @@ def tell(console: Console, run: ClientRun, known: Known) -> int:
     for each in run.results:
         counts.setdefault(each.client.name, Counter())[each.verdict] += 1
     seen = [verdict for verdict in Verdict if any(found[verdict] for found in counts.values())]
-    table = Table("client", *seen, title=f"{run.target}: {run.description}", title_justify="left", box=None)
-    for client, found in counts.items():
-        table.add_row(client, *[str(found[verdict] or "") for verdict in seen])
-    console.print(table)
+    console.print(escape(f"{run.target}: {run.description}"), soft_wrap=True)
+    rows = [[client, *[str(found[verdict] or "") for verdict in seen]] for client, found in counts.items()]
+    print_table(console, ("client", *seen), rows)
     for each in run.results:
         if each.verdict not in (Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED):
             why = known.reason(each)

@@ -12,7 +12,6 @@ from statistics import median
 from typing import Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.conformance.case import Level
 from kafka_shim.conformance.clients.case import consumer_case
 from kafka_shim.conformance.clients.consumer_scenario import (
     HEARTBEAT,
@@ -25,6 +24,7 @@ from kafka_shim.conformance.clients.consumer_scenario import (
 )
 from kafka_shim.conformance.clients.crew import Member
 from kafka_shim.conformance.clients.scenario import PATIENCE, now
+from kafka_shim.conformance.verdict import Level
 
 TIGHT_SESSION_MS: Final = 2_000
 

@@ -14,11 +14,11 @@ from kafka_shim.apis.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from kafka_shim.conformance.case import Skipped
 from kafka_shim.conformance.clients.crew import Client, Member, Partition
 from kafka_shim.conformance.clients.relay import Exchange, Plan
 from kafka_shim.conformance.clients.scenario import PATIENCE, Scenario
 from kafka_shim.conformance.targets import Instance
+from kafka_shim.conformance.verdict import Skipped
 
 HEARTBEAT: Final = "ConsumerGroupHeartbeat"
 INTERVAL_MS: Final = 300

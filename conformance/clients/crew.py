@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_shim.conformance import processes
 from kafka_shim.conformance.clients import builds
 
 SESSION_MS = 30_000
@@ -326,12 +327,10 @@ class Crew:
             **({"group": self.group} if config.get("topics") or config.get("pattern") else {}),
             **config,
         }
-        process = subprocess.Popen(
+        process = processes.start(
             [*client.command(), json.dumps(settings)],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         )
         member = Member(name, process, self.changed)

@@ -9,8 +9,8 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-from kafka_shim.conformance.case import Verdict
 from kafka_shim.conformance.clients.runner import ClientResult
+from kafka_shim.conformance.verdict import Verdict
 
 EXPECT: Final = Path(__file__).with_name("expect.toml")
 

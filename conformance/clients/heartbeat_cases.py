@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.conformance.case import Level
 from kafka_shim.conformance.clients.case import consumer_case
 from kafka_shim.conformance.clients.consumer_scenario import (
     HEARTBEAT,
@@ -26,6 +25,7 @@ from kafka_shim.conformance.clients.consumer_scenario import (
 from kafka_shim.conformance.clients.crew import Member
 from kafka_shim.conformance.clients.relay import Exchange
 from kafka_shim.conformance.clients.scenario import PATIENCE, now
+from kafka_shim.conformance.verdict import Level
 
 QUIET_SECONDS: Final = 4 * INTERVAL_MS / 1000
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from kafka_shim.conformance.case import Verdict
 from kafka_shim.conformance.clients.expected import Known
 from kafka_shim.conformance.clients.relay import Exchange
 from kafka_shim.conformance.clients.runner import QUIET, ClientResult, ClientRun
 from kafka_shim.conformance.report.evidence import hex_lines
+from kafka_shim.conformance.verdict import Verdict
 
 SCHEMA: Final = 1
 _TRACE_LINES: Final = 2_000

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -17,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from kafka_shim.conformance.case import Failed, Level, Skipped, Verdict
+from kafka_shim.conformance import processes
 from kafka_shim.conformance.clients.builds import ClientMissing
 from kafka_shim.conformance.clients.case import ClientCase
 from kafka_shim.conformance.clients.consumer_scenario import ConsumerScenario
@@ -27,6 +25,7 @@ from kafka_shim.conformance.clients.scenario import Scenario
 from kafka_shim.conformance.clients.sides import Sides
 from kafka_shim.conformance.targets import Instance, Target
 from kafka_shim.conformance.targets.shim import ShimTarget
+from kafka_shim.conformance.verdict import Failed, Level, Skipped, Verdict
 
 QUIET: Final = frozenset({Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED})
 """Verdicts of which no evidence is kept."""
@@ -131,7 +130,7 @@ def run(
     ]
     planned(len(cells))
     sides = Sides(target)
-    traces = Path(tempfile.mkdtemp(prefix="conformance-client-traces-"))
+    traces = processes.temporary_folder("conformance-client-traces-")
     if isinstance(target, ShimTarget):
         target.keep_traces_in = traces
     try:
@@ -162,8 +161,6 @@ def unavailable(client: Client) -> str:
         client.command()
     except ClientMissing as missing:
         return str(missing)
-    except subprocess.CalledProcessError as failed:
-        return f"{client.name} could not be installed: exit code {failed.returncode}"
     return ""
 
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.conformance.case import Failed
 from kafka_shim.conformance.clients.crew import CLIENTS, Client, Crew, Member, Partition
 from kafka_shim.conformance.clients.relay import Exchange, Relay
 from kafka_shim.conformance.targets import Instance
+from kafka_shim.conformance.verdict import Failed
 from kafka_shim.conformance.wire import Connection, Tape
 
 SESSION_MS: Final = 3_000

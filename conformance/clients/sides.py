@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from kafka_shim.conformance.clients.case import ClientCase
 from kafka_shim.conformance.clients.consumer_scenario import HEARTBEAT
-from kafka_shim.conformance.runner import probe
+from kafka_shim.conformance.peer import Peer
+from kafka_shim.conformance.peers import probe
 from kafka_shim.conformance.targets import Target, TargetError, open_target
 from kafka_shim.conformance.targets.shim import ShimTarget
-from kafka_shim.conformance.trial import Peer
 
 
 class Sides:

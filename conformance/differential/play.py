@@ -30,8 +30,8 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.differential.script import ACTORS, Script, Step
 from kafka_shim.conformance.member import Protocols, said, subscription
-from kafka_shim.conformance.protocol import exchange_of
-from kafka_shim.conformance.trial import Peer
+from kafka_shim.conformance.peer import Peer
+from kafka_shim.conformance.protocol import api_of
 from kafka_shim.conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable
 
 TOPIC: Final = "conformance-3"
@@ -185,7 +185,7 @@ class Player:
         return connection
 
     def _version(self, request: Message, step: Step) -> int:
-        low, high = self._versions[exchange_of(request).name]
+        low, high = self._versions[api_of(request).name]
         return high if step.version == 99 else low + step.version % (high - low + 1)
 
     # -- what comes back

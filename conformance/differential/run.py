@@ -18,10 +18,10 @@ from typing import Final
 from kafka_shim.conformance.differential.compare import Difference, compare
 from kafka_shim.conformance.differential.play import Player, Versions
 from kafka_shim.conformance.differential.script import Script, scripts
+from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import make_topics, probe
-from kafka_shim.conformance.protocol import EXCHANGES
+from kafka_shim.conformance.protocol import BY_KEY
 from kafka_shim.conformance.targets import Target
-from kafka_shim.conformance.trial import Peer
 
 CALM: Final = 0.03
 CALMER: Final = (0.1, 0.2)
@@ -84,12 +84,12 @@ class Pair:
 def common_versions(left: Peer, right: Peer) -> Versions:
     """The versions of each API that both targets advertise and the suite knows."""
     found = {}
-    for key in left.versions.keys() & right.versions.keys() & EXCHANGES.keys():
-        known = EXCHANGES[key].request.versions
+    for key in left.versions.keys() & right.versions.keys() & BY_KEY.keys():
+        known = BY_KEY[key].request.versions
         low = max(left.versions[key][0], right.versions[key][0], known[0])
         high = min(left.versions[key][1], right.versions[key][1], known[-1])
         if low <= high:
-            found[EXCHANGES[key].name] = (low, high)
+            found[BY_KEY[key].name] = (low, high)
     return found
 
 

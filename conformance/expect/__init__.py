@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from kafka_shim.conformance.case import Verdict
+from kafka_shim.conformance.verdict import Verdict
 
 NOT_RUN = frozenset({Verdict.SKIP, Verdict.UNIMPLEMENTED})
 """Verdicts that say nothing about what the target does."""

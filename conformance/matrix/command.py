@@ -7,6 +7,7 @@ report is there already is not run again: what was broken off is taken up.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import Any
 
 import click
 
+from kafka_shim.conformance import processes
 from kafka_shim.conformance.matrix.data import TARGETS, matrix_of
 from kafka_shim.conformance.matrix.page import page_of
 from kafka_shim.conformance.matrix.readme import written
@@ -56,7 +58,7 @@ def report_of(path: Path, arguments: list[str]) -> bool:
     if not path.exists():
         command = [sys.executable, "-m", "kafka_shim.conformance", *arguments, "--json", str(path)]
         click.echo(" ".join(["kafka-shim", "conformance", *arguments]))
-        subprocess.run(command, check=False)
+        processes.start(command, stdout=None, last_signal=signal.SIGTERM).wait()
     return path.exists()
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from kafka_shim.conformance.case import Verdict
 from kafka_shim.conformance.expect import Expectations
+from kafka_shim.conformance.verdict import Verdict
 
 SCHEMA: Final = 1
 

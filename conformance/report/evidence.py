@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafka_shim.conformance.case import Verdict
 from kafka_shim.conformance.runner import Result, Run
+from kafka_shim.conformance.verdict import Verdict
 
 _WORTH_KEEPING = frozenset(Verdict) - {Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED}
 

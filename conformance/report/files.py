@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from kafka_shim.conformance.case import Verdict
 from kafka_shim.conformance.expect import Expectation, Expectations
 from kafka_shim.conformance.runner import Result, Run
+from kafka_shim.conformance.verdict import Verdict
 
 SCHEMA: Final = 1
 

@@ -8,10 +8,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from kafka_shim.conformance.case import Verdict
 from kafka_shim.conformance.expect import Expectations
 from kafka_shim.conformance.report.evidence import annotated
 from kafka_shim.conformance.runner import Result, Run
+from kafka_shim.conformance.verdict import Verdict
 
 _STYLE: Final = """
 body{font:14px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#1b1f24;background:#fff}

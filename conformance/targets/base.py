@@ -6,13 +6,17 @@ how any target is started: each kind is a module beside this one.
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from kafka_shim.conformance import processes
 
 PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
     # Fast: a lone member's round ends at once, and sessions may be short enough to wait for.
@@ -110,7 +114,7 @@ class Instance:
     limits: Limits
     capabilities: frozenset[str] = frozenset()
     description: str = ""
-    process: subprocess.Popen[str] | subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[str] | None = None
     ended_at: float | None = None
 
     def has_crashed(self) -> bool:
@@ -163,6 +167,41 @@ class Target(Protocol):
     def stop(self) -> None: ...
 
 
+class Children:
+    """The processes and temporary folders of one target, which end with it."""
+
+    def __init__(self) -> None:
+        self._processes: list[subprocess.Popen[str]] = []
+        self._folders: list[Path] = []
+        self._lock = threading.Lock()
+
+    def start(self, command: Sequence[str | Path], **options: Any) -> subprocess.Popen[str]:
+        """Start a process; `options` as of `processes.start`."""
+        process = processes.start(command, **options)
+        with self._lock:
+            self._processes.append(process)
+        return process
+
+    def folder(self, prefix: str) -> Path:
+        """A new folder, removed by `end`."""
+        folder = processes.temporary_folder(prefix)
+        with self._lock:
+            self._folders.append(folder)
+        return folder
+
+    def end(self) -> None:
+        """End the processes, all at a time, and remove the folders."""
+        with self._lock:
+            running, self._processes = self._processes, []
+            folders, self._folders = self._folders, []
+        for process in running:
+            process.terminate()
+        for process in running:
+            processes.end(process)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def free_port() -> int:
     """A loopback port nobody listens on at this moment."""
     with socket.socket() as probe:
@@ -171,7 +210,7 @@ def free_port() -> int:
         return port
 
 
-def wait_until_listening(port: int, process: subprocess.Popen[str] | subprocess.Popen[bytes], seconds: float) -> None:
+def wait_until_listening(port: int, process: subprocess.Popen[Any], seconds: float) -> None:
     """Return once `port` accepts; `TargetError` if the process ends or the time is up."""
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
@@ -185,19 +224,7 @@ def wait_until_listening(port: int, process: subprocess.Popen[str] | subprocess.
     raise TargetError(f"the target did not listen on port {port} within {seconds:.0f} s")
 
 
-def end(process: subprocess.Popen[str] | subprocess.Popen[bytes], grace: float = 10.0) -> None:
-    """Ask a process to end, then insist."""
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(grace)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _ends_within(process: subprocess.Popen[str] | subprocess.Popen[bytes], seconds: float) -> bool:
+def _ends_within(process: subprocess.Popen[Any], seconds: float) -> bool:
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -11,7 +11,9 @@ class ForeignTarget:
     def __init__(self, address: str) -> None:
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
-            raise TargetError(f"not HOST:PORT: {address}")
+            raise TargetError(
+                f"there is no target {address}; it is shim[:STORE], kafka[:VERSION], kfake, rdkafka-mock or HOST:PORT"
+            )
         self.name = address
         self.profiles = frozenset({"default"})
         self.violations: list[str] = []

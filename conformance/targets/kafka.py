@@ -10,20 +10,19 @@ import base64
 import os
 import re
 import shutil
-import subprocess
-import tempfile
 import threading
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from kafka_shim.conformance import processes
 from kafka_shim.conformance.targets.base import (
     PROFILES,
+    Children,
     Instance,
     Limits,
     TargetError,
-    end,
     free_port,
     wait_until_listening,
 )
@@ -92,11 +91,8 @@ def class_path(version: str) -> str:
         raise TargetError("Apache Kafka is fetched with Maven, and there is no mvn here")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pom.xml").write_text(_POM.format(version=version))
-    fetched = subprocess.run(
-        [maven, "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={remembered}"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
+    fetched = processes.run(
+        [maven, "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={remembered}"], cwd=folder
     )
     if fetched.returncode != 0 or not remembered.exists():
         errors = (line for line in fetched.stdout.splitlines() if line.startswith("[ERROR] Failed"))
@@ -115,7 +111,7 @@ class KafkaTarget:
         self.name = f"kafka:{self.version}"
         self.profiles = frozenset(PROFILES)
         self.violations: list[str] = []
-        self._running: list[tuple[subprocess.Popen[bytes], Path]] = []
+        self._children = Children()
         self._lock = threading.Lock()
 
     def start(self, profile: str) -> Instance:
@@ -124,7 +120,7 @@ class KafkaTarget:
             raise TargetError("Apache Kafka needs Java, and there is no java here")
         with self._lock:
             jars = class_path(self.version)
-        folder = Path(tempfile.mkdtemp(prefix="conformance-kafka-"))
+        folder = self._children.folder("conformance-kafka-")
         port, controller = free_port(), free_port()
         config = dict(_SMALL) | dict(PROFILES[profile])
         config |= {
@@ -137,20 +133,13 @@ class KafkaTarget:
         properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
         command = [java, *_JAVA, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars]
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        formatted = subprocess.run(
-            [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(properties)],
-            capture_output=True,
-            text=True,
+        formatted = processes.run(
+            [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(properties)]
         )
         if formatted.returncode != 0:
-            shutil.rmtree(folder, ignore_errors=True)
             raise TargetError(f"Kafka {self.version} could not format its storage: {formatted.stderr[-800:]}")
         with open(folder / "log", "wb") as log:
-            process = subprocess.Popen(
-                [*command, "kafka.Kafka", str(properties)], stdout=log, stderr=log, start_new_session=True
-            )
-        with self._lock:
-            self._running.append((process, folder))
+            process = self._children.start([*command, "kafka.Kafka", str(properties)], stdout=log, stderr=log)
         wait_until_listening(port, process, 90)
         return Instance(
             "127.0.0.1",
@@ -163,10 +152,4 @@ class KafkaTarget:
         )
 
     def stop(self) -> None:
-        with self._lock:
-            running, self._running = self._running, []
-        for process, _ in running:
-            process.terminate()
-        for process, folder in running:
-            end(process)
-            shutil.rmtree(folder, ignore_errors=True)
+        self._children.end()

@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import threading
 from typing import Final
 
-from kafka_shim.conformance.targets.base import PROFILES, READY_SECONDS, Instance, Limits, LineReader, TargetError, end
+from kafka_shim.conformance import processes
+from kafka_shim.conformance.targets.base import (
+    PROFILES,
+    READY_SECONDS,
+    Children,
+    Instance,
+    Limits,
+    LineReader,
+    TargetError,
+)
 from kafka_shim.conformance.targets.kafka import cache_folder
 
 CLIENT: Final = "github.com/twmb/franz-go"
@@ -60,7 +68,7 @@ class KfakeTarget:
         self.profiles = frozenset(PROFILES)
         self.violations: list[str] = []
         self._version = version
-        self._running: list[subprocess.Popen[str]] = []
+        self._children = Children()
         self._lock = threading.Lock()
 
     def _program(self) -> str:
@@ -77,7 +85,7 @@ class KfakeTarget:
         modules = [f"{CLIENT}@latest", f"{CLIENT}/pkg/kmsg@latest", f"{MODULE}@{self._version}"]
         environment = os.environ | {"CGO_ENABLED": "0"}
         for step in (["get", *modules], ["build", "-o", "kfake", "."]):
-            done = subprocess.run([go, *step], cwd=folder, capture_output=True, text=True, env=environment)
+            done = processes.run([go, *step], cwd=folder, env=environment)
             if done.returncode != 0:
                 raise TargetError(f"go {step[0]} failed: {done.stderr[-800:]}")
         return str(program)
@@ -93,8 +101,7 @@ class KfakeTarget:
         with self._lock:
             program = self._program()
             command = [program, *(f"{name}={value}" for name, value in settings.items())]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-            self._running.append(process)
+            process = self._children.start(command)
         ready = LineReader(process).wait_for("ready ", READY_SECONDS)
         host, _, port = ready.split()[1].rpartition(":")
         limits = Limits().configured(settings)
@@ -104,7 +111,4 @@ class KfakeTarget:
         )
 
     def stop(self) -> None:
-        with self._lock:
-            running, self._running = self._running, []
-        for process in running:
-            end(process)
+        self._children.end()

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from typing import Final
 
-from kafka_shim.conformance.targets.base import READY_SECONDS, Instance, Limits, LineReader, end
+from kafka_shim.conformance.targets.base import READY_SECONDS, Children, Instance, Limits, LineReader
 
 _PROGRAM: Final = """\
 import ctypes, pathlib, resource, sys
@@ -46,15 +45,10 @@ class RdkafkaMockTarget:
 
     def __init__(self) -> None:
         self.violations: list[str] = []
-        self._running: list[subprocess.Popen[str]] = []
-        self._lock = threading.Lock()
+        self._children = Children()
 
     def start(self, profile: str) -> Instance:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        with self._lock:
-            self._running.append(process)
+        process = self._children.start([sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE)
         _, address, version = LineReader(process).wait_for("ready ", READY_SECONDS).split()
         host, _, port = address.rpartition(":")
         # Its later rounds last as long as the session but a second, whoever has joined.
@@ -63,7 +57,4 @@ class RdkafkaMockTarget:
         return Instance(host, int(port), profile, limits, frozenset({"short-sessions"}), description, process)
 
     def stop(self) -> None:
-        with self._lock:
-            running, self._running = self._running, []
-        for process in running:
-            end(process)
+        self._children.end()

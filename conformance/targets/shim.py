@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
-import tempfile
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 
+from kafka_shim.conformance import processes
 from kafka_shim.conformance.invariants import check_trace
-from kafka_shim.conformance.targets.base import PROFILES, READY_SECONDS, Instance, Limits, LineReader, TargetError, end
+from kafka_shim.conformance.targets.base import (
+    PROFILES,
+    READY_SECONDS,
+    Children,
+    Instance,
+    Limits,
+    LineReader,
+    TargetError,
+)
 from kafka_shim.conformance.targets.postgres import postgres_server
 
 
@@ -34,11 +41,11 @@ class ShimTarget:
         """A folder its traces are moved to when it stops; they are removed without one."""
         self._store = store
         self._traces: list[Path] = []
-        self._running: list[subprocess.Popen[str]] = []
+        self._children = Children()
         self._lock = threading.Lock()
         self._kept = ExitStack()
         self._server: str | None = None
-        self._folder: str | None = None
+        self._folder: Path | None = None
 
     def _store_of(self, profile: str) -> str:
         """The store of a profile: a file or database has one owner, so each profile has one of its own."""
@@ -50,7 +57,7 @@ class ShimTarget:
         if self._store == "sqlite:":
             with self._lock:
                 if self._folder is None:
-                    self._folder = self._kept.enter_context(tempfile.TemporaryDirectory(prefix="conformance-store-"))
+                    self._folder = self._children.folder("conformance-store-")
             return f"sqlite:{self._folder}/{profile}.db"
         return f"{self._store}-{profile}" if self._store.startswith("sqlite:") else self._store
 
@@ -59,13 +66,12 @@ class ShimTarget:
         command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
         command += ["--store", self._store_of(profile), "--log-level", "error"]
         if self._traced:
-            trace = Path(tempfile.mkdtemp(prefix="conformance-trace-")) / "trace.jsonl"
+            trace = processes.temporary_folder("conformance-trace-") / "trace.jsonl"
             command += ["--trace", str(trace)]
         for name, value in settings.items():
             command += ["--config", f"{name}={value}"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        process = self._children.start(command)
         with self._lock:
-            self._running.append(process)
             if self._traced:
                 self._traces.append(trace)
         ready = LineReader(process).wait_for("ready ", READY_SECONDS)
@@ -85,12 +91,8 @@ class ShimTarget:
 
     def stop(self) -> None:
         with self._lock:
-            running, self._running = self._running, []
             traces, self._traces = self._traces, []
-        for process in running:
-            process.terminate()
-        for process in running:
-            end(process)
+        self._children.end()
         self._kept.close()
         self._server = self._folder = None
         for trace in traces:

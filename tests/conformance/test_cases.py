@@ -2,10 +2,11 @@
 
 import re
 
-from kafka_shim.conformance.case import Case, Level, all_cases, select
+from kafka_shim.conformance.case import Case
+from kafka_shim.conformance.cells import Selection, all_cases, cells_of
 from kafka_shim.conformance.protocol import BY_NAME
-from kafka_shim.conformance.runner import cells_of
 from kafka_shim.conformance.targets.base import PROFILES
+from kafka_shim.conformance.verdict import Level
 
 
 def case_of(case_id: str) -> Case:
@@ -57,6 +58,6 @@ def test_repetition_repeats_every_cell() -> None:
 
 
 def test_cases_are_chosen_by_pattern_and_level() -> None:
-    chosen = select(all_cases(), ("join/first/*", "sync/round/1"), "must")
+    chosen = Selection(("join/first/*", "sync/round/1"), "must").cases(all_cases())
     assert {case.level for case in chosen} == {Level.MUST}
     assert {case.id.rsplit("/", 1)[0] for case in chosen} == {"join/first", "sync/round"}

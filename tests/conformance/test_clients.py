@@ -14,11 +14,11 @@ from rich.console import Console
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.metadata import MetadataRequest
-from kafka_shim.conformance.case import Verdict
 from kafka_shim.conformance.cli import cli
 from kafka_shim.conformance.clients import report
 from kafka_shim.conformance.clients.builds import ClientMissing
-from kafka_shim.conformance.clients.case import ClientCase, all_client_cases, select_clients
+from kafka_shim.conformance.clients.case import ClientCase
+from kafka_shim.conformance.clients.catalogue import all_client_cases, select_clients
 from kafka_shim.conformance.clients.command import tell
 from kafka_shim.conformance.clients.crew import CLIENTS, EVERY_CLIENT
 from kafka_shim.conformance.clients.expected import Known
@@ -33,9 +33,10 @@ from kafka_shim.conformance.clients.runner import (
     with_traces,
 )
 from kafka_shim.conformance.clients.sides import Sides
-from kafka_shim.conformance.runner import probe
+from kafka_shim.conformance.peer import Peer
+from kafka_shim.conformance.peers import probe
 from kafka_shim.conformance.targets import Instance, TargetError, open_target
-from kafka_shim.conformance.trial import Peer
+from kafka_shim.conformance.verdict import Verdict
 from kafka_shim.conformance.wire import Closed, Connection, Tape
 
 

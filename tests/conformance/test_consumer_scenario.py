@@ -11,11 +11,11 @@ from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kafka_shim.conformance.case import Failed
 from kafka_shim.conformance.clients.consumer_scenario import HEARTBEAT, ConsumerScenario, count, given, is_full, owned
 from kafka_shim.conformance.clients.crew import EVERY_CLIENT
 from kafka_shim.conformance.clients.relay import Exchange
 from kafka_shim.conformance.targets.base import Instance, Limits
+from kafka_shim.conformance.verdict import Failed
 
 TOPIC = b"t" * 16
 MEMBER: Any = SimpleNamespace(name="member")

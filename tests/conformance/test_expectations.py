@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 import kafka_shim.conformance.expect
-from kafka_shim.conformance.case import Verdict, all_cases
+from kafka_shim.conformance.cells import all_cases
 from kafka_shim.conformance.expect import Expectations
+from kafka_shim.conformance.verdict import Verdict
 
 FILES = sorted(Path(kafka_shim.conformance.expect.__file__).parent.glob("*.toml"))
 

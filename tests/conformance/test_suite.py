@@ -15,21 +15,25 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
-from kafka_shim.conformance.case import Level, Verdict, all_cases, select
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.cells import Selection, all_cases
 from kafka_shim.conformance.cli import cli, expectations_of
 from kafka_shim.conformance.expect import Expectations
+from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import probe
+from kafka_shim.conformance.plain import shown, shown_like
+from kafka_shim.conformance.processes import end
 from kafka_shim.conformance.report.evidence import annotated
 from kafka_shim.conformance.runner import Result, Runner
 from kafka_shim.conformance.targets import open_target
-from kafka_shim.conformance.targets.base import Instance, Limits, LineReader, end
+from kafka_shim.conformance.targets.base import Instance, Limits, LineReader
 from kafka_shim.conformance.targets.foreign import ForeignTarget
-from kafka_shim.conformance.trial import Peer
+from kafka_shim.conformance.verdict import Level, Verdict
 
 
 def run(target: str, *patterns: str) -> list[Result]:
     runner = Runner(open_target(target), jobs=8)
-    return runner.run(select(all_cases(), patterns, "all"), lambda cells: None).results
+    return runner.run(Selection(patterns).cases(all_cases()), lambda cells: None).results
 
 
 @contextmanager
@@ -65,7 +69,7 @@ def one_cell(port: int, case_id: str, version: int, advertised: dict[int, tuple[
     runner = Runner(ForeignTarget(f"127.0.0.1:{port}"), jobs=1)
     instance = Instance("127.0.0.1", port, "default", Limits(initial_rebalance_delay=0))
     runner.peers._peers["default"] = Peer(instance, advertised)
-    (case,) = select(all_cases(), (case_id,), "all")
+    (case,) = Selection((case_id,)).cases(all_cases())
     cell = next(each for each in runner.cells([case]) if each.version == version)
     return runner.run_cell(cell)
 
@@ -81,7 +85,32 @@ def test_a_wrong_error_code_is_a_failure_that_names_both() -> None:
     with answering(lambda frame: frame[4:8] + heartbeat_ok) as port:
         result = one_cell(port, "heartbeat/unknown/1", 0, {12: (0, 0)})
     assert result.verdict is Verdict.FAIL
-    assert "is 0, must be" in result.reason
+    assert result.reason == "the heartbeat is NONE (0), must be UNKNOWN_MEMBER_ID (25)"
+
+
+def test_a_printed_id_selects_its_cell() -> None:
+    (case,) = Selection(("heartbeat/unknown/1@0",)).cases(all_cases())
+    runner = Runner(ForeignTarget("127.0.0.1:1"), jobs=1, selection=Selection(("heartbeat/unknown/1@0",)))
+    instance = Instance("127.0.0.1", 1, "default", Limits())
+    runner.peers._peers["default"] = Peer(instance, {12: (0, 4)})
+    assert [cell.name for cell in runner.cells([case])] == ["heartbeat/unknown/1@0"]
+
+
+def test_a_list_through_a_pipe_is_whole() -> None:
+    command = [sys.executable, "-m", "kafka_shim.conformance", "--list"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "40"})
+    lines = told.stdout.splitlines()
+    assert len(lines) == len(all_cases()) + 2
+    for case, line in zip(all_cases(), lines[1:-1], strict=True):
+        assert line.split()[0] == case.id
+        assert case.title in line
+        assert line.endswith(case.source)
+
+
+def test_error_codes_are_printed_by_name() -> None:
+    assert shown_like(0, ErrorCode.ILLEGAL_GENERATION) == "NONE (0)"
+    assert shown_like({3: 22}, {3: ErrorCode.NONE}) == "{3: ILLEGAL_GENERATION (22)}"
+    assert shown([("a", ErrorCode.NONE)]) == "[('a', NONE (0))]"
 
 
 def test_evidence_shows_the_frames() -> None:
@@ -152,7 +181,7 @@ def test_a_run_from_the_command_line_writes_its_reports(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--target", "nonsense"], "not HOST:PORT"),
+        (["--target", "nonsense"], "there is no target nonsense; it is shim[:STORE], kafka[:VERSION]"),
         (["--target", "shim:nonsense:"], "ended before it was ready"),
         (["--target", "kafka:new"], "not a Kafka release"),
         (["--case", "nothing/like/this"], "no case matches"),
@@ -265,7 +294,7 @@ def test_a_target_that_dies_is_started_again_and_the_cell_that_killed_it_is_told
     monkeypatch.setattr("kafka_shim.conformance.peers.make_topics", lambda peer, counts=(): None)
     target = CrashingTarget()
     results = (
-        Runner(target, jobs=2).run(select(all_cases(), ("heartbeat/unknown/1",), "all"), lambda cells: None).results
+        Runner(target, jobs=2).run(Selection(("heartbeat/unknown/1",)).cases(all_cases()), lambda cells: None).results
     )
     assert [result.cell.version for result in results] == [0, 1]
     assert {result.verdict for result in results} == {Verdict.FAIL}

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from kafka_shim import conformance
-from kafka_shim.conformance.case import Verdict, all_cases
+from kafka_shim.conformance.cells import all_cases
 from kafka_shim.conformance.expect import NOT_RUN, Expectations
+from kafka_shim.conformance.verdict import Verdict
 
 FINDINGS: list[dict[str, Any]] = tomllib.loads(Path(conformance.__file__).with_name("survey.toml").read_text())[
     "finding"

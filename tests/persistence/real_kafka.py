@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_shim.conformance.targets.base import TargetError, end, free_port, wait_until_listening
+from kafka_shim.conformance.processes import end
+from kafka_shim.conformance.targets.base import TargetError, free_port, wait_until_listening
 from kafka_shim.conformance.targets.kafka import NEWEST, class_path
 
 PARTITIONS = 4

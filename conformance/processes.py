@@ -1,0 +1,175 @@
+"""The processes and temporary folders of a run, so that none is left however the run ends.
+
+Decides how a child process is started (at the head of a process group of its own, which ends as a whole), and that
+nothing more is started once the run has been broken off. It does not know what the processes are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, Final, NoReturn
+
+_GRACE: Final = 10.0
+_LOCK: Final = threading.RLock()
+_RUNNING: Final[list[tuple[subprocess.Popen[Any], signal.Signals]]] = []
+_FOLDERS: Final[list[Path]] = []
+_broken_off = False
+_is_starting = False
+_signalled = 0
+
+
+class BrokenOff(Exception):
+    """The run was broken off: nothing is started any more."""
+
+
+def start(
+    command: Sequence[str | Path],
+    *,
+    stdin: int | IO[Any] | None = subprocess.DEVNULL,
+    stdout: int | IO[Any] | None = subprocess.PIPE,
+    stderr: int | IO[Any] | None = None,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    user: str | None = None,
+    last_signal: signal.Signals = signal.SIGKILL,
+) -> subprocess.Popen[str]:
+    """Start a process at the head of a group of its own: a Ctrl-C of the terminal reaches only us.
+
+    `last_signal` ends it when the run is broken off; SIGTERM for one that has children with groups of their own.
+    """
+    with _no_signal_between(), _LOCK:
+        if _broken_off:
+            raise BrokenOff
+        _RUNNING[:] = [(each, number) for each, number in _RUNNING if each.poll() is None]
+        process = subprocess.Popen(
+            command,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=cwd,
+            env=env,
+            user=user,
+            text=True,
+            start_new_session=True,
+        )
+        _RUNNING.append((process, last_signal))
+    return process
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    user: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a process to its end, its output captured."""
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, env=env, user=user)
+    stdout, stderr = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+def end(process: subprocess.Popen[Any], grace: float = _GRACE) -> None:
+    """Ask a process and its group to end, then insist."""
+    if process.poll() is None:
+        _signal(process, signal.SIGTERM)
+        try:
+            process.wait(grace)
+        except subprocess.TimeoutExpired:
+            _signal(process, signal.SIGKILL)
+            process.wait()
+
+
+def temporary_folder(prefix: str) -> Path:
+    """A new folder that is removed at the latest when the run is broken off; else its maker removes it."""
+    with _no_signal_between(), _LOCK:
+        if _broken_off:
+            raise BrokenOff
+        folder = Path(tempfile.mkdtemp(prefix=prefix))
+        _FOLDERS.append(folder)
+    return folder
+
+
+def break_off() -> None:
+    """End everything at once, and let nothing start any more."""
+    global _broken_off
+    with _LOCK:
+        _broken_off = True
+        for process, number in _RUNNING:
+            _signal(process, number)
+        limit = time.monotonic() + _GRACE
+        while any(map(_is_alive, [process.pid for process, _ in _RUNNING])) and time.monotonic() < limit:
+            time.sleep(0.01)
+        for folder in _FOLDERS:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def break_off_on_signals() -> None:
+    """Let SIGINT and SIGTERM end this process and all it started, wherever its threads are.
+
+    Exit code 130 or 143. No clean-up of threads is waited for: what they wait for may never come.
+    """
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        global _signalled
+        _signalled = number
+        if not _is_starting:
+            _leave()
+
+    signal.signal(signal.SIGINT, handle)
+    signal.signal(signal.SIGTERM, handle)
+
+
+@contextmanager
+def _no_signal_between() -> Iterator[None]:
+    """Let no signal come between the start of a process and its entry in the list: in the main thread it waits."""
+    global _is_starting
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _is_starting = True
+    try:
+        yield
+    finally:
+        _is_starting = False
+        if _signalled:
+            _leave()
+
+
+def _leave() -> NoReturn:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if sys.stdout.isatty():
+        # A progress bar hides the cursor.
+        os.write(1, b"\x1b[?25h\n")
+    os.write(2, b"broken off\n")
+    break_off()
+    os._exit(128 + _signalled)
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a child runs. Not by `Popen.poll`, whose lock the thread that was interrupted may hold."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == 0
+    except ChildProcessError:
+        return False
+
+
+def _signal(process: subprocess.Popen[Any], number: signal.Signals) -> None:
+    """Signal a process, and its group if it is the head of one: the others may outlive it."""
+    with suppress(ProcessLookupError, PermissionError):
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, number)
+        else:
+            os.kill(process.pid, number)
