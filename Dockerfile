@@ -1,5 +1,5 @@
 # Two images: `shim`, the server alone (the default), and `spark`, a Spark master or worker that has the pipeline's code.
-#   docker build -t kafka-group-shim .
+#   docker build -t kafka-group-shim --build-arg VERSION=1.2.3 .
 #   docker build --target spark -t kafka-group-shim-spark .
 FROM python:3.11-slim AS base
 WORKDIR /src
@@ -13,7 +13,9 @@ COPY persistence persistence
 COPY shim shim
 COPY conformance conformance
 COPY pipeline pipeline
-RUN /opt/shim/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
+# The repository is not copied: who builds says which version this is.
+ARG VERSION=0.0.0
+RUN SETUPTOOLS_SCM_PRETEND_VERSION=$VERSION /opt/shim/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM base AS spark
 RUN apt-get update \
@@ -38,7 +40,13 @@ EXPOSE 9092 8092
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=2s --start-period=2s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8092/health', timeout=1)"]
-ENTRYPOINT ["kafka-shim"]
 VOLUME /var/lib/kafka-shim
-# Clients outside are told where the port is published; for others, say --advertise with the name they use.
-CMD ["serve", "--listen", "0.0.0.0:9092", "--control", "127.0.0.1:8092", "--advertise", "localhost"]
+# Every option of `serve` can be said so, and an option after the image's name overrides it. Clients outside are told
+# where the port is published. The control server is for the container alone unless somebody opens it and sets a token:
+#   docker run -p 9092:9092 -p 8092:8092 -e KAFKA_SHIM_SERVE_CONTROL=0.0.0.0:8092 -e KAFKA_SHIM_CONTROL_TOKEN=... \
+#       kafka-group-shim serve --lab --topic orders:6
+ENV KAFKA_SHIM_SERVE_LISTEN=0.0.0.0:9092 \
+    KAFKA_SHIM_SERVE_CONTROL=127.0.0.1:8092 \
+    KAFKA_SHIM_SERVE_ADVERTISE=localhost
+ENTRYPOINT ["kafka-shim"]
+CMD ["serve"]

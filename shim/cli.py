@@ -102,7 +102,7 @@ class Commands(click.Group):
             formatter.write_dl(sorted((own | others).items()))
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "KAFKA_SHIM"})
 @click.version_option(package_name="kafka-group-shim")
 def cli() -> None:
     """A Kafka-compatible group coordinator: for tests, for conformance, for understanding rebalances."""

@@ -142,6 +142,21 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
             assert ended.stderr.count("\n") == 1, wrong
 
 
+def test_an_option_may_be_said_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_SHIM_SERVE_STORE", "memory:")
+    monkeypatch.setenv("KAFKA_SHIM_SERVE_CONTROL", "127.0.0.1:0")
+    monkeypatch.setenv("KAFKA_SHIM_SERVE_TOPICS", "orders:6 billing:2")
+    with serving(folder=tmp_path) as (ready, _):
+        shown = run("topics", "list", "--control", ready["control"])
+    assert "orders" in shown.stdout
+    assert "billing" in shown.stdout
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("KAFKA_SHIM_SERVE_CONTROL", "0.0.0.0:0")
+    refused = run("serve", "--listen", "127.0.0.1:0")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "needs a token" in refused.stderr
+
+
 def test_a_trace_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text('{"event": "trace"}\nwhat?\n')

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kafka_shim.cli import serve
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Written in pieces, so that this file does not find itself.
@@ -75,9 +77,10 @@ def test_the_lock_files_agree_on_versions() -> None:
 
 
 def test_what_pyproject_asks_for_is_locked() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = {"core": project["dependencies"], **project["optional-dependencies"]}
-    for group, requirements in wanted.items():
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = document["project"]
+    declared = {"core": project["dependencies"], **project["optional-dependencies"], **document["dependency-groups"]}
+    for group, requirements in declared.items():
         locked = {
             n.lower() for n in re.findall(r"^([\w.-]+)==", (ROOT / f"requirements/{group}.txt").read_text(), re.M)
         }
@@ -149,6 +152,11 @@ class TestDockerfile:
         assert re.search(r"^USER shim$", last, re.M)
         assert re.search(r"^HEALTHCHECK ", last, re.M)
         assert re.search(r'^ENTRYPOINT \["kafka-shim"\]$', last, re.M)
+
+    def test_what_it_sets_are_options_of_serve(self) -> None:
+        options = {f"KAFKA_SHIM_SERVE_{each.name.upper()}" for each in serve.params if each.name}
+        named = set(re.findall(r"\b(KAFKA_SHIM_SERVE_\w+)=", self.text))
+        assert {"KAFKA_SHIM_SERVE_LISTEN", "KAFKA_SHIM_SERVE_CONTROL"} <= named <= options
 
     def test_every_folder_of_the_distribution_is_copied(self) -> None:
         parts = {part.resolve().relative_to(ROOT).parts[0] for part in (ROOT / "kafka_shim").iterdir()}

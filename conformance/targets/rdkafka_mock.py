@@ -6,11 +6,12 @@ also the only way to a group whose first round does not wait.
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from typing import Final
 
-from kafka_shim.conformance.targets.base import READY_SECONDS, Children, Instance, Limits, LineReader
+from kafka_shim.conformance.targets.base import READY_SECONDS, Children, Instance, Limits, LineReader, TargetError
 
 _PROGRAM: Final = """\
 import ctypes, pathlib, resource, sys
@@ -48,6 +49,8 @@ class RdkafkaMockTarget:
         self._children = Children()
 
     def start(self, profile: str) -> Instance:
+        if importlib.util.find_spec("confluent_kafka") is None:
+            raise TargetError("librdkafka's mock is in a client library: pip install 'kafka-group-shim[clients]'")
         process = self._children.start([sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE)
         _, address, version = LineReader(process).wait_for("ready ", READY_SECONDS).split()
         host, _, port = address.rpartition(":")

@@ -3,7 +3,6 @@
 Several pytest workers share the data: the first that needs it makes it, the others wait for it.
 """
 
-import fcntl
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from kafka_shim.pipeline.run import answer, build, sort_out
 from kafka_shim.pipeline.session import session
 from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.warehouse import Warehouse
+from tests.once import made_once
 
 GROUPS = 24
 SEED = 11
@@ -43,18 +43,6 @@ def spark() -> Iterator[SparkSession]:
     register(made)
     yield made
     made.stop()
-
-
-def made_once(folder: Path, make: Any) -> Path:
-    """`folder` after somebody called `make` for it."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.parent / f"{folder.name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = folder.parent / f"{folder.name}.done"
-        if not done.exists():
-            make()
-            done.touch()
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from kafka_shim.pipeline.run import answer, answers, build, sort_out
 from kafka_shim.pipeline.warehouse import Warehouse
-from tests.pipeline.conftest import made_once
+from tests.once import made_once
 
 RECORDING = Path(__file__).parent / "recordings" / "kafka-4.2"
 

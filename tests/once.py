@@ -1,0 +1,17 @@
+"""What the workers of a test run share is made by one of them."""
+
+import fcntl
+from collections.abc import Callable
+from pathlib import Path
+
+
+def made_once(folder: Path, make: Callable[[], object]) -> Path:
+    """`folder` after somebody called `make` for it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / f"{folder.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = folder.parent / f"{folder.name}.done"
+        if not done.exists():
+            make()
+            done.touch()
+    return folder

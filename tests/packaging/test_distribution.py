@@ -1,0 +1,107 @@
+"""What is in the sdist and in the wheel, and which version they are."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import PYTHONS, ROOT, Distribution, build
+
+
+def package_files() -> set[str]:
+    """Every committed file of the package, by the name it has when links are followed."""
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    committed = {Path(name) for name in listing.decode().split("\0") if name}
+    found = set()
+    for part in (ROOT / "kafka_shim").iterdir():
+        home = part.resolve().relative_to(ROOT)
+        found |= {f"kafka_shim/{part.name}" if each == home else f"kafka_shim/{part.name}/{each.relative_to(home)}"
+                  for each in committed if each == home or home in each.parents}  # fmt: skip
+    return found
+
+
+def test_the_wheel_is_the_package_and_nothing_else(distribution: Distribution) -> None:
+    with zipfile.ZipFile(distribution.wheel) as wheel:
+        packed = {each.filename for each in wheel.infolist() if ".dist-info/" not in each.filename}
+        links = [each.filename for each in wheel.infolist() if each.external_attr >> 28 == 0o12]
+    assert packed == package_files()
+    assert links == []
+    assert {"kafka_shim/py.typed", "kafka_shim/conformance/expect/shim.toml"} <= packed
+
+
+def test_the_sdist_has_files_where_the_checkout_has_links(distribution: Distribution) -> None:
+    with tarfile.open(distribution.sdist) as sdist:
+        members = sdist.getmembers()
+    assert [each.name for each in members if not each.isfile()] == []
+    names = {each.name.partition("/")[2] for each in members}
+    around = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "PKG-INFO", ".gitignore"}
+    assert names == package_files() | around
+
+
+def test_the_checkout_and_the_sdist_build_the_same_wheel(distribution: Distribution, tmp_path: Path) -> None:
+    build(ROOT, tmp_path, "--wheel")
+    (built,) = tmp_path.glob("*.whl")
+    assert (built.name, built.read_bytes()) == (distribution.wheel.name, distribution.wheel.read_bytes())
+
+
+def test_the_metadata_says_what_it_is(distribution: Distribution) -> None:
+    with zipfile.ZipFile(distribution.wheel) as wheel:
+        info = f"kafka_group_shim-{distribution.version}.dist-info"
+        metadata = message_from_bytes(wheel.read(f"{info}/METADATA"))
+        entries = wheel.read(f"{info}/entry_points.txt").decode()
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert {f"Programming Language :: Python :: {each}" for each in PYTHONS} <= set(metadata.get_all("Classifier", []))
+    assert {each.split(",")[0] for each in metadata.get_all("Project-URL", [])} >= {"Homepage", "Changelog", "Issues"}
+    assert "kafka-shim = kafka_shim.cli:main" in entries
+    assert "kafka-shim = kafka_shim.testing.plugin" in entries
+
+
+def version_of(folder: Path, **variables: str) -> str:
+    """The version of a distribution that was built in a folder."""
+    command = [sys.executable, "-m", "hatchling", "version"]
+    told = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=os.environ | variables)
+    return told.stdout.strip()
+
+
+class TestVersion:
+    """A release is its tag; anything else can be told from one."""
+
+    @pytest.fixture
+    def clone(self, tmp_path: Path) -> Path:
+        """A shallow clone, as CI services make them."""
+        folder = tmp_path / "clone"
+        git("clone", "--quiet", "--depth", "1", ROOT.as_uri(), str(folder))
+        return folder
+
+    def test_a_tag_is_the_version(self, clone: Path) -> None:
+        git("-C", str(clone), "tag", "v1.2.3")
+        assert version_of(clone) == "1.2.3"
+
+    def test_without_a_tag_it_is_in_development(self, clone: Path) -> None:
+        for tag in git("-C", str(clone), "tag").split():
+            git("-C", str(clone), "tag", "--delete", tag)
+        commit = git("-C", str(clone), "rev-parse", "HEAD")
+        _, _, local = version_of(clone).partition("+")
+        assert local.startswith("g")
+        assert commit.startswith(local[1:])
+
+    def test_an_sdist_keeps_its_own(self, distribution: Distribution, tmp_path: Path) -> None:
+        with tarfile.open(distribution.sdist) as sdist:
+            sdist.extractall(tmp_path, filter="data")
+        (folder,) = tmp_path.iterdir()
+        assert version_of(folder) == distribution.version
+
+    def test_a_copy_without_a_repository_is_given_one(self, tmp_path: Path) -> None:
+        (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+        assert version_of(tmp_path) == "0.0.0"
+        assert version_of(tmp_path, SETUPTOOLS_SCM_PRETEND_VERSION="1.2.3") == "1.2.3"
+
+
+def git(*arguments: str) -> str:
+    """What git wrote."""
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout.strip()
