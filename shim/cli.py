@@ -19,6 +19,7 @@ ELSEWHERE: Final = {
     "conformance": ("kafka_shim.conformance.cli", "cli", "Try a coordinator, case by case."),
     "faults": ("kafka_shim.commands.faults", "faults", "What goes wrong on purpose in a coordinator for tests."),
     "groups": ("kafka_shim.commands.groups", "groups", "Groups of a running coordinator, by its control server."),
+    "why": ("kafka_shim.commands.why", "why", "Why a group rebalanced, who was slow, and what to do."),
     "topics": ("kafka_shim.commands.topics", "topics", "Topics of a running coordinator."),
     "offsets": ("kafka_shim.commands.offsets", "offsets", "Groups and offsets to and from the logs of a Kafka broker."),
     "pipeline": ("kafka_shim.pipeline.cli", "cli", "Rebalances and offsets of months, on Spark."),

@@ -1,0 +1,212 @@
+"""The answer to "why did it rebalance": a verdict, the last rebalances, patterns, and what to do.
+
+Decides what of a history is told and in which order: the verdict in a sentence first, then evidence with sequence
+numbers. `text.py` and `as_json` say the same in two forms.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from kafka_shim.groups.causes import Cause
+from kafka_shim.why.advice import Advice, Play, advise
+from kafka_shim.why.history import GroupHistory
+from kafka_shim.why.names import Names
+from kafka_shim.why.past import client_of
+from kafka_shim.why.rebalance import Rebalance
+
+BECAUSE: Final[dict[str, str]] = {
+    Cause.NEW_MEMBER: "{who} joined",
+    Cause.MEMBER_LEFT: "{who} left",
+    Cause.SESSION_EXPIRED: "{who} sent no heartbeat for its session timeout",
+    Cause.REBALANCE_TIMEOUT: "{who} did not join again in time",
+    Cause.POLL_TIMEOUT_REASON: "{who} left because its application did not poll in time",
+    Cause.SUBSCRIPTION_CHANGED: "{who} subscribes to other topics or offers other protocols",
+    Cause.LEADER_REJOINED: "the leader, {who}, joined again, as consumers do when topics change",
+    Cause.STATIC_REPLACED: "{who} was restarted in the place of a static member",
+    Cause.PENDING_SYNC_EXPIRED: "{who} did not send SyncGroup in time",
+    Cause.TOPIC_METADATA_CHANGED: "a topic was created, grown or deleted",
+    Cause.ADMIN_REMOVED: "{who} was removed by an administrator",
+    Cause.COORDINATOR_RELOADED: "the coordinator loaded more members than group.max.size",
+    Cause.ASSIGNMENT_WRITE_FAILED: "the assignments could not be stored",
+    Cause.COOPERATIVE_FOLLOWUP: "{who} has given up the partitions it had to",
+    Cause.PROTOCOL_CHANGED: "the group moves between the classic protocol and that of KIP-848",
+    "": "what began it did not come through the relay",
+}
+"""What each cause means, as a clause about the member that brought it about."""
+
+STORM_REBALANCES: Final = 5
+STORM_SECONDS: Final = 300.0
+_PATTERN: Final = 3
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The same client brought about a rebalance for the same cause `count` times, every `period` seconds (median)."""
+
+    cause: str
+    who: str
+    count: int
+    period: float
+    first_seq: int
+    last_seq: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Of one group: the rebalances in question, oldest first, and what they amount to."""
+
+    history: GroupHistory
+    rebalances: tuple[Rebalance, ...]
+    patterns: tuple[Pattern, ...]
+    advice: Advice
+    names: Names
+    storm: bool
+
+    @property
+    def last(self) -> Rebalance:
+        """The newest rebalance."""
+        return self.rebalances[-1]
+
+    def reason(self, rebalance: Rebalance) -> str:
+        """Why a rebalance happened, as a clause."""
+        return BECAUSE.get(rebalance.cause, rebalance.cause).format(who=self.who(rebalance.trigger))
+
+    def who(self, member_id: str) -> str:
+        """A member's name, with its host where it is known."""
+        if not member_id:
+            return "nobody"
+        host = self.history.members[member_id].client_host.lstrip("/") if member_id in self.history.members else ""
+        return f"{self.names(member_id)} ({host})" if host else self.names(member_id)
+
+    @property
+    def verdict(self) -> str:
+        """What it amounts to, in a sentence."""
+        count = len(self.rebalances)
+        seconds = self.rebalances[-1].started - self.rebalances[0].started
+        times = "once" if count == 1 else f"{count} times in {span(seconds)}"
+        head = f"STORM: {count} rebalances in {span(seconds)}" if self.storm else f"Rebalanced {times}"
+        if self.patterns:
+            pattern = self.patterns[0]
+            return f"{head}, {pattern.count} of them because {BECAUSE[pattern.cause].format(who=pattern.who)}."
+        slow = Counter(each.slow.member_id for each in self.rebalances if each.slow is not None)
+        if count > 1 and slow:
+            member, rounds = slow.most_common(1)[0]
+            return f"{head}; {self.names(member)} joined last in {rounds} of them."
+        return f"{head}, last because {self.reason(self.last)}."
+
+
+def explain(history: GroupHistory, rebalances: Sequence[Rebalance], play: Play | None = None) -> Explanation | None:
+    """Why the group rebalanced these times; None if it never did."""
+    if not rebalances:
+        return None
+    names = Names()
+    for member_id in history.members:
+        names(member_id)
+    patterns = _patterns(history, rebalances, names)
+    return Explanation(
+        history=history,
+        rebalances=tuple(rebalances),
+        patterns=patterns,
+        advice=advise(history, rebalances, names, play),
+        names=names,
+        storm=_is_storm(rebalances),
+    )
+
+
+def _is_storm(rebalances: Sequence[Rebalance]) -> bool:
+    starts = [each.started for each in rebalances if not each.initial and each.cause != Cause.COOPERATIVE_FOLLOWUP]
+    count = STORM_REBALANCES
+    return any(starts[i + count - 1] - starts[i] <= STORM_SECONDS / 2 for i in range(len(starts) - count + 1)) and (
+        len(starts) >= 2 * count
+    )
+
+
+def _patterns(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names) -> tuple[Pattern, ...]:
+    found: dict[tuple[str, str], list[Rebalance]] = {}
+    for each in rebalances:
+        if each.trigger in history.members and each.cause in BECAUSE and not each.initial:
+            client = client_of(history.members[each.trigger])
+            found.setdefault((each.cause, client), []).append(each)
+    patterns = []
+    for (cause, _), same in found.items():
+        if len(same) >= _PATTERN and cause != Cause.COOPERATIVE_FOLLOWUP:
+            gaps = sorted(b.started - a.started for a, b in pairwise(same))
+            member = history.members[same[0].trigger]
+            who = member.instance_id or member.client_id or names(member.member_id)
+            period = gaps[len(gaps) // 2]
+            patterns.append(Pattern(cause, who, len(same), period, same[0].first_seq, same[-1].last_seq))
+    # What made a member go explains that it came back.
+    patterns.sort(key=lambda pattern: (pattern.cause == Cause.NEW_MEMBER, -pattern.count))
+    return tuple(patterns)
+
+
+def span(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 99.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    if seconds < 5970:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
+# As JSON
+
+
+def as_json(explanation: Explanation) -> dict[str, Any]:
+    """All of an explanation as JSON has it. Times are seconds of Unix time, lengths are seconds."""
+    history = explanation.history
+    return {
+        "group": history.group,
+        "state": history.state,
+        "generation": history.generation,
+        "protocol": history.protocol,
+        "verdict": explanation.verdict,
+        "storm": explanation.storm,
+        "patterns": [vars(pattern) for pattern in explanation.patterns],
+        "rebalances": [_rebalance_json(explanation, each) for each in explanation.rebalances],
+        "remedies": [
+            {
+                name: getattr(remedy, name)
+                for name in ("who", "side", "setting", "seen", "proposed", "why", "grade", "price")
+            }
+            | {
+                "before": None if remedy.before is None else remedy.before._asdict(),
+                "after": None if remedy.after is None else remedy.after._asdict(),
+            }
+            for remedy in explanation.advice.remedies
+        ],
+        "would_not_help": list(explanation.advice.would_not_help),
+    }
+
+
+def _rebalance_json(explanation: Explanation, each: Rebalance) -> dict[str, Any]:
+    return {
+        "generation_before": each.generation_before,
+        "generation": each.generation,
+        "started": each.started,
+        "over": each.over,
+        "seconds": each.seconds,
+        "cause": each.cause or None,
+        "trigger": each.trigger or None,
+        "reason": explanation.reason(each),
+        "initial": each.initial,
+        "eager": each.eager,
+        "inferred": each.inferred,
+        "phases": [{"name": phase.name, "seconds": phase.seconds, "members": phase.members} for phase in each.phases],
+        "joins": [{"member": join.member_id, "seconds": join.seconds, "called": join.called} for join in each.joins],
+        "slow": None if each.slow is None else each.slow.member_id,
+        "dropped": each.dropped,
+        "moved": None if each.moved is None else {"moved": each.moved.moved, "needed": each.moved.needed},
+        "member_seconds": each.member_seconds,
+        "partition_seconds": each.partition_seconds,
+        "faults": each.faults,
+        "first_seq": each.first_seq,
+        "last_seq": each.last_seq,
+    }

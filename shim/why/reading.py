@@ -1,0 +1,126 @@
+"""The events of traces, in order of time.
+
+Decides which files belong to a trace, how they are unpacked, and which lines are events. It does not know what an event
+means. Format: `docs/trace.md`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import heapq
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+import cramjam
+import orjson
+
+Event = dict[str, Any]
+"""An event of `docs/trace.md`, as JSON has it."""
+
+STDIN: Final = Path("-")
+_BORING: Final = b'"api":"Heartbeat"'
+_ACCEPTED: Final = b'"error":0'
+_WITHOUT_GROUP: Final = (b'{"event":"trace"', b'{"event":"end_offsets"')
+
+
+class UnreadableTrace(Exception):
+    """A trace that cannot be read; the message is one sentence."""
+
+
+def read(
+    traces: Sequence[Path], *, group: str | None = None, since: float | None = None, until: float | None = None
+) -> Iterator[Event]:
+    """The events of traces, of several in order of their wall-clock time. `-` is standard input.
+
+    With a `group`, only its events and those of no group, without its accepted heartbeats: what is left out is not even
+    parsed. `since` and `until` are seconds of Unix time. Raises UnreadableTrace.
+    """
+    keep = _everything if group is None else _of_group(group)
+    streams = [_events(trace, keep) for trace in traces]
+    events = streams[0] if len(streams) == 1 else heapq.merge(*streams, key=_wall)
+    for event in events:
+        wall = event.get("wall", 0.0)
+        if until is not None and wall > until:
+            return
+        if since is None or wall >= since:
+            yield event
+
+
+def _wall(event: Event) -> float:
+    return float(event.get("wall", 0.0))
+
+
+def _everything(line: bytes) -> bool:
+    return True
+
+
+def _of_group(group: str) -> Callable[[bytes], bool]:
+    named = b'"group":' + orjson.dumps(group)
+
+    def keep(line: bytes) -> bool:
+        if named not in line:
+            return line.startswith(_WITHOUT_GROUP)
+        return not (_BORING in line and _ACCEPTED in line)
+
+    return keep
+
+
+def _events(trace: Path, keep: Callable[[bytes], bool]) -> Iterator[Event]:
+    for path in files_of(trace):
+        for number, line in enumerate(_lines(path), 1):
+            if not keep(line):
+                continue
+            try:
+                event = orjson.loads(line)
+                event["event"]
+            except (ValueError, KeyError, TypeError):
+                # The last line of a trace that is still being written may be half a line.
+                if not line.endswith(b"\n"):
+                    return
+                raise UnreadableTrace(f"Line {number} of {_name(path)} is no event of a trace.") from None
+            yield event
+
+
+def files_of(trace: Path) -> list[Path]:
+    """The files of a trace, the oldest first: `trace.jsonl.1`, `trace.jsonl.2`, ..., `trace.jsonl`."""
+    if trace == STDIN:
+        return [trace]
+    if trace.is_dir():
+        raise UnreadableTrace(f"{trace} is a folder; name the trace in it.")
+    older = [path for path in trace.parent.glob(f"{trace.name}.*") if path.suffix[1:].isdigit()]
+    older.sort(key=lambda path: int(path.suffix[1:]))
+    if not trace.exists() and not older:
+        raise UnreadableTrace(f"There is no {trace}.")
+    return [*older, trace] if trace.exists() else older
+
+
+def _lines(path: Path) -> Iterable[bytes]:
+    if path == STDIN:
+        return sys.stdin.buffer
+    try:
+        file: IO[bytes] = path.open("rb")
+    except OSError as error:
+        raise UnreadableTrace(f"{path} cannot be read: {error.strerror}.") from None
+    magic = file.read(4)
+    file.seek(0)
+    if magic[:2] == b"\x1f\x8b":
+        return _unpacked(gzip.open(file), path)
+    if magic == b"\x28\xb5\x2f\xfd":
+        try:
+            return bytes(cramjam.zstd.decompress(file.read())).splitlines(keepends=True)
+        except cramjam.DecompressionError:
+            raise UnreadableTrace(f"{path} is no whole zstd file.") from None
+    return file
+
+
+def _unpacked(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
+    try:
+        yield from lines
+    except (EOFError, OSError):
+        raise UnreadableTrace(f"{path} is no whole gzip file.") from None
+
+
+def _name(path: Path) -> str:
+    return "standard input" if path == STDIN else str(path)

@@ -1,0 +1,167 @@
+"""An explanation in plain text, 100 columns wide at most.
+
+Decides the layout only. Without a terminal there are no bars, and nothing is coloured: what a colour would say
+stands in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, tzinfo
+from typing import Final
+
+from kafka_shim.why.advice import LIKELY, Remedy
+from kafka_shim.why.explanation import BECAUSE, Explanation, span
+from kafka_shim.why.rebalance import Rebalance
+
+BAR: Final = 44
+_NAME: Final = 20
+
+
+def lines(explanation: Explanation, *, bars: bool = True, brief: bool = False, zone: tzinfo = UTC) -> Iterator[str]:
+    """The lines of an explanation; `brief` is one line for each rebalance. `zone` is that of the times shown."""
+    history = explanation.history
+    members, partitions = len(history.present), len(history.owners)
+    generation = "" if history.generation is None else f", generation {history.generation}"
+    state = f", {history.state}" if history.state else ""
+    yield (
+        f"{history.group}  classic, {history.protocol or 'no protocol yet'},"
+        f" {_count(members, 'member')}, {_count(partitions, 'partition')}{state}{generation}"
+    )
+    yield explanation.verdict
+    yield ""
+    if brief:
+        for each in explanation.rebalances:
+            yield _brief(explanation, each, zone)
+        return
+    for pattern in explanation.patterns:
+        yield (
+            f"Pattern, {pattern.count} times, every {span(pattern.period)}: {pattern.cause},"
+            f" {BECAUSE[pattern.cause].format(who=pattern.who)}   [first {pattern.first_seq}, last {pattern.last_seq}]"
+        )
+    if explanation.patterns:
+        yield ""
+    yield from _whole(explanation, explanation.last, bars, zone)
+    earlier = explanation.rebalances[:-1]
+    if earlier:
+        yield ""
+        yield f"Before it, the newest first ({len(earlier)}):"
+        for each in list(reversed(earlier))[:5]:
+            yield "  " + _brief(explanation, each, zone)
+        if len(earlier) > 5:
+            yield f"  and {len(earlier) - 5} more: --brief shows all in a line each, --last N the last N in full"
+    yield ""
+    yield from _advice(explanation)
+
+
+def whole(explanation: Explanation, *, bars: bool, zone: tzinfo) -> Iterator[str]:
+    """All rebalances of an explanation in full, oldest first, and the advice."""
+    yield explanation.verdict
+    for each in explanation.rebalances:
+        yield ""
+        yield from _whole(explanation, each, bars, zone)
+    yield ""
+    yield from _advice(explanation)
+
+
+def clock(wall: float, zone: tzinfo) -> str:
+    """A wall-clock time with milliseconds."""
+    return datetime.fromtimestamp(wall, zone).strftime("%H:%M:%S.%f")[:-3]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _generations(each: Rebalance) -> str:
+    before = "none" if each.generation_before is None else each.generation_before
+    return f"generation {before} -> {'not reached' if each.generation is None else each.generation}"
+
+
+def _brief(explanation: Explanation, each: Rebalance, zone: tzinfo) -> str:
+    return (
+        f"{clock(each.started, zone)}  {_generations(each)}, {span(each.seconds)}, {each.cause or 'unknown'}:"
+        f" {explanation.reason(each)}"
+    )
+
+
+def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) -> Iterator[str]:
+    end = each.started + each.seconds
+    yield (
+        f"{_generations(each)}, {clock(each.started, zone)} to {clock(end, zone)}, {span(each.seconds)}"
+        f"   [seq {each.first_seq}-{each.last_seq}]"
+    )
+    yield f"  cause     {each.cause or 'unknown'}: {explanation.reason(each)}"
+    title = "phases"
+    for phase in each.phases:
+        share = phase.seconds / each.seconds if each.seconds else 0.0
+        bar = "#" * max(1, round(share * BAR)) if bars else ""
+        who = f" ({', '.join(explanation.names(member) for member in phase.members[:3])})" if phase.members else ""
+        filler = f"{bar:{BAR}} " if bars else ""
+        yield f"  {title:9} {phase.name:{_NAME}} {filler}{span(phase.seconds):>7} {share:4.0%}{who}"
+        title = ""
+    slow = each.slow
+    if slow is not None:
+        called = f"; it was called by a heartbeat after {span(slow.called)}" if slow.called is not None else ""
+        next_ = each.joins[1]
+        yield (
+            f"  slow      {explanation.names(slow.member_id)} joined after {span(slow.seconds)}; the next slowest,"
+            f" {explanation.names(next_.member_id)}, after {span(next_.seconds)}{called}"
+        )
+    if each.dropped:
+        dropped = ", ".join(explanation.names(member) for member in each.dropped[:5])
+        yield f"  dropped   {dropped}"
+    if each.moved is not None and each.owned_before:
+        moved = each.moved
+        yield (
+            f"  moved     {moved.moved} of {_count(len(each.owned_after), 'partition')}; {moved.needed} had to"
+            + (f"; {len(moved.between)} between members that stayed" if moved.between else "")
+        )
+    elif each.moved is None and each.assigned is not None:
+        yield "  moved     nothing yet: the partitions given up get their owners in the follow-up"
+    yield (
+        f"  cost      {each.member_seconds:.1f} member-seconds, {each.partition_seconds:.1f} partition-seconds stopped"
+        + ("; eager: all stop until the last has joined" if each.eager and len(each.members) > 1 else "")
+    )
+    for fault in each.faults:
+        yield f"  fault     injected: {fault}"
+
+
+def _advice(explanation: Explanation) -> Iterator[str]:
+    remedies = explanation.advice.remedies
+    if remedies:
+        yield "What to do"
+        for number, remedy in enumerate(remedies, 1):
+            yield from _remedy(number, remedy)
+    else:
+        yield "What to do: nothing; these rebalances are what joining and leaving cost."
+    notes = explanation.advice.would_not_help
+    if notes and remedies:
+        yield f"Would not help: {'; '.join(notes)}."
+
+
+def _remedy(number: int, remedy: Remedy) -> Iterator[str]:
+    yield f"  {number}  {remedy.who}, {remedy.side}: {remedy.setting}  {remedy.seen} -> {remedy.proposed}"
+    yield f"     {remedy.why}" + (f"; {remedy.price}" if remedy.price else "")
+    if remedy.before is not None and remedy.after is not None:
+        yield f"     replayed: {_played(remedy)}"
+    elif remedy.grade != LIKELY:
+        yield f"     {remedy.grade} from here"
+    else:
+        yield "     likely, not replayed"
+
+
+def _played(remedy: Remedy) -> str:
+    before, after = remedy.before, remedy.after
+    assert before is not None
+    assert after is not None
+    parts: Sequence[tuple[str, float, float]] = (
+        ("rebalances", before.rebalances, after.rebalances),
+        ("partitions moved", before.moved, after.moved),
+        ("partition-seconds stopped", before.partition_seconds, after.partition_seconds),
+    )
+    return ", ".join(f"{_number(old)} -> {_number(new)} {what}" for what, old, new in parts if old != new)
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
