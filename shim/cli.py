@@ -225,7 +225,7 @@ def record(**options: Any) -> None:
 @click.option("--group", help="Only this group.")
 def show_trace(file: Path, group: str | None) -> None:
     """Tell the story of a trace: who joined, why groups rebalanced, who owned what."""
-    from kafka_shim.server.narration import Story
+    from kafka_shim.why.narration import Story
 
     story = Story()
     for event in _events(file):

@@ -18,7 +18,9 @@ HOUSE = {
     "kafka_shim.groups": {"kafka_shim.apis", "kafka_shim.persistence"},
     "kafka_shim.broker": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.groups"},
     "kafka_shim.server": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.groups", "kafka_shim.broker"},
+    "kafka_shim.why": {"kafka_shim.apis", "kafka_shim.groups"},
     "kafka_shim.lab": {
+        "kafka_shim.why",
         "kafka_shim.apis",
         "kafka_shim.persistence",
         "kafka_shim.groups",
@@ -26,6 +28,7 @@ HOUSE = {
         "kafka_shim.server",
     },
     "kafka_shim.control": {
+        "kafka_shim.why",
         "kafka_shim.apis",
         "kafka_shim.persistence",
         "kafka_shim.groups",
@@ -35,6 +38,7 @@ HOUSE = {
     },
     "kafka_shim.relay": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.groups", "kafka_shim.server"},
     "kafka_shim.testing": {
+        "kafka_shim.why",
         "kafka_shim.apis",
         "kafka_shim.persistence",
         "kafka_shim.groups",
@@ -43,7 +47,13 @@ HOUSE = {
         "kafka_shim.lab",
         "kafka_shim.control",
     },
-    "kafka_shim.commands": {"kafka_shim.apis", "kafka_shim.persistence"},
+    "kafka_shim.commands": {
+        "kafka_shim.apis",
+        "kafka_shim.persistence",
+        "kafka_shim.groups",
+        "kafka_shim.why",
+        "kafka_shim.lab",
+    },
     "kafka_shim.conformance": {"kafka_shim.apis"},
     # What it makes up, and the past it plays again, may come from the simulator; nothing else of it may.
     "kafka_shim.pipeline.generate": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.lab"},

@@ -15,7 +15,7 @@ from typing import Any, Final
 from kafka_shim.apis.consumer_protocol import assignment_from_bytes
 from kafka_shim.lab.conditions import Waiters
 from kafka_shim.server.cluster import Cluster
-from kafka_shim.server.narration import Story
+from kafka_shim.why.narration import Story
 
 REMEMBERED: Final = 100_000
 """Events kept; the oldest go first."""

@@ -19,9 +19,9 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from kafka_shim.server.narration import Line, Story
 from kafka_shim.testing.demo_clients import GROUP, TOPIC
 from kafka_shim.testing.server import CoordinatorServer
+from kafka_shim.why.narration import Line, Story
 
 PARTITIONS: Final = 6
 PATIENCE: Final = 50.0

@@ -27,7 +27,7 @@ CANNOT_SEE: Final = "cannot see"
 _SLOW_SHARE: Final = 0.5
 _SLOW_SECONDS: Final = 1.0
 _MANY: Final = 3
-_TOGETHER_S: Final = 30.0
+_TOGETHER_S: Final = 10.0
 
 
 class Played(NamedTuple):
@@ -239,7 +239,7 @@ def _restarts(history: GroupHistory, rebalances: Sequence[Rebalance], names: Nam
         for client in _by_client(history, left)
         if _absences(history, client) and not history.member(_last_of(history, client)).instance_id
     ]
-    if len(clients) < 1 or len(left) < 2:
+    if not clients:
         return []
     timeout = max((each.session_timeout_ms or 0) for each in history.members.values()) / 1000
     back = max(gap for client in clients for gap in _absences(history, client))

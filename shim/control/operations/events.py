@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from kafka_shim.control.bench import Bench
 from kafka_shim.control.operation import MAX_TEXT, Answer, Body, Operation
-from kafka_shim.server.narration import Story
+from kafka_shim.why.narration import Story
 
 _BEHIND: Final = 10_000
 """Events that a reader of the stream may be behind before it is cut off."""

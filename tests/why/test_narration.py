@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kafka_shim.groups.causes import Cause
-from kafka_shim.server.narration import Story
+from kafka_shim.why.narration import Story
 from tests.server.test_trace_file import live
 from tests.server.wire import Wire, cluster
 

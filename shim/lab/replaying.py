@@ -1,0 +1,85 @@
+"""Plays the past of a group again on the simulator, as it was or with something changed.
+
+Decides who of the past is played by which puppet: the stays of one client follow each other. Of the real members only
+what the past says is played, so two plays are compared, never a play with the past itself. What a play amounts to is
+counted by the same code that judges a trace. Times are seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from kafka_shim.lab.puppets import COOPERATIVE, Puppet
+from kafka_shim.lab.scheduler import Network
+from kafka_shim.lab.simulator import Simulation
+from kafka_shim.why.advice import Played
+from kafka_shim.why.history import History
+from kafka_shim.why.past import Past, Stay
+
+GROUP: Final = "replayed"
+QUIET_TIMEOUTS: Final = 3
+"""Quiet times are shortened to so many session timeouts: nothing happens in them."""
+SETTLE_S: Final = 30.0
+_TICK_S: Final = 0.001
+
+
+class _Change(NamedTuple):
+    at: float
+    number: int
+    does: str
+    stay: Stay
+
+
+def play(past: Past) -> Played:
+    """What happens when this past is played: rebalances, partitions moved, partition-seconds without an owner."""
+    config = {"group.initial.rebalance.delay.ms": str(round(past.initial_delay * 1000))}
+    simulation = Simulation(seed=0, topics=past.topics, config=config, network=Network(least=0.0005, most=0.002))
+    history = History()
+
+    def gather(events: Iterable[Mapping[str, Any]], now: float) -> None:
+        for event in events:
+            history.add({**event, "wall": now, "mono": now})
+
+    simulation.cluster.listen(gather)
+    protocol = COOPERATIVE if past.cooperative else "range"
+    playing: dict[str, Puppet] = {}
+    before: float | None = None
+    for change in sorted(_changes(past)):
+        if before is not None:
+            simulation.run(min(change.at - before, past.session_timeout * QUIET_TIMEOUTS))
+        before = change.at
+        stay = change.stay
+        if change.does == "join":
+            playing[stay.client] = simulation.puppet(
+                GROUP, list(past.topics), client_id=stay.client, protocols=[protocol], instance_id=stay.instance_id,
+                session_timeout=past.session_timeout, heartbeat_interval=min(3.0, past.session_timeout / 3),
+                think=stay.think,
+            )  # fmt: skip
+        elif stay.client in playing:
+            getattr(playing.pop(stay.client), change.does)()
+    simulation.run(past.session_timeout + SETTLE_S)
+    rebalances = history.groups[GROUP].rebalances if GROUP in history.groups else ()
+    return Played(
+        rebalances=sum(1 for each in rebalances if each.members),
+        moved=sum(each.moved.moved for each in rebalances if each.moved is not None),
+        partition_seconds=sum(each.partition_seconds for each in rebalances),
+    )
+
+
+def _changes(past: Past) -> list[_Change]:
+    changes = []
+    for number, stay in enumerate(past.stays):
+        changes.append(_Change(stay.joined, number, "join", stay))
+        if stay.left is None:
+            continue
+        if stay.how == "fenced":
+            # Its place was taken over: the process was gone by then.
+            changes.append(_Change(max(stay.left - _TICK_S, stay.joined + _TICK_S), number, "crash", stay))
+        elif stay.how == "expired":
+            silent = max(stay.left - past.session_timeout, stay.joined + _TICK_S)
+            changes.append(_Change(silent, number, "crash", stay))
+        else:
+            # A static member does not say that it leaves: it is missed after its session timeout.
+            changes.append(_Change(stay.left, number, "crash" if stay.instance_id else "leave", stay))
+    return changes

@@ -1,0 +1,79 @@
+"""`kafka-shim why` as an engineer on call types it."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
+
+
+def why(*arguments: str, stdin: bytes | None = None, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kafka_shim", "why", *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, cwd=cwd)
+    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_it_answers_with_cause_phases_cost_and_advice() -> None:
+    answer = why("billing", str(TRACE), "--utc")
+    assert answer.returncode == 0
+    assert "cause     SESSION_EXPIRED: kafka-python-3.0-1" in answer.stdout
+    assert "generation 5 -> 6, 14:07:12.677 to 14:07:12.822, 146 ms   [seq 740-752]" in answer.stdout
+    assert "3 of 6 partitions; 2 had to" in answer.stdout
+    assert "What to do" in answer.stdout
+    assert max(map(len, answer.stdout.splitlines())) < 140
+
+
+def test_standard_input_does() -> None:
+    assert why("billing", "-", "--utc", stdin=TRACE.read_bytes()).returncode == 2
+    answer = why("billing", "-", "--brief", "--utc", stdin=gzip.decompress(TRACE.read_bytes()))
+    assert answer.returncode == 0
+    assert sum(line.startswith("14:0") for line in answer.stdout.splitlines()) == 6
+
+
+def test_the_last_ones_in_full() -> None:
+    answer = why("billing", str(TRACE), "--last", "2", "--no-replay")
+    assert answer.stdout.count("  cause     ") == 2
+
+
+def test_json_is_for_programs() -> None:
+    answer = json.loads(why("shipping", str(TRACE), "--json", "--no-replay").stdout)
+    assert len(answer["rebalances"]) == 15
+    assert {"group", "verdict", "remedies", "patterns", "would_not_help"} <= set(answer)
+
+
+def test_a_time_may_be_said() -> None:
+    answer = why(
+        "billing", str(TRACE), "--since", "2026-11-21T14:06:45+00:00", "--until", "2026-11-21T14:07:00+00:00", "--json"
+    )
+    assert [each["generation"] for each in json.loads(answer.stdout)["rebalances"]] == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["nobody", str(TRACE)], 3, "There is no group nobody in "),
+        (
+            ["billing", str(TRACE), "--since", "2030-01-01"],
+            4,
+            "billing did not rebalance in that time; its 6 rebalances are",
+        ),
+        (["billing", "no-such-file"], 2, "There is no no-such-file."),
+        (["billing", str(TRACE), "--since", "yesterday"], 2, "'yesterday' is no time"),
+        ([], 2, "Name a group"),
+        (["--explain", "NEW_MEMBERS"], 2, "NEW_MEMBERS is no cause; there are NEW_MEMBER, "),
+    ],
+)
+def test_what_cannot_be_answered_is_one_sentence(arguments: list[str], code: int, sentence: str) -> None:
+    answer = why(*arguments)
+    assert (answer.returncode, answer.stdout) == (code, "")
+    assert answer.stderr.startswith("kafka-shim: ")
+    assert sentence in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
+def test_a_cause_is_explained() -> None:
+    assert why("--explain", "poll_timeout_reason").stdout.startswith("POLL_TIMEOUT_REASON: A member left and said")

@@ -1,0 +1,219 @@
+"""What is told of groups whose trouble is known, since it was made on the simulator or by real clients."""
+
+import gzip
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kafka_shim.groups.causes import Cause
+from kafka_shim.lab.puppets import Manner
+from kafka_shim.lab.replaying import play
+from kafka_shim.why.advice import REPLAYED
+from kafka_shim.why.explanation import BECAUSE, Explanation, as_json, explain
+from kafka_shim.why.history import GroupHistory, History
+from kafka_shim.why.reading import read
+from kafka_shim.why.rebalance import INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, WAITING_FOR_MEMBERS
+from kafka_shim.why.text import lines
+from tests.why.simulated import recorded
+
+RECORDING = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2"
+
+
+def of(history: GroupHistory) -> Explanation:
+    found = explain(history, list(history.rebalances), play)
+    assert found is not None
+    return found
+
+
+def settings(explanation: Explanation) -> dict[str, str]:
+    return {remedy.setting: remedy.grade for remedy in explanation.advice.remedies}
+
+
+def test_every_cause_has_a_clause() -> None:
+    assert set(BECAUSE) == {*Cause, ""}
+
+
+def test_nobody_is_blamed_for_the_initial_delay() -> None:
+    with recorded() as record:
+        for name in "abc":
+            record.simulation.puppet("billing", ["orders"], client_id=name)
+        record.simulation.run(10)
+    first = record.history().rebalances[0]
+    assert [phase.name for phase in first.phases][:1] == [INITIAL_DELAY]
+    # Kafka lets newcomers extend it once more by its own length.
+    assert first.phases[0].seconds == pytest.approx(2.0, abs=0.05)
+    assert first.phases[0].members == ()
+    assert first.slow is None
+
+
+def test_who_is_slow_to_join_again_is_named_and_helped() -> None:
+    with recorded() as record:
+        slow = record.simulation.puppet("billing", ["orders"], client_id="slow", think=4.0)
+        record.simulation.puppet("billing", ["orders"], client_id="quick")
+        record.simulation.run(20)
+        for number in range(3):
+            record.simulation.puppet("billing", ["orders"], client_id=f"new-{number}")
+            record.simulation.run(30)
+    explanation = of(record.history())
+    last = explanation.last
+    assert last.slow is not None
+    assert last.slow.member_id == slow.member_id
+    assert (last.cause, explanation.names(last.trigger)) == (Cause.NEW_MEMBER, "new-2")
+    waiting = next(phase for phase in last.phases if phase.name == WAITING_FOR_MEMBERS)
+    assert waiting.seconds > 4.0
+    assert waiting.members == (slow.member_id,)
+    first = explanation.advice.remedies[0]
+    assert (first.who, first.setting, first.grade) == ("slow", "max.poll.records", REPLAYED)
+    assert first.before is not None
+    assert first.after is not None
+    assert first.after.partition_seconds < first.before.partition_seconds
+
+
+def test_who_never_joins_again_is_a_phase_of_its_own() -> None:
+    with recorded() as record:
+        deaf = record.simulation.puppet(
+            "billing", ["orders"], client_id="deaf", rebalance_timeout=20.0, manner=Manner(never_rejoins=True)
+        )
+        record.simulation.puppet("billing", ["orders"], client_id="b", rebalance_timeout=20.0)
+        record.simulation.run(10)
+        member_id = deaf.member_id
+        record.simulation.puppet("billing", ["orders"], client_id="c", rebalance_timeout=20.0)
+        record.simulation.run(60)
+    rebalance = next(each for each in record.history().rebalances if each.dropped)
+    vain = next(phase for phase in rebalance.phases if phase.name == NEVER_CAME)
+    assert vain.members == (member_id,)
+    assert vain.seconds == pytest.approx(20.0, abs=3.5)
+
+
+def test_restarts_call_for_static_members() -> None:
+    with recorded() as record:
+        members = [record.simulation.puppet("billing", ["orders"], client_id=f"m{n}") for n in range(3)]
+        record.simulation.run(20)
+        for number, member in enumerate(members):
+            member.leave()
+            record.simulation.run(5)
+            record.simulation.puppet("billing", ["orders"], client_id=f"m{number}")
+            record.simulation.run(20)
+    found = settings(of(record.history()))
+    assert found["group.instance.id"] == REPLAYED
+
+
+def test_a_process_that_died_is_no_setting() -> None:
+    with recorded() as record:
+        record.simulation.puppet("billing", ["orders"], client_id="a")
+        dead = record.simulation.puppet("billing", ["orders"], client_id="dead", session_timeout=10.0)
+        record.simulation.run(20)
+        dead.crash()
+        record.simulation.run(30)
+    explanation = of(record.history())
+    assert explanation.last.cause == Cause.SESSION_EXPIRED
+    assert "dead" in explanation.verdict
+    # Its six partitions stood still for the ten seconds of its session too.
+    assert explanation.last.partition_seconds >= 60
+    assert settings(explanation)["the process itself"] == "cannot see"
+
+
+def test_a_storm_is_called_one_and_its_pattern_found() -> None:
+    with recorded() as record:
+        record.simulation.puppet("billing", ["orders"], client_id="steady")
+        record.simulation.run(5)
+        for _ in range(8):
+            flapping = record.simulation.puppet("billing", ["orders"], client_id="flapping")
+            record.simulation.run(8)
+            flapping.leave()
+            record.simulation.run(8)
+    explanation = of(record.history())
+    assert explanation.storm
+    assert explanation.verdict.startswith("STORM: ")
+    pattern = explanation.patterns[0]
+    assert (pattern.cause, pattern.who, pattern.count) == (Cause.MEMBER_LEFT, "flapping", 8)
+    assert pattern.period == pytest.approx(16.0, abs=0.5)
+
+
+def test_phases_add_up() -> None:
+    for history in recording().groups.values():
+        for each in history.rebalances:
+            assert sum(phase.seconds for phase in each.phases) == pytest.approx(each.seconds)
+            assert all(phase.seconds > 0 for phase in each.phases)
+
+
+def test_a_leader_that_thinks_long_is_the_one_to_look_at() -> None:
+    with recorded() as record:
+        record.simulation.puppet("billing", ["orders"], client_id="thinker", think=5.0)
+        record.simulation.run(30)
+    explanation = of(record.history())
+    assert max(explanation.last.phases, key=lambda phase: phase.seconds).name == LEADER_THINKS
+    assert settings(explanation)["the leader's assignor"] == "cannot see"
+
+
+def recording() -> History:
+    history = History()
+    with gzip.open(RECORDING / "trace" / "trace.jsonl.gz") as trace:
+        for line in trace:
+            history.add(json.loads(line))
+    return history
+
+
+def test_a_real_kafka_rebalanced_as_often_as_something_was_done_to_it() -> None:
+    """Every rebalance of the recording has the cause and the trigger that its story says, and no other is found."""
+    causes = {"started": Cause.NEW_MEMBER, "killed": Cause.SESSION_EXPIRED, "closed": Cause.MEMBER_LEFT}
+    story = json.loads((RECORDING / "story.json").read_text())
+    done = Counter((act["group"], str(causes[act["what"]]), act["member_id"]) for act in story if act["rounds"])
+    found = Counter(
+        (each.group, each.cause, each.trigger)
+        for history in recording().groups.values()
+        for each in history.rebalances
+        if each.cause != Cause.COOPERATIVE_FOLLOWUP
+    )
+    assert found == done
+
+
+FAULTS = ("storm", "slow_member", "slow_leader", "session_expired", "poll_timeout", "bounce")
+
+
+def faults_of(explanation: Explanation) -> set[str]:
+    """The kinds of injected faults that an explanation names."""
+    found = {"storm"} if explanation.storm else set()
+    for each in explanation.rebalances:
+        found |= {"slow_member"} if each.slow is not None and each.slow.seconds > 5 else set()
+        found |= {"slow_leader"} if any(p.name == LEADER_THINKS and p.seconds > 2 for p in each.phases) else set()
+        found |= {"session_expired"} if each.cause == Cause.SESSION_EXPIRED else set()
+        found |= {"poll_timeout"} if each.cause == Cause.POLL_TIMEOUT_REASON else set()
+    # In a storm, members that are back in seconds are the storm.
+    if not explanation.storm and "group.instance.id" in settings(explanation):
+        found.add("bounce")
+    return found
+
+
+def test_injected_faults_are_named_and_no_others(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kafka_shim", "pipeline", "generate", "--out", str(tmp_path / "data")]
+    subprocess.run([*command, "--groups", "40", "--no-segments"], check=True, capture_output=True)
+    truth: dict[str, set[str]] = {}
+    for fault in json.loads((tmp_path / "data" / "faults.json").read_text()):
+        truth.setdefault(fault["group"], set()).add(fault["kind"])
+    history = History()
+    for event in read(sorted((tmp_path / "data").rglob("*.jsonl"))):
+        history.add(event)
+    found = {
+        group: faults_of(explanation)
+        for group, each in history.groups.items()
+        if (explanation := explain(each, list(each.rebalances))) is not None
+    }
+    assert found == {group: truth.get(group, set()) & set(FAULTS) for group in found}
+    assert {kind for kinds in found.values() for kind in kinds} == set(FAULTS)
+
+
+def test_the_text_and_the_json_say_the_same() -> None:
+    explanation = of(recording().groups["billing"])
+    document = json.loads(json.dumps(as_json(explanation)))
+    text = "\n".join(lines(explanation))
+    assert document["verdict"] in text
+    last = document["rebalances"][-1]
+    assert last["cause"] in text
+    assert f"[seq {last['first_seq']}-{last['last_seq']}]" in text
+    for remedy in document["remedies"]:
+        assert remedy["setting"] in text
