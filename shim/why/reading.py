@@ -10,8 +10,9 @@ import gzip
 import heapq
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import cramjam
 import orjson
@@ -97,21 +98,18 @@ def files_of(trace: Path) -> list[Path]:
 
 
 def _lines(path: Path) -> Iterable[bytes]:
-    if path == STDIN:
-        return sys.stdin.buffer
     try:
-        file: IO[bytes] = path.open("rb")
+        file = sys.stdin.buffer if path == STDIN else path.open("rb")
     except OSError as error:
         raise UnreadableTrace(f"{path} cannot be read: {error.strerror}.") from None
-    magic = file.read(4)
-    file.seek(0)
+    magic = file.peek(4)[:4] if isinstance(file, BufferedReader) else b""
     if magic[:2] == b"\x1f\x8b":
         return _unpacked(gzip.open(file), path)
     if magic == b"\x28\xb5\x2f\xfd":
         try:
             return bytes(cramjam.zstd.decompress(file.read())).splitlines(keepends=True)
         except cramjam.DecompressionError:
-            raise UnreadableTrace(f"{path} is no whole zstd file.") from None
+            raise UnreadableTrace(f"{_name(path)} is no whole zstd file.") from None
     return file
 
 
@@ -119,7 +117,7 @@ def _unpacked(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
     try:
         yield from lines
     except (EOFError, OSError):
-        raise UnreadableTrace(f"{path} is no whole gzip file.") from None
+        raise UnreadableTrace(f"{_name(path)} is no whole gzip file.") from None
 
 
 def _name(path: Path) -> str:

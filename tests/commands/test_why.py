@@ -28,10 +28,10 @@ def test_it_answers_with_cause_phases_cost_and_advice() -> None:
 
 
 def test_standard_input_does() -> None:
-    assert why("billing", "-", "--utc", stdin=TRACE.read_bytes()).returncode == 2
-    answer = why("billing", "-", "--brief", "--utc", stdin=gzip.decompress(TRACE.read_bytes()))
-    assert answer.returncode == 0
-    assert sum(line.startswith("14:0") for line in answer.stdout.splitlines()) == 6
+    for stdin in (TRACE.read_bytes(), gzip.decompress(TRACE.read_bytes())):
+        answer = why("billing", "-", "--brief", "--utc", stdin=stdin)
+        assert answer.returncode == 0
+        assert sum(line.startswith("14:0") for line in answer.stdout.splitlines()) == 6
 
 
 def test_the_last_ones_in_full() -> None:

@@ -66,7 +66,7 @@ def test_several_traces_are_told_in_order_of_time(tmp_path: Path) -> None:
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LINES)))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(LINES))))
     assert numbers(STDIN) == [1, 2, 3, 4, 5]
 
 
