@@ -242,7 +242,6 @@ CIRCLES = [
         "apis.call",
         *(f"apis.{path.stem}" for path in (ROOT / "apis").glob("*.py") if "\nAPI = " in path.read_text()),
     },
-    {"groups.commits", "groups.offsets", "groups.shard", "groups.trace", "groups.transactions"},
     {"broker.sessions", "broker.watches"},
     {
         "server.catalogue",

@@ -29,7 +29,10 @@ _SYNC: Final = f"{_CLASSIC}sync.py"
 _STATIC: Final = f"{_CLASSIC}static.py"
 _LEAVE: Final = f"{_CLASSIC}leave.py"
 _HEARTBEAT: Final = f"{_CLASSIC}heartbeat.py"
+_KIND: Final = f"{_CLASSIC}kind.py"
+_LIFECYCLE: Final = f"{_CLASSIC}lifecycle.py"
 _DESCRIBE: Final = f"{_CLASSIC}describe.py"
+_ADMINISTRATION: Final = "shim/groups/administration.py"
 _SERVICE: Final = "shim/groups/service.py"
 _COMMITS: Final = "shim/groups/commits.py"
 _OFFSETS: Final = "shim/groups/offsets.py"
@@ -221,8 +224,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "heartbeats do not renew the session",
-        _SERVICE,
-        "                    session.deadline = deadline\n",
+        _KIND,
+        "                session.deadline = deadline\n",
         "",
         ("heartbeat/*",),
     ),
@@ -243,8 +246,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "an empty group id is allowed",
         _SERVICE,
-        "        if self.running and not group_id:\n",
-        "        if False and not group_id:\n",
+        "        if not group_id:\n",
+        "        if False:\n",
         ("join/*", "sync/*", "heartbeat/*", "leave/*"),
     ),
     Mutant(
@@ -270,9 +273,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a group with members can be deleted",
-        _DESCRIBE,
-        "    if rule is Rule.REFUSE_NOT_EMPTY:\n",
-        "    if False and rule is Rule.REFUSE_NOT_EMPTY:\n",
+        _LIFECYCLE,
+        "    return ErrorCode.NON_EMPTY_GROUP if rule is Rule.REFUSE_NOT_EMPTY else ErrorCode.NONE\n",
+        "    return ErrorCode.NONE\n",
         ("delete/*",),
     ),
     Mutant(
@@ -284,9 +287,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a state to list by must be spelled as Kafka spells it",
-        _DESCRIBE,
-        "        if not states or group.state.lower() in states:\n",
-        "        if not states or group.state in states:\n",
+        _ADMINISTRATION,
+        "(not states or group.state.lower() in states)",
+        "(not states or group.state in states)",
         ("list/*",),
     ),
     Mutant(
@@ -319,16 +322,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "the generation of a transactional commit is not checked",
-        _PENDING,
-        "    return ErrorCode.NONE if request.generation_id == group.generation else ErrorCode.ILLEGAL_GENERATION\n",
-        "    return ErrorCode.NONE\n",
+        _GROUP,
+        "        return ErrorCode.NONE if generation == self.generation else ErrorCode.ILLEGAL_GENERATION\n",
+        "        return ErrorCode.NONE\n",
         ("txn-commit/*",),
     ),
     Mutant(
         "the member of a transactional commit is not checked",
-        _PENDING,
-        "    error = group.check_member(request.member_id, request.group_instance_id)\n",
-        "    error = ErrorCode.NONE\n",
+        _GROUP,
+        "        error = self.check_member(member_id, group_instance_id)\n"
+        "        if error:\n            return error\n        return",
+        "        return",
         ("txn-commit/*",),
     ),
     Mutant(
@@ -397,9 +401,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "an Empty group without offsets stays for ever",
-        _OFFSETS,
-        "            group.state is State.EMPTY\n            and not group.is_awaited\n",
-        "            False\n            and not group.is_awaited\n",
+        _GROUP,
+        "        return self.state is State.EMPTY and not self.is_precreated\n",
+        "        return False\n",
         ("expiry/*",),
     ),
     Mutant(
@@ -411,16 +415,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "offsets of a group with members of another kind can be deleted",
-        _OFFSETS,
+        _LIFECYCLE,
         "    if group.state is not State.EMPTY and group.protocol_type != CONSUMER:\n",
         "    if False and group.protocol_type != CONSUMER:\n",
         ("offset-delete/*",),
     ),
     Mutant(
         "a deleted group leaves its offsets behind",
-        _DESCRIBE,
-        "    delete_all(shard, group_id)\n    shard.erase",
-        "    shard.erase",
+        _ADMINISTRATION,
+        "        delete_all(shard, group_id)\n",
+        "",
         ("delete/*",),
     ),
     Mutant(
@@ -439,8 +443,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "groups of every type are listed whatever type is asked for",
-        _DESCRIBE,
-        "    if types and CLASSIC not in types:\n        return\n",
+        _ADMINISTRATION,
+        "(not types or group.type in types) and ",
         "",
         ("list/*",),
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafka_shim.groups.transactions import MarkerEpochs
+from kafka_shim.groups.pending_offsets import MarkerEpochs
 
 
 class Aborted(NamedTuple):

@@ -146,6 +146,23 @@ class Topics:
     def all(self) -> list[Topic]:
         return list(self._by_name.values())
 
+    # As groups see them: `TopicCatalogue` of `shim/groups/shard.py`
+
+    def names(self) -> list[str]:
+        return list(self._by_name)
+
+    def partitions_of(self, topic: str) -> int:
+        found = self._by_name.get(topic)
+        return 0 if found is None else len(found.partitions)
+
+    def topic_id(self, topic: str) -> bytes | None:
+        found = self._by_name.get(topic)
+        return None if found is None else found.id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        found = self._by_id.get(topic_id)
+        return None if found is None else found.name
+
     def check_new(self, name: str) -> None:
         """Raises TopicError when no topic of this name can be created: TOPIC_ALREADY_EXISTS (36),
         INVALID_TOPIC_EXCEPTION (17) also where `.` and `_` alone tell the name from an existing one."""

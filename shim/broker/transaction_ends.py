@@ -25,7 +25,8 @@ from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
 from kafka_shim.groups import transactions as pending
 from kafka_shim.groups.shard import Shard
-from kafka_shim.groups.transactions import Status, Transaction, write_transaction
+from kafka_shim.groups.transactional_ids import Status, Transaction
+from kafka_shim.groups.transactions import write_transaction
 
 RETRY_SECONDS: Final = 0.2
 """When partitions that could not be told are told again."""

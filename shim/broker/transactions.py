@@ -35,7 +35,8 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
 from kafka_shim.broker.transaction_ends import Elsewhere, Ends, Place
 from kafka_shim.groups.shard import Shard
-from kafka_shim.groups.transactions import Status, Transaction, write_transaction
+from kafka_shim.groups.transactional_ids import Status, Transaction
+from kafka_shim.groups.transactions import write_transaction
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.records import TransactionKey
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.shard import Shard
 from kafka_shim.lab.barriers import Barriers
 from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.event_history import Watch
@@ -149,10 +148,10 @@ class Bench:
         An ephemeral one is deleted when its last member is gone. Nobody in it may stay silent for longer than the
         bound, whatever session timeout was asked for. Raises Refused.
         """
-        shard = self._shard(name)
-        if name in shard.groups:
-            raise Refused(ErrorCode.DUPLICATE_RESOURCE, "There is such a group already.")
-        shard.create_ahead(name, ephemeral, heartbeat_bound_ms, self.cluster.clock())
+        groups = self.cluster.owner_of(name).groups
+        error = groups.precreate(name, ephemeral, heartbeat_bound_ms, self.cluster.clock())
+        if error:
+            raise Refused(error, _CREATE_REFUSED[error])
         self.settle()
 
     def delete_group(self, name: str) -> None:
@@ -167,15 +166,6 @@ class Bench:
     def rewind(self, name: str, offsets: Offsets) -> Rewind:
         """Let a group, alive or not, begin anew from other offsets. Raises CannotRewind."""
         return Rewind(self.interception, name, offsets)
-
-    def _shard(self, name: str) -> Shard:
-        if not name:
-            raise Refused(ErrorCode.INVALID_GROUP_ID, "A group id is not empty.")
-        groups = self.cluster.owner_of(name).groups
-        shard = groups.shards.get(groups.partition_of(name))
-        if shard is None:
-            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group's coordinator is not available.")
-        return shard
 
     # Members
 
@@ -278,6 +268,12 @@ class Bench:
         self.faults.clear()
         self.barriers.clear()
 
+
+_CREATE_REFUSED: dict[int, str] = {
+    ErrorCode.INVALID_GROUP_ID: "A group id is not empty.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The group's coordinator is not available.",
+    ErrorCode.DUPLICATE_RESOURCE: "There is such a group already.",
+}
 
 _DELETE_REFUSED: dict[int, str] = {
     ErrorCode.NON_EMPTY_GROUP: "The group has members.",

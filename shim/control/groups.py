@@ -6,14 +6,12 @@ of the rules and changes nothing. It does not know HTTP.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import trio
 
-from kafka_shim.apis.consumer_protocol import assignment_from_bytes, subscription_from_bytes
-from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
-from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.group import Group, MemberDescription, Subscription
 from kafka_shim.groups.shard import Shard
 from kafka_shim.server.cluster import Cluster, Node
 
@@ -21,7 +19,7 @@ TURN: Final = 200
 """Groups looked at before other tasks get a turn."""
 
 
-async def each_group(cluster: Cluster) -> AsyncIterator[tuple[Node, ClassicGroup]]:
+async def each_group(cluster: Cluster) -> AsyncIterator[tuple[Node, Group]]:
     """All groups of all nodes, with a turn for other tasks now and then; those deleted meanwhile may be among them."""
     for node in list(cluster.nodes.values()):
         for number, group in enumerate(list(node.groups.groups.values())):
@@ -30,16 +28,16 @@ async def each_group(cluster: Cluster) -> AsyncIterator[tuple[Node, ClassicGroup
             yield node, group
 
 
-def summary(node: Node, group: ClassicGroup) -> dict[str, Any]:
+def summary(node: Node, group: Group) -> dict[str, Any]:
     """A group in the list of groups."""
     return {
         "group": group.group_id,
-        "type": "classic",
+        "type": group.type,
         "state": group.state.value,
         "protocol_type": group.protocol_type or "",
         "protocol": group.protocol,
         "generation": group.generation,
-        "members": len(group.members),
+        "members": group.size,
         "coordinator": node.id,
     }
 
@@ -58,17 +56,18 @@ async def described(cluster: Cluster, group_id: str) -> dict[str, Any] | None:
     return _described(node, shard, shard.groups[group_id])
 
 
-def _described(node: Node, shard: Shard, group: ClassicGroup) -> dict[str, Any]:
+def _described(node: Node, shard: Shard, group: Group) -> dict[str, Any]:
     offsets = shard.offsets.of(group.group_id)
+    shown = group.describe()
     return {
         **summary(node, group),
         "partition": shard.partition,
-        "leader": group.leader,
+        "leader": shown.leader,
         "rebalance": None
-        if group.round is None
-        else {"cause": group.round.cause.value, "trigger": group.round.trigger, "dropped": group.round.dropped},
-        "members": [_member(group, member) for member in group.members.values()],
-        "pending_members": sorted(group.pending),
+        if shown.cause is None
+        else {"cause": shown.cause, "trigger": shown.trigger, "dropped": shown.dropped},
+        "members": [_member(member) for member in shown.members],
+        "pending_members": shown.pending_members,
         "offsets": [
             {
                 "topic": topic,
@@ -81,13 +80,12 @@ def _described(node: Node, shard: Shard, group: ClassicGroup) -> dict[str, Any]:
             for topic, by_partition in sorted(offsets.items())
             for partition, value in sorted(by_partition.items())
         ],
-        "ephemeral": group.is_ephemeral,
-        "heartbeat_bound_ms": None if group.terms is None else group.terms.heartbeat_bound_ms,
+        "ephemeral": shown.ephemeral,
+        "heartbeat_bound_ms": shown.heartbeat_bound_ms,
     }
 
 
-def _member(group: ClassicGroup, member: Member) -> dict[str, Any]:
-    is_consumer = group.protocol_type == CONSUMER
+def _member(member: MemberDescription) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
@@ -95,33 +93,18 @@ def _member(group: ClassicGroup, member: Member) -> dict[str, Any]:
         "client_host": member.client_host,
         "session_timeout_ms": member.session_timeout_ms,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
-        "protocols": [name for name, _ in member.protocols],
-        "waits_for": "join" if member.join_token is not None else "sync" if member.sync_token is not None else None,
-        "subscription": _subscription(member.metadata_for(group.protocol)) if is_consumer else None,
-        "assignment": _assignment(member.assignment) if is_consumer else None,
+        "protocols": member.protocols,
+        "waits_for": member.parked,
+        "subscription": None if member.subscription is None else _subscription(member.subscription),
+        "assignment": None if member.assignment is None else dict(sorted(member.assignment.items())),
     }
 
 
-def _subscription(data: bytes) -> dict[str, Any] | None:
-    subscription = subscription_from_bytes(data)
-    if subscription is None:
-        return None
+def _subscription(subscription: Subscription) -> dict[str, Any]:
     return {
-        "topics": sorted(subscription.topics),
-        "owned_partitions": _by_topic(subscription.owned_partitions),
-        "generation": subscription.generation_id,
-        "rack": subscription.rack_id,
-        "user_data_bytes": len(subscription.user_data or b""),
+        "topics": subscription.topics,
+        "owned_partitions": dict(sorted(subscription.owned_partitions.items())),
+        "generation": subscription.generation,
+        "rack": subscription.rack,
+        "user_data_bytes": subscription.user_data_bytes,
     }
-
-
-def _assignment(data: bytes) -> dict[str, list[int]] | None:
-    assignment = assignment_from_bytes(data)
-    return None if assignment is None else _by_topic(assignment.assigned_partitions)
-
-
-def _by_topic(partitions: list[Any]) -> dict[str, list[int]]:
-    return {each.topic: sorted(each.partitions) for each in sorted(partitions, key=_topic)}
-
-
-_topic: Final[Callable[[Any], str]] = lambda each: each.topic  # noqa: E731

@@ -24,7 +24,7 @@ from prometheus_client.core import (
 )
 
 from kafka_shim.control.groups import each_group
-from kafka_shim.groups.classic.states import State
+from kafka_shim.groups.kinds import KINDS
 from kafka_shim.server.cluster import Cluster
 
 MANAGER: Final = "kafka_coordinator_group_groupmetadatamanager_"
@@ -41,7 +41,8 @@ class Census:
     """How many groups there are in each state."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.by_state: Counter[State] = Counter()
+        self.by_state: Counter[tuple[str, str]] = Counter()
+        """By type and state."""
         self._cluster = cluster
         self._taken = -inf
 
@@ -49,9 +50,9 @@ class Census:
         """Count, unless that was done a moment ago."""
         if time.monotonic() - self._taken < RECOUNT_SECONDS:
             return
-        counted: Counter[State] = Counter()
+        counted: Counter[tuple[str, str]] = Counter()
         async for _, group in each_group(self._cluster):
-            counted[group.state] += 1
+            counted[group.type, group.state] += 1
         self.by_state = counted
         self._taken = time.monotonic()
 
@@ -89,16 +90,24 @@ class Metrics:
     def _groups(self) -> Iterable[Metric]:
         counted = self._census.by_state
         nodes = self._cluster.nodes.values()
-        total = sum(len(node.groups.groups) for node in nodes)
+        of_type = {kind.name: sum(counted[kind.name, state] for state in kind.states) for kind in KINDS.values()}
         offsets = sum(shard.offsets.count for node in nodes for shard in node.groups.shards.values())
-        yield GaugeMetricFamily(f"{MANAGER}numgroups", "Classic groups.", value=total)
-        for state in State:
-            name = f"{MANAGER}numgroups{state.value.lower()}"
-            yield GaugeMetricFamily(name, f"Classic groups that are {state.value}.", value=counted[state])
+        yield GaugeMetricFamily(f"{MANAGER}numgroups", "Classic groups.", value=of_type["classic"])
+        for state in KINDS["classic"].states:
+            name = f"{MANAGER}numgroups{state.lower()}"
+            yield GaugeMetricFamily(name, f"Classic groups that are {state}.", value=counted["classic", state])
         yield GaugeMetricFamily(f"{MANAGER}numoffsets", "Committed offsets.", value=offsets)
         by_protocol = GaugeMetricFamily(f"{COORDINATOR}group_count", "Groups by protocol.", labels=["protocol"])
-        by_protocol.add_metric(["classic"], total)
+        for type_, number in of_type.items():
+            by_protocol.add_metric([type_], number)
         yield by_protocol
+        for kind in KINDS.values():
+            if kind.name != "classic":
+                name = f"{COORDINATOR}{kind.name}_group_count"
+                by_state = GaugeMetricFamily(name, f"Groups of type {kind.name} by state.", labels=["state"])
+                for state in kind.states:
+                    by_state.add_metric([state.lower()], counted[kind.name, state])
+                yield by_state
 
     def _totals(self) -> Iterable[Metric]:
         counters = [node.groups.counters for node in self._cluster.nodes.values()]

@@ -13,19 +13,16 @@ Source: semantics 3.1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_shim.apis.offset_commit import error as answer_all
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace, transactions
-from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.classic.states import State
-from kafka_shim.groups.repeated import Template
+from kafka_shim.groups import offset_events, transactions
+from kafka_shim.groups.group import Group
+from kafka_shim.groups.repeated import HOLE, Template, template
+from kafka_shim.groups.shard import Shard
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
-
-if TYPE_CHECKING:
-    from kafka_shim.groups.shard import Shard
 
 _tuple = tuple.__new__
 _NONE = int(ErrorCode.NONE)
@@ -40,12 +37,22 @@ commit itself) and topic id."""
 class Commit:
     """What a commit says besides its offsets, of which there is one for each of `rows`.
 
-    `traced` is the template of its trace event, once it was made again.
+    `member_epochs`: the version of the request knows member epochs (v9+). `traced` is the template of its trace event,
+    once it was made again.
     """
 
-    __slots__ = ("generation", "group_id", "group_instance_id", "member_id", "retention_ms", "rows", "traced")
+    __slots__ = (
+        "generation",
+        "group_id",
+        "group_instance_id",
+        "member_epochs",
+        "member_id",
+        "retention_ms",
+        "rows",
+        "traced",
+    )
 
-    def __init__(self, request: OffsetCommitRequest) -> None:
+    def __init__(self, request: OffsetCommitRequest, *, member_epochs: bool) -> None:
         group_id = request.group_id
         rows: list[Row] = []
         for topic in request.topics:
@@ -66,6 +73,7 @@ class Commit:
         self.generation = request.generation_id_or_member_epoch
         self.member_id = request.member_id
         self.group_instance_id = request.group_instance_id
+        self.member_epochs = member_epochs
         self.retention_ms = request.retention_time_ms
         self.rows = rows
         self.traced: Template | None = None
@@ -81,23 +89,28 @@ def commit(
 ) -> OffsetCommitResponse:
     """Accept or refuse a plain OffsetCommit. A group-level error is that of every partition.
 
-    Errors: COORDINATOR_NOT_AVAILABLE (15), ILLEGAL_GENERATION (22), UNKNOWN_MEMBER_ID (25), REBALANCE_IN_PROGRESS (27),
-    GROUP_ID_NOT_FOUND (69), FENCED_INSTANCE_ID (82) for all; OFFSET_METADATA_TOO_LARGE (12) for single partitions.
+    Errors: ILLEGAL_GENERATION (22), GROUP_ID_NOT_FOUND (69), or what the group refuses it with, for all;
+    OFFSET_METADATA_TOO_LARGE (12) for single partitions.
     """
     group = shard.groups.get(request.group_id)
     if group is None:
         if request.generation_id_or_member_epoch >= 0:
             error = ErrorCode.GROUP_ID_NOT_FOUND if unknown_group_is_69 else ErrorCode.ILLEGAL_GENERATION
         else:
-            group = shard.obtain(request.group_id)
+            group = shard.make_simple(request.group_id)
             error = ErrorCode.NONE
     else:
-        error = group.check_commit(request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
+        error = group.check_commit(
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            member_epochs=unknown_group_is_69,
+        )
     if error or group is None:
         if shard.outbox.listening:
-            trace.commit_refused(shard, request, error)
+            offset_events.commit_refused(shard, request, error)
         return answer_all(request, int(error))
-    made = Commit(request)
+    made = Commit(request, member_epochs=unknown_group_is_69)
     offsets = [each.committed_offset for topic in request.topics for each in topic.partitions]
     answer = answer_all(request, _NONE)
     too_large = made.too_large(shard.config.offset_metadata_max_bytes)
@@ -111,9 +124,9 @@ def commit(
     return answer
 
 
-def known(request: OffsetCommitRequest, metadata_max_bytes: int) -> Commit | None:
+def known(request: OffsetCommitRequest, metadata_max_bytes: int, *, member_epochs: bool) -> Commit | None:
     """What `again` is to be given, or None if some of its metadata is too large."""
-    made = Commit(request)
+    made = Commit(request, member_epochs=member_epochs)
     return None if any(made.too_large(metadata_max_bytes)) else made
 
 
@@ -123,17 +136,18 @@ def again(shard: Shard, known: Commit, offsets: Sequence[int], now: float) -> bo
     False, and nothing done, if it is not to be accepted: `commit` knows why.
     """
     group = shard.groups.get(known.group_id)
-    if group is None or group.check_commit(known.member_id, known.group_instance_id, known.generation):
+    if group is None or group.check_commit(
+        known.member_id, known.group_instance_id, known.generation, member_epochs=known.member_epochs
+    ):
         return False
     if known.traced is None and shard.outbox.listening:
-        known.traced = trace.commit_template(shard, known)
+        known.traced = _event_template(shard, known)
     _accept(shard, group, known, offsets, now)
     return True
 
 
-def _accept(shard: Shard, group: ClassicGroup, made: Commit, offsets: Sequence[int], now: float) -> None:
-    if group.state is State.STABLE or group.state is State.PREPARING_REBALANCE:
-        shard.renew(group.members[made.member_id], now)
+def _accept(shard: Shard, group: Group, made: Commit, offsets: Sequence[int], now: float) -> None:
+    group.renew(made.member_id, now)
     timestamp = shard.wall_ms(now)
     expire = -1 if made.retention_ms == -1 else timestamp + made.retention_ms
     home = shard.partition
@@ -155,9 +169,32 @@ def _accept(shard: Shard, group: ClassicGroup, made: Commit, offsets: Sequence[i
                 transactions.overtake(shard, made.group_id, key.topic, key.partition)
     shard.counters.offset_commits += len(records)
     if shard.outbox.listening:
-        trace.committed(shard, made, offsets)
+        if made.traced is None:
+            shard.outbox.events.append(_event(shard, made, offsets))
+        else:
+            shard.outbox.events.append((made.traced, tuple(offsets), None))
 
 
 def _utf16_length(text: str) -> int:
     """Characters as Java counts them."""
     return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _event_template(shard: Shard, made: Commit) -> Template:
+    """What is the same in all trace events of commits that differ in their offsets only."""
+    return template(_event(shard, made, [HOLE] * len(made.rows)))
+
+
+def _event(shard: Shard, made: Commit, offsets: Sequence[Any]) -> dict[str, Any]:
+    return {
+        "event": "commit",
+        "group": made.group_id,
+        "partition": shard.partition,
+        "member_id": made.member_id,
+        "generation": made.generation,
+        "error": 0,
+        "offsets": [
+            {"topic": topic, "partition": partition, "offset": offset}
+            for ((_, topic, partition, _), _, _, _, _), offset in zip(made.rows, offsets, strict=True)
+        ],
+    }

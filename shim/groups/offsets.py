@@ -1,16 +1,15 @@
 """Committed offsets of one shard: fetch, delete, and when they go away by themselves.
 
 Decides what a fetch shows and which offsets have expired. It does not know versions of requests, which topics exist, or
-who coordinates the group: `handle` functions and `service.py` have asked that before; nor who may commit, which is in
-`commits.py`. A committed offset changes in `Offsets.replay` alone, whether its record was just written or is read back.
+who coordinates the group, which was asked before; nor who may commit, which is in `commits.py`. Who may fetch and
+delete, and from when an offset ages, is asked of the group, whatever its kind.
 
 Source: semantics 3.3, 3.4, 3.5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator
 
 from kafka_shim.apis.offset_delete import (
     OffsetDeleteRequest,
@@ -25,94 +24,15 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace
-from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
-from kafka_shim.groups.classic.states import State
+from kafka_shim.groups import events, offset_events
+from kafka_shim.groups.committed_offsets import NO_PARTITIONS, ByTopic
+from kafka_shim.groups.group import Group
+from kafka_shim.groups.shard import Shard
 from kafka_shim.persistence.records import NO_TOPIC_ID, OffsetCommitKey, OffsetCommitValue
-
-if TYPE_CHECKING:
-    from kafka_shim.groups.shard import Shard
-
-ByPartition: TypeAlias = dict[int, OffsetCommitValue]
-ByTopic: TypeAlias = dict[str, ByPartition]
 
 _NONE = int(ErrorCode.NONE)
 _UNSTABLE_OFFSET_COMMIT = int(ErrorCode.UNSTABLE_OFFSET_COMMIT)
 _GROUP_SUBSCRIBED_TO_TOPIC = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
-_NO_TOPICS: ByTopic = {}
-_NO_PARTITIONS: ByPartition = {}
-
-
-class Offsets:
-    """The committed offsets of one shard: hard state, changed by records alone."""
-
-    __slots__ = ("_groups", "count")
-
-    def __init__(self) -> None:
-        self._groups: dict[str, ByTopic] = {}
-        self.count = 0
-        """How many there are, over all groups."""
-
-    def of(self, group_id: str) -> ByTopic:
-        """The offsets of a group by topic and partition; not to be changed."""
-        return self._groups.get(group_id, _NO_TOPICS)
-
-    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        """Let the record of one offset take effect; None as a value is a tombstone."""
-        group_id, topic, partition, _ = key
-        if value is None:
-            self._remove(group_id, topic, partition)
-            return
-        by_partition = self._of_topic(group_id, topic)
-        if partition not in by_partition:
-            self.count += 1
-        by_partition[partition] = value
-
-    def replay_all(self, records: Iterable[tuple[int, OffsetCommitKey, OffsetCommitValue]]) -> None:
-        """What `replay` does to each record, with one look-up for records of one topic in a row."""
-        group_id = topic = None
-        by_partition = _NO_PARTITIONS
-        for _, key, value in records:
-            if key[1] != topic or key[0] != group_id:
-                group_id, topic = key[0], key[1]
-                by_partition = self._of_topic(group_id, topic)
-            partition = key[2]
-            if partition not in by_partition:
-                self.count += 1
-            by_partition[partition] = value
-
-    def _of_topic(self, group_id: str, topic: str) -> ByPartition:
-        by_topic = self._groups.get(group_id)
-        if by_topic is None:
-            by_topic = self._groups[group_id] = {}
-        by_partition = by_topic.get(topic)
-        if by_partition is None:
-            by_partition = by_topic[topic] = {}
-        return by_partition
-
-    def _remove(self, group_id: str, topic: str, partition: int) -> None:
-        by_topic = self.of(group_id)
-        by_partition = by_topic.get(topic, _NO_PARTITIONS)
-        if partition not in by_partition:
-            return
-        self.count -= 1
-        del by_partition[partition]
-        if not by_partition:
-            del by_topic[topic]
-            if not by_topic:
-                del self._groups[group_id]
-
-    def keys_of(self, group_id: str) -> Iterator[OffsetCommitKey]:
-        """A key for each offset of a group; what is yielded may be deleted on the way."""
-        for topic, by_partition in list(self.of(group_id).items()):
-            for partition in list(by_partition):
-                yield OffsetCommitKey(group_id, topic, partition)
-
-    def keys_of_topic(self, topic: str) -> Iterator[OffsetCommitKey]:
-        """A key for each offset any group has in a topic; what is yielded may be deleted on the way."""
-        for group_id, by_topic in list(self._groups.items()):
-            for partition in list(by_topic.get(topic, _NO_PARTITIONS)):
-                yield OffsetCommitKey(group_id, topic, partition)
 
 
 # Fetch
@@ -123,11 +43,18 @@ def fetch(shard: Shard, asked: OffsetFetchRequestGroup, *, require_stable: bool)
 
     A group that does not exist has none. `topics` None asks for all. An offset that was committed for another topic of
     the same name, by topic id, is not shown. With `require_stable`, one that an open transaction may change is
-    UNSTABLE_OFFSET_COMMIT (88) (KIP-447).
+    UNSTABLE_OFFSET_COMMIT (88) (KIP-447). The group may refuse the member that asks: an error for the whole.
     """
     shard.outbox.touch(shard)
+    group = shard.groups.get(asked.group_id)
+    if group is not None and (error := group.check_fetch(asked.member_id, asked.member_epoch)):
+        return OffsetFetchResponseGroup(asked.group_id, [], error)
     if require_stable and shard.pending.has_group(asked.group_id):
         return _stable(shard, asked)
+    return _fetch(shard, asked)
+
+
+def _fetch(shard: Shard, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     committed = shard.offsets.of(asked.group_id)
     if asked.topics is None:
         return OffsetFetchResponseGroup(
@@ -143,7 +70,7 @@ def fetch(shard: Shard, asked: OffsetFetchRequestGroup, *, require_stable: bool)
     topics = []
     for topic in asked.topics:
         topic_id = topic.topic_id
-        by_partition = committed.get(topic.name, _NO_PARTITIONS)
+        by_partition = committed.get(topic.name, NO_PARTITIONS)
         partitions = []
         for index in topic.partition_indexes:
             value = by_partition.get(index)
@@ -157,7 +84,7 @@ def fetch(shard: Shard, asked: OffsetFetchRequestGroup, *, require_stable: bool)
 
 def _stable(shard: Shard, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     """What is shown without minding transactions, but for what is unstable."""
-    answer = fetch(shard, asked, require_stable=False)
+    answer = _fetch(shard, asked)
     for topic in answer.topics:
         for each in topic.partitions:
             if shard.pending.has(asked.group_id, topic.name, each.partition_index):
@@ -185,17 +112,16 @@ def delete(shard: Shard, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """
     shard.outbox.touch(shard)
     group = shard.groups.get(request.group_id)
-    if group is None or group.state is State.DEAD:
-        return OffsetDeleteResponse(int(ErrorCode.GROUP_ID_NOT_FOUND), 0, [])
-    if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
-        return OffsetDeleteResponse(int(ErrorCode.NON_EMPTY_GROUP), 0, [])
+    refusal = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_delete_offsets()
+    if group is None or refusal:
+        return OffsetDeleteResponse(int(refusal), 0, [])
     committed = shard.offsets.of(request.group_id)
     topics = []
     for topic in request.topics:
         indexes = [asked.partition_index for asked in topic.partitions]
         error = _GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else _NONE
         if not error:
-            there = committed.get(topic.name, _NO_PARTITIONS)
+            there = committed.get(topic.name, NO_PARTITIONS)
             for index in indexes:
                 if index in there:
                     shard.write(OffsetCommitKey(request.group_id, topic.name, index), None)
@@ -245,7 +171,7 @@ def expire(shard: Shard, now: float) -> int:
     """Delete the offsets that have expired, then the groups that are left with nothing; returns how many offsets.
 
     One pass of semantics 3.4. What a transaction is open for stays. A group that is Empty and has no offsets goes at
-    the next pass, however young it is; but not one that was made ahead of its first member.
+    the next pass, however young it is.
     """
     wall_ms = shard.wall_ms(now)
     retention_ms = shard.config.offsets_retention_minutes * 60_000
@@ -258,22 +184,17 @@ def expire(shard: Shard, now: float) -> int:
         for key in expired:
             shard.write(key, None)
         if expired and shard.outbox.listening:
-            trace.offsets_expired(shard, group_id, expired)
+            offset_events.offsets_expired(shard, group_id, expired)
         total += len(expired)
-        if (
-            group.state is State.EMPTY
-            and not group.is_awaited
-            and not shard.offsets.of(group_id)
-            and not shard.pending.has_group(group_id)
-        ):
-            shard.erase(group)
+        if group.is_disposable and not shard.offsets.of(group_id) and not shard.pending.has_group(group_id):
+            group.erase()
             if shard.outbox.listening:
-                trace.group(shard.outbox, group, "expired")
+                events.group(shard.outbox, group, "expired")
     shard.counters.offset_expirations += total
     return total
 
 
-def _expired(group: ClassicGroup, committed: ByTopic, wall_ms: int, retention_ms: int) -> Iterator[OffsetCommitKey]:
+def _expired(group: Group, committed: ByTopic, wall_ms: int, retention_ms: int) -> Iterator[OffsetCommitKey]:
     for topic, by_partition in committed.items():
         if group.is_subscribed(topic):
             continue

@@ -1,8 +1,8 @@
 """The group coordinator of one node: which partitions of `__consumer_offsets` it has, and what follows for a request.
 
-Decides what is refused before any group is looked at: a coordinator that is not running (15), an empty group id (24), a
-session timeout out of bounds (26), a partition that is loading (14) or is not here (16). It hands everything else to
-the rules, and due timers too. It does not know sockets, stores or other nodes.
+Decides what is refused before any group is looked at: an empty group id (24), a session timeout out of bounds (26), a
+partition that is loading (14) or is not here (16). It hands everything else to the rules, and due timers too. It knows
+no kind of group, no sockets, stores or other nodes.
 
 Source: semantics 2.2, 2.11, 5.4.
 """
@@ -10,13 +10,15 @@ Source: semantics 2.2, 2.11, 5.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from kafka_shim.apis.call import Client, NotAdded, Parked
 from kafka_shim.apis.delete_groups import DeletableGroupResult
-from kafka_shim.apis.describe_groups import DescribedGroup
+from kafka_shim.apis.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_shim.apis.join_group import error as join_refused
 from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafka_shim.apis.leave_group import error as leave_refused
 from kafka_shim.apis.list_groups import ListedGroup, ListGroupsResponse
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_shim.apis.offset_commit import error as commit_refused
@@ -24,6 +26,7 @@ from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRespo
 from kafka_shim.apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kafka_shim.apis.offset_fetch import group_error as fetch_refused
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_shim.apis.sync_group import error as sync_refused
 from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -32,20 +35,17 @@ from kafka_shim.apis.txn_offset_commit import (
 from kafka_shim.apis.txn_offset_commit import complete as with_refused
 from kafka_shim.apis.txn_offset_commit import error as txn_commit_refused
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import commits, offsets, trace, transactions
-from kafka_shim.groups.classic import describe, lifecycle, rebalance
-from kafka_shim.groups.classic.answers import join_refused, sync_refused
-from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.classic.heartbeat import heartbeat, pending_timeout, session_timeout
-from kafka_shim.groups.classic.join import join
-from kafka_shim.groups.classic.leave import leave
-from kafka_shim.groups.classic.sync import sync, sync_timeout
+from kafka_shim.groups import administration, commits, events, offsets, transactions
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.counters import Counters
+from kafka_shim.groups.group import Group
+from kafka_shim.groups.kinds import BY_RECORD, SIMPLE, precreate, rule_for
 from kafka_shim.groups.outbox import Outbox
-from kafka_shim.groups.shard import Shard
-from kafka_shim.groups.timers import Timer, TimerKind, Timers
+from kafka_shim.groups.shard import NodeParts, Shard, TopicCatalogue
+from kafka_shim.groups.timers import ShardTimer, Timers
 from kafka_shim.persistence.partition import partition_for
+
+_Answer = TypeVar("_Answer")
 
 
 class TransactionCoordinator(Protocol):
@@ -73,8 +73,8 @@ class GroupService:
     """The group coordinator of one node; implements `kafka_shim.apis.call.Groups`.
 
     `new_id` makes the part of a member id that is nobody else's; `locate` says where the coordinator of a key is, as
-    `Groups.coordinator_of` has it. `wall_offset` is what makes Unix time of monotonic seconds. The service answers 15
-    to everything until `running` is set.
+    `Groups.coordinator_of` has it. `wall_offset` is what makes Unix time of monotonic seconds. `topics` is what groups
+    know of topics; without it there are none.
     """
 
     def __init__(
@@ -86,26 +86,36 @@ class GroupService:
         new_id: Callable[[], str],
         locate: Callable[[str, Literal[0, 1]], tuple[int, int, str, int]],
         wall_offset: float = 0.0,
+        topics: TopicCatalogue | None = None,
     ) -> None:
         self.node_id = node_id
         self.config = config
         self.outbox = outbox
         self.timers = timers
         self.counters = Counters()
-        self.running = True
         self.shards: dict[int, Shard] = {}
         """Active partitions."""
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, Group] = {}
         """Every group of the active partitions, by id."""
         self.coordinator: TransactionCoordinator | None = None
         """Without one, there are no transactions here."""
         self._loading: set[int] = set()
         self._failed: set[int] = set()
-        self._gone: dict[int, list[str]] = {}
+        self._deleted_topics: dict[int, list[str]] = {}
         """Topics that were deleted while a partition was loading, by partition."""
-        self._new_id = new_id
         self._locate = locate
-        self._wall_offset = wall_offset
+        self._parts = NodeParts(
+            config,
+            outbox,
+            timers,
+            self.counters,
+            NoTopics() if topics is None else topics,
+            self.groups,
+            BY_RECORD,
+            SIMPLE,
+            new_id,
+            wall_offset,
+        )
 
     # Partitions
 
@@ -113,7 +123,7 @@ class GroupService:
         """The partition is this node's from now on; until it is loaded its groups are answered 14."""
         self._failed.discard(partition)
         self._loading.add(partition)
-        self._gone.pop(partition, None)
+        self._deleted_topics.pop(partition, None)
         self._trace_partition(partition, "loading")
 
     def load(self, partition: int, records: Iterable[tuple[Any, Any]], now: float) -> None:
@@ -122,16 +132,7 @@ class GroupService:
         A record that cannot be replayed leaves the partition failed, and is raised.
         """
         self._loading.add(partition)
-        shard = Shard(
-            partition,
-            self.config,
-            self.outbox,
-            self.timers,
-            self.counters,
-            self.groups,
-            self._new_id,
-            self._wall_offset,
-        )
+        shard = Shard(partition, self._parts)
         try:
             for key, value in records:
                 shard.replay(key, value)
@@ -144,10 +145,10 @@ class GroupService:
         self.shards[partition] = shard
         self._trace_partition(partition, "active")
         for group in list(shard.groups.values()):
-            lifecycle.activate(shard, group, now)
+            group.activate(now)
         transactions.activate(shard, now)
         offsets.schedule_expiry(shard, now)
-        for topic in self._gone.pop(partition, ()):
+        for topic in self._deleted_topics.pop(partition, ()):
             offsets.delete_topic(shard, topic)
 
     def unload(self, partition: int, now: float) -> None:
@@ -159,7 +160,7 @@ class GroupService:
             # A refusal shows nothing that would have to be durable first.
             shard.batch = 0
             for group in list(shard.groups.values()):
-                lifecycle.resign(shard, group)
+                group.resign()
             transactions.resign(shard)
             shard.cancel(shard.expiry_timer)
         self._trace_partition(partition, "unloaded")
@@ -187,8 +188,6 @@ class GroupService:
         return self._route(transactional_id)
 
     def _route(self, group_id: str) -> Shard | ErrorCode:
-        if not self.running:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         partition = self.partition_of(group_id)
         shard = self.shards.get(partition)
         if shard is not None:
@@ -198,7 +197,7 @@ class GroupService:
         return ErrorCode.NOT_COORDINATOR
 
     def _route_named(self, group_id: str) -> Shard | ErrorCode:
-        if self.running and not group_id:
+        if not group_id:
             return ErrorCode.INVALID_GROUP_ID
         return self._route(group_id)
 
@@ -216,6 +215,31 @@ class GroupService:
 
     # Members
 
+    def ask(self, request: Any, refuse: Callable[[Any, int], Any], *arguments: Any, **flags: Any) -> Any:
+        """Hand a request about one group to the rule of its kind; `arguments` and `flags` follow shard and request.
+
+        What is refused before (14, 16, 24) is answered with `refuse(request, code)`.
+        """
+        shard = self._route_named(request.group_id)
+        if isinstance(shard, ErrorCode):
+            return refuse(request, shard)
+        rule = rule_for(type(request), shard.groups.get(request.group_id))
+        return rule(shard, request, *arguments, **flags)
+
+    def ask_each(
+        self, request: type, group_ids: Sequence[str], refuse: Callable[[str, ErrorCode], _Answer]
+    ) -> list[_Answer]:
+        """The answer of a class of request, by which groups are described, for each of several groups.
+
+        An empty group id is a legal one here. What is refused before (14, 16) is `refuse(group_id, code)`.
+        """
+        rule = rule_for(request)
+        answers = []
+        for group_id in group_ids:
+            shard = self._route(group_id)
+            answers.append(refuse(group_id, shard) if isinstance(shard, ErrorCode) else rule(shard, group_id))
+        return answers
+
     def join(
         self,
         request: JoinGroupRequest,
@@ -227,66 +251,50 @@ class GroupService:
         skip_assignment_supported: bool,
     ) -> JoinGroupResponse | Parked:
         """See `Groups.join`."""
-        if self.running and request.group_id:
+        if request.group_id:
             least, most = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
             if not least <= request.session_timeout_ms <= most:
-                return join_refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
-        shard = self._route_named(request.group_id)
-        if isinstance(shard, ErrorCode):
-            return join_refused(shard, request.member_id)
-        return join(
-            shard,
+                return join_refused(request, ErrorCode.INVALID_SESSION_TIMEOUT)
+        answer: JoinGroupResponse | Parked = self.ask(
             request,
+            join_refused,
             client,
             token,
             now,
             member_id_required=member_id_required,
             skip_assignment_supported=skip_assignment_supported,
         )
+        return answer
 
     def sync(self, request: SyncGroupRequest, token: object, now: float) -> SyncGroupResponse | Parked:
         """See `Groups.sync`."""
-        shard = self._route_named(request.group_id)
-        if isinstance(shard, ErrorCode):
-            return sync_refused(shard)
-        return sync(shard, request, token, now)
+        answer: SyncGroupResponse | Parked = self.ask(request, sync_refused, token, now)
+        return answer
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None, now: float) -> int:
         """See `Groups.heartbeat`."""
-        # The most frequent request by far: the case that nothing is amiss takes no call but the two look-ups.
         group = self.groups.get(group_id)
-        if group is not None and generation_id == group.generation:
-            member = group.members.get(member_id)
-            if member is not None and (instance_id is None or instance_id == member.group_instance_id):
-                session = member.session
-                deadline = now + member.session_timeout
-                if session.queued <= deadline:
-                    session.deadline = deadline
-                    return group.heartbeat_error
+        if group is not None and group_id:
+            return group.heartbeat(member_id, instance_id, generation_id, now)
         shard = self._route_named(group_id)
         if isinstance(shard, ErrorCode):
             return ErrorCode.NONE if shard is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else shard
-        return heartbeat(shard, group_id, generation_id, member_id, instance_id, now)
+        return ErrorCode.UNKNOWN_MEMBER_ID
 
     def leave(self, request: LeaveGroupRequest, now: float) -> LeaveGroupResponse:
         """See `Groups.leave`."""
-        shard = self._route_named(request.group_id)
-        if isinstance(shard, ErrorCode):
-            return LeaveGroupResponse(error_code=shard)
-        return leave(shard, request, now)
+        answer: LeaveGroupResponse = self.ask(request, leave_refused, now)
+        return answer
 
     # Administration
 
     def describe(self, group_ids: Sequence[str], now: float) -> list[DescribedGroup]:
-        """See `Groups.describe`. An empty group id is a legal one here."""
-        described = []
-        for group_id in group_ids:
-            shard = self._route(group_id)
-            if isinstance(shard, ErrorCode):
-                described.append(DescribedGroup(error_code=shard, group_id=group_id))
-            else:
-                described.append(describe.describe(shard, group_id))
-        return described
+        """See `Groups.describe`."""
+        return self.ask_each(
+            DescribeGroupsRequest,
+            group_ids,
+            lambda group_id, error: DescribedGroup(error_code=error, group_id=group_id),
+        )
 
     def delete(self, group_ids: Sequence[str], now: float) -> list[DeletableGroupResult]:
         """See `Groups.delete`. A group named twice is deleted once."""
@@ -296,20 +304,18 @@ class GroupService:
             if isinstance(shard, ErrorCode):
                 deleted.append(DeletableGroupResult(group_id, shard))
             else:
-                deleted.append(describe.delete(shard, group_id))
+                deleted.append(administration.delete(shard, group_id))
         return deleted
 
     def list(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse:
         """See `Groups.list`. While a partition is loading the answer is 14, without groups."""
-        if not self.running:
-            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        wanted_states = {state.strip().lower() for state in states}
-        wanted_types = {type_.strip().lower() for type_ in types}
+        state_filter = {state.strip().lower() for state in states}
+        type_filter = {type_.strip().lower() for type_ in types}
         groups: list[ListedGroup] = []
         for shard in self.shards.values():
-            groups.extend(describe.listed(shard, wanted_states, wanted_types))
+            groups.extend(administration.listed(shard, state_filter, type_filter))
         return ListGroupsResponse(groups=groups)
 
     # Offsets
@@ -321,9 +327,9 @@ class GroupService:
             return commit_refused(request, shard)
         return commits.commit(shard, request, now, unknown_group_is_69=unknown_group_is_69)
 
-    def known_commit(self, request: OffsetCommitRequest) -> commits.Commit | None:
-        """What `commit_again` can do over again, or None if some of it would be refused."""
-        return commits.known(request, self.config.offset_metadata_max_bytes)
+    def known_commit(self, request: OffsetCommitRequest, *, member_epochs: bool = True) -> commits.Commit | None:
+        """What `commit_again` can do over again, or None if some of it would be refused. `member_epochs`: v9+."""
+        return commits.known(request, self.config.offset_metadata_max_bytes, member_epochs=member_epochs)
 
     def commit_again(self, known: commits.Commit, offsets: Sequence[int], now: float) -> bool:
         """Commit other offsets than the last time. False, and nothing done, if it is to be asked as any other."""
@@ -377,12 +383,37 @@ class GroupService:
             return OffsetDeleteResponse(error_code=shard)
         return offsets.delete(shard, request)
 
-    def topic_deleted(self, topic: str) -> None:
-        """Every group loses what it committed in the topic (semantics 3.4)."""
+    # Topics
+
+    def topic_changed(self, topic: str, now: float) -> None:
+        """A topic was created or has grown: every group hears of it."""
+        for shard in self.shards.values():
+            for group in list(shard.groups.values()):
+                group.topic_changed(topic, now)
+
+    def topic_deleted(self, topic: str, now: float) -> None:
+        """Every group loses what it committed in the topic (semantics 3.4), and hears that it is gone."""
         for shard in self.shards.values():
             offsets.delete_topic(shard, topic)
         for partition in self._loading:
-            self._gone.setdefault(partition, []).append(topic)
+            self._deleted_topics.setdefault(partition, []).append(topic)
+        self.topic_changed(topic, now)
+
+    # Groups made before their first member comes
+
+    def precreate(self, group_id: str, ephemeral: bool, heartbeat_bound_ms: int | None, now: float) -> ErrorCode:
+        """Make an Empty group before anybody joins it; Kafka has no such groups.
+
+        An ephemeral one is deleted when its last member is gone. Nobody in it may be silent for longer than the bound.
+        Errors: INVALID_GROUP_ID (24), COORDINATOR_NOT_AVAILABLE (15), DUPLICATE_RESOURCE (92).
+        """
+        shard = self._route_named(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard if shard is ErrorCode.INVALID_GROUP_ID else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if group_id in shard.groups:
+            return ErrorCode.DUPLICATE_RESOURCE
+        precreate(shard, group_id, ephemeral, heartbeat_bound_ms, now)
+        return ErrorCode.NONE
 
     def coordinator_of(self, key: str, key_type: Literal[0, 1]) -> tuple[int, int, str, int]:
         """See `Groups.coordinator_of`."""
@@ -399,41 +430,30 @@ class GroupService:
         while (timer := self.timers.pop(now)) is not None:
             shard = self.shards[timer.partition]
             if self.outbox.listening:
-                trace.timer(self.outbox, timer, "fired")
-            if timer.kind is TimerKind.TRANSACTION:
+                events.timer(self.outbox, timer, "fired")
+            if timer.kind is ShardTimer.TRANSACTION:
                 if self.coordinator is not None:
                     self.coordinator.time_out(shard, timer.group_id, now)
-            else:
-                _FIRE[timer.kind](shard, timer, now)
-                if timer.kind is TimerKind.OFFSET_EXPIRY and self.coordinator is not None:
+            elif timer.kind is ShardTimer.OFFSET_EXPIRY:
+                offsets.expire(shard, now)
+                offsets.schedule_expiry(shard, now)
+                if self.coordinator is not None:
                     self.coordinator.expire_ids(shard, now)
+            else:
+                shard.groups[timer.group_id].fire(timer, now)
 
 
-def _fire_session(shard: Shard, timer: Timer, now: float) -> None:
-    session_timeout(shard, shard.groups[timer.group_id], timer.member_id, now)
+class NoTopics:
+    """A cluster without topics."""
 
+    def names(self) -> list[str]:
+        return []
 
-def _fire_pending_member(shard: Shard, timer: Timer, now: float) -> None:
-    pending_timeout(shard, shard.groups[timer.group_id], timer.member_id, now)
+    def partitions_of(self, topic: str) -> int:
+        return 0
 
+    def topic_id(self, topic: str) -> bytes | None:
+        return None
 
-def _fire_join(shard: Shard, timer: Timer, now: float) -> None:
-    rebalance.join_timeout(shard, shard.groups[timer.group_id], now)
-
-
-def _fire_sync(shard: Shard, timer: Timer, now: float) -> None:
-    sync_timeout(shard, shard.groups[timer.group_id], now)
-
-
-def _fire_offset_expiry(shard: Shard, timer: Timer, now: float) -> None:
-    offsets.expire(shard, now)
-    offsets.schedule_expiry(shard, now)
-
-
-_FIRE: Final[dict[TimerKind, Callable[[Shard, Timer, float], None]]] = {
-    TimerKind.SESSION: _fire_session,
-    TimerKind.PENDING_MEMBER: _fire_pending_member,
-    TimerKind.JOIN: _fire_join,
-    TimerKind.SYNC: _fire_sync,
-    TimerKind.OFFSET_EXPIRY: _fire_offset_expiry,
-}
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return None

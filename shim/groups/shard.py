@@ -2,73 +2,108 @@
 
 Decides which object a record changes. `replay` is the only way hard state changes: rules call `write`, which makes the
 record durable with the current batch and replays it at once; a store read at start is replayed by the same code. The
-shard does not know requests, nor whether this node has the partition: that is `service.py`.
+shard knows no kind of group, no request, nor whether this node has the partition: that is `service.py`.
 
 Source: semantics 5.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
 
-from kafka_shim.groups import trace
-from kafka_shim.groups.classic.group import ClassicGroup, Terms
-from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups import events
+from kafka_shim.groups.committed_offsets import CommittedOffsets
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.counters import Counters
-from kafka_shim.groups.offsets import Offsets
+from kafka_shim.groups.group import Group
 from kafka_shim.groups.outbox import Outbox
-from kafka_shim.groups.timers import NEVER, Timer, TimerKind, Timers
-from kafka_shim.groups.transactions import PendingOffsets, Transaction, replay_transaction
+from kafka_shim.groups.pending_offsets import PendingOffsets
+from kafka_shim.groups.timers import NEVER, ShardTimer, Timer, Timers
+from kafka_shim.groups.transactional_ids import Transaction
 from kafka_shim.persistence.records import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    GroupTermsKey,
-    GroupTermsValue,
     OffsetCommitKey,
     OffsetCommitValue,
     PendingOffsetKey,
     TransactionKey,
+    TransactionValue,
 )
 
-NEW_MEMBER_TIMEOUT: Final = 300.0
-"""Seconds a new member may be parked before it counts as gone (semantics 2.7)."""
+
+class TopicCatalogue(Protocol):
+    """The topics of the cluster, as far as groups look at them."""
+
+    def names(self) -> list[str]:
+        """Every topic."""
+
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions the topic has; 0 if it does not exist."""
+
+    def topic_id(self, topic: str) -> bytes | None:
+        """The id of a topic, 16 bytes, or None."""
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of a topic id, or None."""
+
+
+class Kind(NamedTuple):
+    """A kind of group. `docs/kinds.md` says how one is added.
+
+    `name` is the type of its groups, as ListGroups spells it. `records` are the classes of keys whose records are
+    replayed by groups of this kind. `rules` has, by class of request, the rule that answers it:
+    `rule(shard, request, ...)` for a request about one group, `rule(shard, group_id)` for one that describes groups.
+    """
+
+    name: str
+    states: type[StrEnum]
+    make: Callable[[str, Shard], Group]
+    records: Sequence[type]
+    rules: Mapping[type, Callable[..., Any]]
+
+
+class NodeParts(NamedTuple):
+    """What all shards of a node share.
+
+    `groups` is every group of them, by id. `makers` has the kind that replays a record, by class of its key; `simple`
+    is the kind of a group that has only offsets. `new_id` makes the part of a member id that is nobody else's.
+    `wall_offset` is what makes Unix time, in seconds, of monotonic `now`.
+    """
+
+    config: GroupConfig
+    outbox: Outbox
+    timers: Timers
+    counters: Counters
+    topics: TopicCatalogue
+    groups: dict[str, Group]
+    kinds: Mapping[type, Kind]
+    simple: Kind
+    new_id: Callable[[], str]
+    wall_offset: float
 
 
 class Shard:
-    """Groups and offsets of one partition.
+    """Groups and offsets of one partition. `batch` is the number of the newest batch that has a record of it."""
 
-    `index` is shared by all shards of a node: every group it has, by id. `batch` is the number of the newest batch that
-    has a record of this shard. `wall_offset` is what makes Unix time, in seconds, of monotonic `now`.
-    """
-
-    def __init__(
-        self,
-        partition: int,
-        config: GroupConfig,
-        outbox: Outbox,
-        timers: Timers,
-        counters: Counters,
-        index: dict[str, ClassicGroup],
-        new_id: Callable[[], str],
-        wall_offset: float,
-    ) -> None:
+    def __init__(self, partition: int, parts: NodeParts) -> None:
         self.partition = partition
         self.batch = 0
-        self.config = config
-        self.outbox = outbox
-        self.timers = timers
-        self.counters = counters
-        self.new_id = new_id
-        self.groups: dict[str, ClassicGroup] = {}
-        self.offsets = Offsets()
+        self.config = parts.config
+        self.outbox = parts.outbox
+        self.timers = parts.timers
+        self.counters = parts.counters
+        self.topics = parts.topics
+        self.new_id = parts.new_id
+        self.groups: dict[str, Group] = {}
+        self.offsets = CommittedOffsets()
         self.pending = PendingOffsets()
         self.transactions: dict[str, Transaction] = {}
-        self.expiry_timer = Timer(TimerKind.OFFSET_EXPIRY, partition)
+        self.expiry_timer = Timer(ShardTimer.OFFSET_EXPIRY, partition)
         self.unknown_records = 0
-        self._index = index
-        self._wall_offset = wall_offset
+        self._index = parts.groups
+        self._kinds = parts.kinds
+        self._simple = parts.simple
+        self._wall_offset = parts.wall_offset
 
     def wall_ms(self, now: float) -> int:
         """Milliseconds of Unix time at monotonic `now`."""
@@ -90,89 +125,65 @@ class Shard:
         self.offsets.replay_all(records)
 
     def replay(self, key: Any, value: Any) -> None:
-        """Let a record take effect; `value` None is a tombstone. Records of unknown types are counted and skipped."""
-        kind = type(key)
-        if kind is OffsetCommitKey:
+        """Let a record take effect; `value` None is a tombstone. Records of unknown types are counted and skipped.
+
+        Raises ValueError for a record of one kind of group where there is a group of another.
+        """
+        record = type(key)
+        if record is OffsetCommitKey:
             self.offsets.replay(key, value)
             if value is not None and key.group not in self.groups:
-                self.obtain(key.group)
-        elif kind is GroupMetadataKey:
-            self._replay_group(key.group, value)
-        elif kind is PendingOffsetKey:
+                self.make_simple(key.group)
+        elif (kind := self._kinds.get(record)) is not None:
+            self._replay_group(kind, key, value)
+        elif record is PendingOffsetKey:
             self.pending.replay(key, value)
             if value is not None and key.group not in self.groups:
-                self.obtain(key.group)
-        elif kind is TransactionKey:
-            replay_transaction(self, key, value)
-        elif kind is GroupTermsKey:
-            self._replay_terms(key.group, value)
+                self.make_simple(key.group)
+        elif record is TransactionKey:
+            self._replay_transaction(key, value)
         else:
             self.unknown_records += 1
 
-    def write_group(self, group: ClassicGroup, assignments: dict[str, bytes], now: float) -> None:
-        """Write the record of a group whose members have these assignments."""
-        self.write(GroupMetadataKey(group.group_id), group.to_record(assignments, self.wall_ms(now)))
+    def _replay_group(self, kind: Kind, key: Any, value: Any) -> None:
+        group = self.groups.get(key.group)
+        if group is None or group.type != kind.name:
+            if value is None:
+                return
+            if group is not None:
+                if not group.is_simple:
+                    raise ValueError(f"Group {key.group!r} has records of {group.type} and of {kind.name} groups.")
+                self.drop(key.group)
+            group = self._make(kind, key.group)
+        group.replay(key, value)
 
-    def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
+    def _replay_transaction(self, key: TransactionKey, value: TransactionValue | None) -> None:
+        transaction = self.transactions.get(key.transactional_id)
         if value is None:
-            self.drop(group_id)
-        else:
-            self.obtain(group_id).apply(value)
-
-    def _replay_terms(self, group_id: str, value: GroupTermsValue | None) -> None:
-        if value is not None:
-            bound_ms = None if value.heartbeat_bound_ms == -1 else value.heartbeat_bound_ms
-            self.obtain(group_id).bind(Terms(value.ephemeral, bound_ms))
+            if transaction is not None:
+                self.cancel(transaction.timer)
+                del self.transactions[key.transactional_id]
+            return
+        if transaction is None:
+            transaction = self.transactions[key.transactional_id] = Transaction(key.transactional_id, self.partition)
+        transaction.apply(value)
 
     # Groups
 
-    def create_ahead(self, group_id: str, ephemeral: bool, heartbeat_bound_ms: int | None, now: float) -> None:
-        """A new group, Empty, before anybody joins it, on these terms."""
-        self.create(group_id, now)
-        bound_ms = -1 if heartbeat_bound_ms is None else heartbeat_bound_ms
-        self.write(GroupTermsKey(group_id), GroupTermsValue(ephemeral, bound_ms))
+    def make_simple(self, group_id: str) -> Group:
+        """A new group that has only offsets, and no record."""
+        return self._make(self._simple, group_id)
 
-    def erase(self, group: ClassicGroup) -> None:
-        """Write that a group is no more."""
-        if group.terms is not None:
-            self.write(GroupTermsKey(group.group_id), None)
-        self.write(GroupMetadataKey(group.group_id), None)
-
-    def create(self, group_id: str, now: float) -> ClassicGroup:
-        """A new group, Empty, with its record (semantics 5.2)."""
-        value = GroupMetadataValue(
-            protocol_type="",
-            generation=0,
-            protocol=None,
-            leader=None,
-            current_state_timestamp=self.wall_ms(now),
-            members=[],
-        )
-        self.write(GroupMetadataKey(group_id), value)
-        group = self.groups[group_id]
-        if self.outbox.listening:
-            trace.group(self.outbox, group, "created")
-        return group
-
-    def obtain(self, group_id: str) -> ClassicGroup:
-        """The group; one that has only offsets, a simple group, is made without a record."""
-        group = self.groups.get(group_id)
-        if group is None:
-            group = self.groups[group_id] = self._index[group_id] = ClassicGroup(group_id, self.partition)
+    def _make(self, kind: Kind, group_id: str) -> Group:
+        group = self.groups[group_id] = self._index[group_id] = kind.make(group_id, self)
         return group
 
     def drop(self, group_id: str) -> None:
         """Forget a group and its timers; nothing happens if it is not there."""
         group = self.groups.pop(group_id, None)
-        if group is None:
-            return
-        del self._index[group_id]
-        for member in group.members.values():
-            self.cancel(member.session)
-        for timer in group.pending.values():
-            self.cancel(timer)
-        self.cancel(group.join_timer)
-        self.cancel(group.sync_timer)
+        if group is not None:
+            del self._index[group_id]
+            group.release()
 
     # Timers
 
@@ -180,23 +191,11 @@ class Shard:
         """Let a timer fire at `deadline`, in monotonic seconds."""
         self.timers.arm(timer, deadline)
         if self.outbox.listening:
-            trace.timer(self.outbox, timer, "armed", deadline)
+            events.timer(self.outbox, timer, "armed", deadline)
 
     def cancel(self, timer: Timer) -> None:
         """Let a timer not fire; nothing happens if it is not armed."""
         if timer.deadline != NEVER:
             if self.outbox.listening:
-                trace.timer(self.outbox, timer, "cancelled", timer.deadline)
+                events.timer(self.outbox, timer, "cancelled", timer.deadline)
             self.timers.cancel(timer)
-
-    def wake(self, member: Member, now: float) -> None:
-        """Start the member's session, which was asleep or was that of a new member."""
-        self.arm(member.session, now + member.session_timeout)
-
-    def renew(self, member: Member, now: float) -> None:
-        """A sign of life: the member's session runs from now."""
-        deadline = now + member.session_timeout
-        if member.session.queued <= deadline:
-            member.session.deadline = deadline
-        else:
-            self.wake(member, now)

@@ -1,7 +1,7 @@
 """Deadlines: when a rule must run although nobody asked.
 
-Decides only what is due and in which order. It does not know what a timer means: whoever fires timers dispatches by
-`kind`. Time is monotonic seconds, handed in.
+Decides only what is due and in which order. A timer carries what it is for: `kind`, one of `ShardTimer` or, for a timer
+of a group, one of those that its kind of group declares. Time is monotonic seconds, handed in.
 
 A `Timer` is made once by whom it belongs to and is armed, moved and cancelled any number of times, so there is never
 more than one per (kind, group, member). The heap is lazy. An entry says only "look at this timer then": moving a
@@ -20,13 +20,9 @@ from typing import Final
 NEVER: Final = inf
 
 
-class TimerKind(StrEnum):
-    """What a timer waits for."""
+class ShardTimer(StrEnum):
+    """What timers are for that belong to no group."""
 
-    SESSION = "session"
-    PENDING_MEMBER = "pending-member"
-    JOIN = "join"
-    SYNC = "sync"
     OFFSET_EXPIRY = "offset-expiry"
     TRANSACTION = "transaction"
 
@@ -34,13 +30,13 @@ class TimerKind(StrEnum):
 class Timer:
     """One deadline, in monotonic seconds; `NEVER` when it is not armed.
 
-    `group_id` and `member_id` are empty for kinds that belong to a partition or to a whole group. The timer of a
-    transaction has the transactional id for a group id.
+    It is fired by the group `group_id`, unless `kind` is a `ShardTimer`. `group_id` and `member_id` are empty for kinds
+    that belong to a partition or to a whole group. The timer of a transaction has the transactional id for a group id.
     """
 
     __slots__ = ("deadline", "group_id", "kind", "member_id", "partition", "queued")
 
-    def __init__(self, kind: TimerKind, partition: int, group_id: str = "", member_id: str = "") -> None:
+    def __init__(self, kind: StrEnum, partition: int, group_id: str = "", member_id: str = "") -> None:
         self.kind = kind
         self.partition = partition
         self.group_id = group_id

@@ -1,30 +1,15 @@
-"""Trace events: the schema of every one of them, and how those of the group rules are built.
+"""Trace events: the schema of every one of them.
 
-Decides what an event says. Whether anybody listens is asked before these functions are called, so that nothing is built
-in vain; sequence number and times are put on by the sink. `docs/trace.md` is generated from `EVENTS`.
+Decides what an event says. It does not know who emits one: rules build theirs in `events.py`, `offset_events.py` and in
+the folder of their kind of group; sequence number and times are put on by the sink. `docs/trace.md` is generated from
+`EVENTS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.consumer_protocol import assignment_from_bytes
-from kafka_shim.groups.repeated import HOLE, Template, template
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kafka_shim.apis.call import Client
-    from kafka_shim.apis.offset_commit import OffsetCommitRequest
-    from kafka_shim.groups.classic.group import ClassicGroup
-    from kafka_shim.groups.classic.member import Member
-    from kafka_shim.groups.classic.states import Rule, State
-    from kafka_shim.groups.commits import Commit
-    from kafka_shim.groups.outbox import Outbox
-    from kafka_shim.groups.shard import Shard
-    from kafka_shim.groups.timers import Timer
-    from kafka_shim.persistence.records import OffsetCommitKey, PendingOffsetKey, PendingOffsetValue
 
 SCHEMA_VERSION: Final = 2
 
@@ -234,96 +219,6 @@ EVENTS: Final[dict[str, Event]] = {
 """Every kind of event by name."""
 
 
-def state(shard: Shard, group: ClassicGroup, before: State, rule: Rule) -> None:
-    """The group has just left the state `before`."""
-    round_ = group.round
-    shard.outbox.event(
-        "state",
-        group=group.group_id,
-        **{"from": before.value},
-        to=group.state.value,
-        generation=group.generation,
-        cause=None if round_ is None else round_.cause.value,
-        trigger="" if round_ is None else round_.trigger,
-        rule=rule.value,
-    )
-
-
-def member(shard: Shard, group: ClassicGroup, member: Member, change: str, rule: Rule) -> None:
-    """Something happened to a member."""
-    shard.outbox.event(
-        "member",
-        group=group.group_id,
-        member_id=member.member_id,
-        instance_id=member.group_instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        change=change,
-        rule=rule.value,
-    )
-
-
-def pending(shard: Shard, group: ClassicGroup, member_id: str, client: Client | None, change: str, rule: Rule) -> None:
-    """Something happened to an id handed out with error 79, of `client` where it is known."""
-    shard.outbox.event(
-        "member",
-        group=group.group_id,
-        member_id=member_id,
-        instance_id=None,
-        client_id="" if client is None else client.client_id,
-        client_host="" if client is None else client.client_host,
-        change=change,
-        rule=rule.value,
-    )
-
-
-def round_ended(shard: Shard, group: ClassicGroup, now: float) -> None:
-    """The join round ended; its parked joins are not answered yet."""
-    round_ = group.round
-    assert round_ is not None
-    waited = sorted(
-        (
-            (round(max(member.joined_at - round_.started, 0.0) * 1000, 3), member.member_id)
-            for member in group.members.values()
-            if member.join_token is not None
-        ),
-        reverse=True,
-    )
-    shard.outbox.event(
-        "round",
-        group=group.group_id,
-        generation=group.generation,
-        cause=round_.cause.value,
-        trigger=round_.trigger,
-        started=round_.started,
-        ended=now,
-        waited_for=[{"member_id": member_id, "ms": ms} for ms, member_id in waited],
-        dropped=list(round_.dropped),
-        leader=group.leader,
-        protocol=group.protocol,
-        members=list(group.members),
-    )
-
-
-def assignment(shard: Shard, group: ClassicGroup, now: float) -> None:
-    """The leader's assignments have just taken effect."""
-    round_ = group.round
-    assert round_ is not None
-    shard.outbox.event(
-        "assignment",
-        group=group.group_id,
-        generation=group.generation,
-        cause=round_.cause.value,
-        trigger=round_.trigger,
-        leader=group.leader,
-        leader_ms=round((now - round_.joined) * 1000, 3),
-        assignments={
-            member.member_id: readable_assignment(group.protocol_type, member.assignment)
-            for member in group.members.values()
-        },
-    )
-
-
 def readable_assignment(protocol_type: str | None, data: bytes) -> dict[str, list[int]] | int:
     """Topics and partitions of a consumer's assignment; the number of bytes of what cannot be read."""
     if protocol_type == "consumer":
@@ -331,115 +226,6 @@ def readable_assignment(protocol_type: str | None, data: bytes) -> dict[str, lis
         if decoded is not None:
             return {assigned.topic: list(assigned.partitions) for assigned in decoded.assigned_partitions}
     return len(data)
-
-
-def timer(outbox: Outbox, timer: Timer, change: str, deadline: float | None = None) -> None:
-    """A timer was armed, fired or is about to be cancelled."""
-    outbox.event(
-        "timer",
-        change=change,
-        kind=timer.kind.value,
-        partition=timer.partition,
-        group=timer.group_id,
-        member_id=timer.member_id,
-        deadline=deadline,
-    )
-
-
-def group(outbox: Outbox, group: ClassicGroup, change: str) -> None:
-    """A group came or went."""
-    outbox.event(
-        "group",
-        group=group.group_id,
-        partition=group.partition,
-        change=change,
-        state=group.state.value,
-        generation=group.generation,
-        members=len(group.members),
-    )
-
-
-def commit_refused(shard: Shard, request: OffsetCommitRequest, error: int) -> None:
-    """An OffsetCommit was refused as a whole."""
-    shard.outbox.event(
-        "commit",
-        group=request.group_id,
-        partition=shard.partition,
-        member_id=request.member_id,
-        generation=request.generation_id_or_member_epoch,
-        error=int(error),
-        offsets=[],
-    )
-
-
-def transaction_offsets(
-    shard: Shard, change: str, offsets: Iterable[tuple[PendingOffsetKey, PendingOffsetValue]]
-) -> None:
-    """These pending offsets became pending, or their transaction has just ended."""
-    by_group: dict[tuple[str, int, int], list[dict[str, Any]]] = {}
-    for key, value in offsets:
-        shown = {"topic": key.topic, "partition": key.partition, "offset": value.offset.offset}
-        by_group.setdefault((key.group, key.producer_id, value.producer_epoch), []).append(shown)
-    for (group_id, producer_id, producer_epoch), each in by_group.items():
-        shard.outbox.event(
-            "transaction_offsets",
-            group=group_id,
-            partition=shard.partition,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            change=change,
-            offsets=each,
-        )
-
-
-def committed_by_transaction(shard: Shard, offsets: Iterable[tuple[PendingOffsetKey, PendingOffsetValue]]) -> None:
-    """These offsets, which were pending, have just become those of their groups."""
-    by_group: dict[str, list[dict[str, Any]]] = {}
-    for key, value in offsets:
-        shown = {"topic": key.topic, "partition": key.partition, "offset": value.offset.offset}
-        by_group.setdefault(key.group, []).append(shown)
-    for group_id, each in by_group.items():
-        shard.outbox.event(
-            "commit", group=group_id, partition=shard.partition, member_id="", generation=-1, error=0, offsets=each
-        )
-
-
-def committed(shard: Shard, made: Commit, offsets: Sequence[int]) -> None:
-    """Offsets were accepted, one for each of `made.rows`."""
-    if made.traced is None:
-        shard.outbox.events.append(_commit(shard, made, offsets))
-    else:
-        shard.outbox.events.append((made.traced, tuple(offsets), None))
-
-
-def commit_template(shard: Shard, made: Commit) -> Template:
-    """What is the same in all events of commits that differ in their offsets only."""
-    return template(_commit(shard, made, [HOLE] * len(made.rows)))
-
-
-def _commit(shard: Shard, made: Commit, offsets: Sequence[Any]) -> dict[str, Any]:
-    return {
-        "event": "commit",
-        "group": made.group_id,
-        "partition": shard.partition,
-        "member_id": made.member_id,
-        "generation": made.generation,
-        "error": 0,
-        "offsets": [
-            {"topic": topic, "partition": partition, "offset": offset}
-            for ((_, topic, partition, _), _, _, _, _), offset in zip(made.rows, offsets, strict=True)
-        ],
-    }
-
-
-def offsets_expired(shard: Shard, group_id: str, expired: list[OffsetCommitKey]) -> None:
-    """These offsets of a group have just expired."""
-    shard.outbox.event(
-        "offsets_expired",
-        group=group_id,
-        partition=shard.partition,
-        offsets=[{"topic": key.topic, "partition": key.partition} for key in expired],
-    )
 
 
 def problems(event: dict[str, Any]) -> list[str]:

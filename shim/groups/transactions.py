@@ -14,9 +14,8 @@ Source: semantics 3.2, 3.3, 3.5; KIP-98, KIP-447, KIP-890.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -26,10 +25,10 @@ from kafka_shim.apis.txn_offset_commit import (
 )
 from kafka_shim.apis.txn_offset_commit import error as refuse
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace
-from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.classic.states import State
-from kafka_shim.groups.timers import Timer, TimerKind
+from kafka_shim.groups import offset_events
+from kafka_shim.groups.pending_offsets import OVERTAKEN
+from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.transactional_ids import Status
 from kafka_shim.persistence.records import (
     OffsetCommitKey,
     OffsetCommitValue,
@@ -40,103 +39,9 @@ from kafka_shim.persistence.records import (
     TransactionValue,
 )
 
-if TYPE_CHECKING:
-    from kafka_shim.groups.shard import Shard
-
-OVERTAKEN: Final = 0
-"""The sequence of a pending offset that was committed otherwise since."""
-
 _NONE: Final = int(ErrorCode.NONE)
 _OFFSET_METADATA_TOO_LARGE: Final = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
-_NO_OFFSETS: Final[Mapping[PendingOffsetKey, PendingOffsetValue]] = {}
 _NO_PARTITIONS: Final[Mapping[tuple[str, int], None]] = {}
-
-
-class MarkerEpochs:
-    """By producer, the epoch of the coordinator that ended its last transaction somewhere; of the newest producers."""
-
-    __slots__ = ("_epochs",)
-
-    KEPT: Final = 10_000
-
-    def __init__(self) -> None:
-        self._epochs: dict[int, int] = {}
-
-    def note(self, producer_id: int, epoch: int) -> None:
-        self._epochs.pop(producer_id, None)
-        self._epochs[producer_id] = epoch
-        if len(self._epochs) > self.KEPT:
-            del self._epochs[next(iter(self._epochs))]
-
-    def of(self, producer_id: int) -> int:
-        """-1 where there is none."""
-        return self._epochs.get(producer_id, -1)
-
-
-class PendingOffsets:
-    """The pending offsets of one shard: hard state, changed by records alone, but for `marker_epochs`."""
-
-    __slots__ = ("_by_group", "_by_producer", "marker_epochs", "newest")
-
-    def __init__(self) -> None:
-        self.newest = OVERTAKEN
-        """The largest sequence there was."""
-        self.marker_epochs = MarkerEpochs()
-        self._by_producer: dict[int, dict[PendingOffsetKey, PendingOffsetValue]] = {}
-        self._by_group: dict[str, dict[tuple[str, int], dict[int, PendingOffsetKey]]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._by_producer)
-
-    def replay(self, key: PendingOffsetKey, value: PendingOffsetValue | None) -> None:
-        """Let the record of one pending offset take effect; None as a value is a tombstone."""
-        group, topic, partition, producer_id, _ = key
-        if value is not None:
-            self.newest = max(self.newest, value.sequence)
-            self._by_producer.setdefault(producer_id, {})[key] = value
-            self._by_group.setdefault(group, {}).setdefault((topic, partition), {})[producer_id] = key
-            return
-        offsets = self._by_producer.get(producer_id)
-        if offsets is None or offsets.pop(key, None) is None:
-            return
-        if not offsets:
-            del self._by_producer[producer_id]
-        by_partition = self._by_group[group]
-        del by_partition[topic, partition][producer_id]
-        if not by_partition[topic, partition]:
-            del by_partition[topic, partition]
-            if not by_partition:
-                del self._by_group[group]
-
-    def of_producer(self, producer_id: int) -> Mapping[PendingOffsetKey, PendingOffsetValue]:
-        """The offsets in the producer's open transaction; not to be changed."""
-        return self._by_producer.get(producer_id, _NO_OFFSETS)
-
-    def has_group(self, group_id: str) -> bool:
-        """Whether a transaction is open that has an offset of the group."""
-        return group_id in self._by_group
-
-    def has(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether a transaction is open that has this offset."""
-        by_partition = self._by_group.get(group_id)
-        return by_partition is not None and (topic, partition) in by_partition
-
-    def keys(self, group_id: str, topic: str, partition: int) -> list[PendingOffsetKey]:
-        """A key for each open transaction that has this offset."""
-        return list(self._by_group.get(group_id, {}).get((topic, partition), {}).values())
-
-    def keys_of(self, group_id: str) -> list[PendingOffsetKey]:
-        """A key for each pending offset of a group."""
-        return [key for keys in self._by_group.get(group_id, {}).values() for key in keys.values()]
-
-    def keys_of_topic(self, topic: str) -> Iterator[PendingOffsetKey]:
-        """A key for each pending offset any group has in a topic; what is yielded may be deleted on the way."""
-        for offsets in list(self._by_producer.values()):
-            yield from [key for key in offsets if key.topic == topic]
-
-    def value(self, key: PendingOffsetKey) -> PendingOffsetValue:
-        """The pending offset of a key that is there."""
-        return self._by_producer[key.producer_id][key]
 
 
 def is_within(shard: Shard, producer_id: int, producer_epoch: int) -> bool:
@@ -153,9 +58,9 @@ def commit(shard: Shard, request: TxnOffsetCommitRequest, now: float) -> TxnOffs
     group_id = request.group_id
     group = shard.groups.get(group_id)
     if group is not None:
-        error = _check(group, request)
+        error = group.check_commit_in_transaction(request.member_id, request.group_instance_id, request.generation_id)
     elif request.generation_id < 0:
-        shard.obtain(group_id)
+        shard.make_simple(group_id)
         error = ErrorCode.NONE
     else:
         error = ErrorCode.ILLEGAL_GENERATION
@@ -181,22 +86,8 @@ def commit(shard: Shard, request: TxnOffsetCommitRequest, now: float) -> TxnOffs
             partitions.append(TxnOffsetCommitResponsePartition(asked.partition_index, _NONE))
         topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
     if shard.outbox.listening:
-        trace.transaction_offsets(shard, "pending", written)
+        offset_events.transaction_offsets(shard, "pending", written)
     return TxnOffsetCommitResponse(topics=topics)
-
-
-def _check(group: ClassicGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
-    if group.state is State.DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if request.generation_id < 0:
-        # Before KIP-447 a producer said nothing of the group it commits for.
-        nobody = not request.member_id and request.group_instance_id is None
-        if nobody or group.state is State.EMPTY:
-            return ErrorCode.NONE
-    error = group.check_member(request.member_id, request.group_instance_id)
-    if error:
-        return error
-    return ErrorCode.NONE if request.generation_id == group.generation else ErrorCode.ILLEGAL_GENERATION
 
 
 def end(shard: Shard, producer_id: int, coordinator_epoch: int, *, committed: bool) -> None:
@@ -214,8 +105,8 @@ def end(shard: Shard, producer_id: int, coordinator_epoch: int, *, committed: bo
         shard.write(OffsetCommitKey(key.group, key.topic, key.partition), offset)
         overtake(shard, key.group, key.topic, key.partition, before=sequence)
     if shard.outbox.listening:
-        trace.transaction_offsets(shard, "committed" if committed else "aborted", ended)
-        trace.committed_by_transaction(shard, counts)
+        offset_events.transaction_offsets(shard, "committed" if committed else "aborted", ended)
+        offset_events.committed_by_transaction(shard, counts)
 
 
 def overtake(shard: Shard, group_id: str, topic: str, partition: int, *, before: int | None = None) -> None:
@@ -227,98 +118,6 @@ def overtake(shard: Shard, group_id: str, topic: str, partition: int, *, before:
 
 
 # Transactional ids
-
-
-class Status(IntEnum):
-    """State of a transactional id, by Kafka's numbers. What is prepared is decided, and not all have been told."""
-
-    EMPTY = 0
-    ONGOING = 1
-    PREPARE_COMMIT = 2
-    PREPARE_ABORT = 3
-    COMPLETE_COMMIT = 4
-    COMPLETE_ABORT = 5
-
-
-class Transaction:
-    """A transactional id, and its open or last transaction: hard state but for the timer, the previous producer, and
-    how far the telling of a decision is.
-
-    `last_producer` is the id and epoch before the newest ones, by which a producer that did not hear the answer of its
-    InitProducerId is known again (KIP-360); it is forgotten with the process, as in Kafka. While a decision is carried
-    out `producer_epoch` is that of its markers, and `next_producer_id` the id that follows if the epoch was the last,
-    else -1. `ending` is an object of its own for each decision; `untold` are the partitions that do not know of it, and
-    `asked` those of them that another process is asked to tell.
-    """
-
-    __slots__ = (
-        "asked",
-        "ending",
-        "last_producer",
-        "next_producer_id",
-        "partitions",
-        "producer_epoch",
-        "producer_id",
-        "status",
-        "timeout_ms",
-        "timer",
-        "untold",
-        "updated_ms",
-    )
-
-    def __init__(self, transactional_id: str, partition: int) -> None:
-        self.producer_id = -1
-        self.producer_epoch = -1
-        self.next_producer_id = -1
-        self.timeout_ms = 0
-        self.updated_ms = 0
-        """Unix time of the last change."""
-        self.status = Status.EMPTY
-        self.partitions: dict[tuple[str, int], None] = {}
-        self.ending: object | None = None
-        self.untold: set[tuple[str, int]] = set()
-        self.asked: set[tuple[str, int]] = set()
-        self.last_producer = (-1, -1)
-        self.timer = Timer(TimerKind.TRANSACTION, partition, transactional_id)
-
-    @property
-    def is_ongoing(self) -> bool:
-        return self.status is Status.ONGOING
-
-    @property
-    def is_prepared(self) -> bool:
-        """Decided, and not everybody has been told."""
-        return self.status in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
-
-    @property
-    def is_committed(self) -> bool:
-        """What was decided, or was in the end."""
-        return self.status in (Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT)
-
-
-def replay_transaction(shard: Shard, key: TransactionKey, value: TransactionValue | None) -> None:
-    """Let the record of a transactional id take effect."""
-    transactional_id = key.transactional_id
-    transaction = shard.transactions.get(transactional_id)
-    if value is None:
-        if transaction is not None:
-            shard.cancel(transaction.timer)
-            del shard.transactions[transactional_id]
-        return
-    if transaction is None:
-        transaction = shard.transactions[transactional_id] = Transaction(transactional_id, shard.partition)
-    transaction.producer_id = value.producer_id
-    transaction.producer_epoch = value.producer_epoch
-    transaction.next_producer_id = value.next_producer_id
-    transaction.timeout_ms = value.transaction_timeout_ms
-    transaction.updated_ms = value.transaction_last_update_timestamp_ms
-    transaction.status = Status(value.transaction_status)
-    transaction.partitions = {
-        (topic.topic, partition): None for topic in value.transaction_partitions for partition in topic.partition_ids
-    }
-    transaction.ending = object() if transaction.is_prepared else None
-    transaction.untold = set(transaction.partitions) if transaction.is_prepared else set()
-    transaction.asked = set()
 
 
 def write_transaction(

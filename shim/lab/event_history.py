@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_shim.apis.consumer_protocol import assignment_from_bytes
 from kafka_shim.lab.conditions import Waiters
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.why.narration import Story
@@ -74,34 +73,22 @@ class GroupSnapshot:
 
 def snapshot(cluster: Cluster, group_id: str) -> GroupSnapshot:
     """The group as its coordinator has it now."""
-    group: Any = cluster.owner_of(group_id).groups.groups.get(group_id)
+    group = cluster.owner_of(group_id).groups.groups.get(group_id)
     if group is None:
         return GroupSnapshot(group_id, "Dead", -1, None, None, ())
-    pending = getattr(group, "pending_sync", ())
-    is_settled = group.state.value == "Stable"
+    shown = group.describe()
+    is_settled = shown.state == "Stable"
     members = tuple(
         MemberSnapshot(
             member.member_id,
             member.client_id,
             member.group_instance_id,
-            owned(member.assignment) if is_settled else {},
-            is_settled and member.member_id not in pending,
+            dict(sorted(member.assignment.items())) if is_settled and member.assignment is not None else {},
+            member.has_assignment,
         )
-        for member in group.members.values()
+        for member in shown.members
     )
-    return GroupSnapshot(group_id, group.state.value, group.generation, group.protocol, group.leader, members)
-
-
-def owned(assignment: bytes) -> Owned:
-    """The partitions of an assignment of the consumer protocol; none of any other."""
-    decoded = assignment_from_bytes(assignment)
-    if decoded is None:
-        return {}
-    return {each.topic: sorted(each.partitions) for each in sorted(decoded.assigned_partitions, key=_topic)}
-
-
-def _topic(each: Any) -> str:
-    return str(each.topic)
+    return GroupSnapshot(group_id, shown.state, shown.generation, shown.protocol, shown.leader, members)
 
 
 def partitions(wanted: Mapping[str, Iterable[int]] | Iterable[Any]) -> Owned:

@@ -16,11 +16,7 @@ import trio
 
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.classic import rebalance
-from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.classic.member import Member
-from kafka_shim.groups.classic.states import Rule, State
+from kafka_shim.groups.group import Expelled, Group
 from kafka_shim.lab.interception import Facts, Interception
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
 from kafka_shim.server.session import Session
@@ -47,12 +43,11 @@ class _Removed:
 
     __slots__ = ("instance_id", "rebalance_timeout", "session")
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: Expelled) -> None:
         self.instance_id = member.group_instance_id
-        self.rebalance_timeout = member.rebalance_timeout_ms / 1000
+        self.rebalance_timeout = member.rebalance_timeout
         # What it has parked is answered now, and tells it.
-        token = member.join_token or member.sync_token
-        self.session = token if isinstance(token, Session) else None
+        self.session = member.exchange if isinstance(member.exchange, Session) else None
 
 
 class Rewind:
@@ -69,7 +64,7 @@ class Rewind:
         cluster = interception.cluster
         now = cluster.clock()
         shard, group = self._find(offsets)
-        waits = self._expel(shard, group, now)
+        waits = self._expel(group, now)
         _write(shard, group_id, offsets, now)
         if self._away:
             interception.add(self)
@@ -88,7 +83,7 @@ class Rewind:
         """Wait until every member has begun anew or is taken for dead; False if that takes longer."""
         return await self._interception.until(lambda: self.is_over, timeout)
 
-    def _find(self, offsets: Offsets) -> tuple[Shard, ClassicGroup]:
+    def _find(self, offsets: Offsets) -> tuple[Shard, Group]:
         cluster = self._interception.cluster
         groups = cluster.owner_of(self.group_id).groups
         shard = groups.shards.get(groups.partition_of(self.group_id))
@@ -97,8 +92,6 @@ class Rewind:
         group = shard.groups.get(self.group_id)
         if group is None:
             raise CannotRewind(ErrorCode.GROUP_ID_NOT_FOUND, "There is no such group.")
-        if not isinstance(group, ClassicGroup):
-            raise CannotRewind(ErrorCode.UNSUPPORTED_VERSION, "Only groups of the classic protocol can be rewound.")
         for (topic, partition), offset in offsets.items():
             found = cluster.topics.named(topic)
             if found is None or found.partition(partition) is None:
@@ -107,25 +100,12 @@ class Rewind:
                 raise CannotRewind(ErrorCode.OFFSET_OUT_OF_RANGE, f"An offset is from 0 to {2**63 - 1}, not {offset}.")
         return shard, group
 
-    def _expel(self, shard: Shard, group: ClassicGroup, now: float) -> dict[str, float]:
+    def _expel(self, group: Group, now: float) -> dict[str, float]:
         """Remove all members; by member id, the seconds after which it is dead if nothing is heard of it."""
-        waits = {}
-        for timer in group.pending.values():
-            shard.cancel(timer)
-        group.pending.clear()
-        for member in list(group.members.values()):
-            self._away[member.member_id] = _Removed(member)
-            waits[member.member_id] = min(member.session.deadline - now, member.session_timeout)
-            rebalance.remove_member(shard, group, member, "removed", Rule.LEAVE)
+        expelled = group.expel(now)
+        self._away.update((member.member_id, _Removed(member)) for member in expelled)
         self.removed = len(self._away)
-        # An ephemeral group stays: its members come back.
-        terms, group.terms = group.terms, None
-        if group.state is State.PREPARING_REBALANCE:
-            rebalance.end(shard, group, Rule.LEAVE, now)
-        elif group.state is not State.EMPTY:
-            rebalance.start(shard, group, Cause.ADMIN_REMOVED, "", Rule.LEAVE, now)
-        group.terms = terms
-        return waits
+        return {member.member_id: member.silence_ends - now for member in expelled}
 
     # As an intercept
 

@@ -127,6 +127,7 @@ class Cluster:
         self.on_broker_up: list[Callable[[Node], None]] = []
         """Called when clients can reach a node again."""
         self.topics = Topics(addresses, Settings(config.settings), _new_uuid, cluster_id=_cluster_id())
+        self.topics.on_topic_changed.append(self._topic_changed)
         self.topics.on_topic_deleted.append(lambda name, _: self._topic_deleted(name))
         self.nodes = {address.id: self._node(address) for address in addresses}
         self.peers: Peers | None = None
@@ -166,6 +167,7 @@ class Cluster:
             self.config.new_id,
             self.locate,
             self.wall_offset,
+            self.topics,
         )
         broker = Broker(
             address.id,
@@ -397,7 +399,11 @@ class Cluster:
 
     def _topic_deleted(self, name: str) -> None:
         for node in self._order:
-            node.groups.topic_deleted(name)
+            node.groups.topic_deleted(name, self.clock())
+
+    def _topic_changed(self, name: str) -> None:
+        for node in self._order:
+            node.groups.topic_changed(name, self.clock())
 
     # Ticks
 

@@ -77,7 +77,7 @@ class TestOffsets:
     def test_those_of_a_deleted_topic_are_gone(self, broker):
         producer = broker.init()
         broker.commit_in(producer, {0: 10})
-        broker.service.topic_deleted("t")
+        broker.service.topic_deleted("t", broker.now)
         broker.settle()
         broker.end(producer)
         assert broker.offsets() == {}

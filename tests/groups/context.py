@@ -254,7 +254,9 @@ class Context:
 
     @property
     def group(self) -> ClassicGroup:
-        return self.service.groups[GROUP]
+        group = self.service.groups[GROUP]
+        assert isinstance(group, ClassicGroup)
+        return group
 
     @property
     def state(self) -> str:

@@ -176,7 +176,7 @@ def test_a_deleted_topic_takes_its_offsets_along_in_all_groups() -> None:
     here = coordinator()
     here.commit("grp", {FOO0: 1, BAR0: 2})
     here.commit("other", {FOO0: 3, ("foo", 1): 4})
-    here.service.topic_deleted("foo")
+    here.service.topic_deleted("foo", here.now)
     here.settle()
     assert here.fetch("grp") == {BAR0: 2}
     assert here.fetch("other") == {}
@@ -189,7 +189,7 @@ def test_a_topic_deleted_while_a_partition_loads_takes_its_offsets_along_too() -
     here.commit("grp", {FOO0: 1, BAR0: 2})
     here.service.unload(0, here.now)
     here.service.begin_loading(0)
-    here.service.topic_deleted("foo")
+    here.service.topic_deleted("foo", here.now)
     here.service.load(0, here.store.load(0), here.now)
     here.settle()
     assert here.fetch("grp") == {BAR0: 2}

@@ -25,12 +25,6 @@ def errors(coordinator, group=GROUP):
     }
 
 
-def test_a_coordinator_that_is_not_running_answers_15(coordinator):
-    coordinator.service.running = False
-    assert set(errors(coordinator).values()) == {15}
-    assert coordinator.join(session=1).error == 15
-
-
 def test_an_empty_group_id_is_refused_where_members_speak(coordinator):
     assert errors(coordinator, "") == {
         "join": 24,

@@ -12,8 +12,7 @@ def coordinator():
 
 
 def make(coordinator, ephemeral=False, bound_ms=None):
-    shard = coordinator.service.shards[coordinator.service.partition_of(GROUP)]
-    shard.create_ahead(GROUP, ephemeral, bound_ms, coordinator.now)
+    assert coordinator.service.precreate(GROUP, ephemeral, bound_ms, coordinator.now) == 0
     coordinator.settle()
 
 

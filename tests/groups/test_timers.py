@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_shim.groups.timers import NEVER, Timer, TimerKind, Timers
+from kafka_shim.groups.classic.timers import TimerKind
+from kafka_shim.groups.timers import NEVER, Timer, Timers
 
 
 def timer(name: str = "") -> Timer:

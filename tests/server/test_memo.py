@@ -42,7 +42,7 @@ def alike(store: Any = None) -> Cluster:
     for name, partitions in TOPICS.items():
         cluster.topics.create(name, [[1]] * partitions, id=IDS[name])
     for node in cluster.nodes.values():
-        node.groups._wall_offset = 1000.0
+        node.groups._parts = node.groups._parts._replace(wall_offset=1000.0)
     cluster.load_at_once()
     return cluster
 

@@ -1,30 +1,25 @@
-"""DescribeGroups, ListGroups and DeleteGroups for one partition's groups.
+"""What is shown of a classic group: DescribeGroups, and the description for people and tests.
 
-Decides what is shown of a group and which groups may be deleted. Source: semantics 2.11.
+Decides nothing else. Source: semantics 2.11.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
-from typing import Final
-
-from kafka_shim.apis.delete_groups import DeletableGroupResult
+from kafka_shim.apis.consumer_protocol import assignment_from_bytes, subscription_from_bytes
 from kafka_shim.apis.describe_groups import DescribedGroup, DescribedGroupMember
-from kafka_shim.apis.list_groups import ListedGroup
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace
+from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
+from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.records import find
 from kafka_shim.groups.classic.states import RULES, Request, Rule, State
-from kafka_shim.groups.offsets import delete_all
+from kafka_shim.groups.group import GroupDescription, MemberDescription, Subscription
 from kafka_shim.groups.shard import Shard
-
-CLASSIC: Final = "classic"
-"""The type of these groups, as ListGroups spells it."""
 
 
 def describe(shard: Shard, group_id: str) -> DescribedGroup:
     """The group and its members. One that is not there is Dead, with GROUP_ID_NOT_FOUND (69) as v6 has it."""
     shard.outbox.touch(shard)
-    group = shard.groups.get(group_id)
+    group = find(shard, group_id)
     if group is None or group.state is State.DEAD:
         return DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
@@ -53,27 +48,59 @@ def describe(shard: Shard, group_id: str) -> DescribedGroup:
     )
 
 
-def listed(shard: Shard, states: Set[str], types: Set[str]) -> Iterator[ListedGroup]:
-    """The groups in one of `states` and of one of `types`, both in lower case; an empty set lets all through."""
-    shard.outbox.touch(shard)
-    if types and CLASSIC not in types:
-        return
-    for group in shard.groups.values():
-        if not states or group.state.lower() in states:
-            yield ListedGroup(group.group_id, group.protocol_type or "", group.state, CLASSIC)
+def description(group: ClassicGroup) -> GroupDescription:
+    """The group for people and tests."""
+    round_, options = group.round, group.options
+    return GroupDescription(
+        type=group.type,
+        group_id=group.group_id,
+        state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol=group.protocol,
+        generation=group.generation,
+        leader=group.leader,
+        cause=None if round_ is None else round_.cause.value,
+        trigger="" if round_ is None else round_.trigger,
+        dropped=[] if round_ is None else list(round_.dropped),
+        members=[_member(group, member) for member in group.members.values()],
+        pending_members=sorted(group.pending),
+        ephemeral=group.is_ephemeral,
+        heartbeat_bound_ms=None if options is None else options.heartbeat_bound_ms,
+    )
 
 
-def delete(shard: Shard, group_id: str) -> DeletableGroupResult:
-    """Delete an Empty group with its offsets: 0, 68 or 69. Ids handed out with error 79 do not keep it."""
-    group = shard.groups.get(group_id)
-    rule = Rule.REFUSE_NOT_FOUND if group is None else RULES[Request.DELETE][group.state]
-    if rule is Rule.REFUSE_NOT_FOUND:
-        return DeletableGroupResult(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
-    if rule is Rule.REFUSE_NOT_EMPTY:
-        return DeletableGroupResult(group_id, ErrorCode.NON_EMPTY_GROUP)
-    assert group is not None
-    delete_all(shard, group_id)
-    shard.erase(group)
-    if shard.outbox.listening:
-        trace.group(shard.outbox, group, "deleted")
-    return DeletableGroupResult(group_id, ErrorCode.NONE)
+def _member(group: ClassicGroup, member: Member) -> MemberDescription:
+    is_consumer = group.protocol_type == CONSUMER
+    return MemberDescription(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        protocols=[name for name, _ in member.protocols],
+        parked="join" if member.join_token is not None else "sync" if member.sync_token is not None else None,
+        subscription=_subscription(member.metadata_for(group.protocol)) if is_consumer else None,
+        assignment=_assignment(member.assignment) if is_consumer else None,
+        has_assignment=group.state is State.STABLE and member.member_id not in group.pending_sync,
+    )
+
+
+def _subscription(data: bytes) -> Subscription | None:
+    decoded = subscription_from_bytes(data)
+    if decoded is None:
+        return None
+    return Subscription(
+        topics=sorted(decoded.topics),
+        owned_partitions={each.topic: sorted(each.partitions) for each in decoded.owned_partitions},
+        generation=decoded.generation_id,
+        rack=decoded.rack_id,
+        user_data_bytes=len(decoded.user_data or b""),
+    )
+
+
+def _assignment(data: bytes) -> dict[str, list[int]] | None:
+    decoded = assignment_from_bytes(data)
+    if decoded is None:
+        return None
+    return {each.topic: sorted(each.partitions) for each in decoded.assigned_partitions}

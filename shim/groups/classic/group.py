@@ -14,7 +14,7 @@ Source: semantics 2.1, 2.2, 2.5, 2.8; KIP-345, KIP-394.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import ClassVar, Final, NamedTuple, TypeVar
 
 from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription
 from kafka_shim.apis.join_group import JoinGroupResponseMember
@@ -23,8 +23,9 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic.member import Member, Protocols
 from kafka_shim.groups.classic.states import RULES, TRANSITIONS, Request, Rule, State
-from kafka_shim.groups.timers import Timer, TimerKind
-from kafka_shim.persistence.records import GroupMetadataValue, MemberMetadata
+from kafka_shim.groups.classic.timers import TimerKind
+from kafka_shim.groups.timers import Timer
+from kafka_shim.persistence.records import GroupMetadataValue, GroupTermsValue, MemberMetadata
 
 _K = TypeVar("_K")
 
@@ -57,10 +58,11 @@ class Round:
         self.initial_remaining = 0.0
 
 
-class Terms(NamedTuple):
-    """On which terms a group was made before anybody joined it; Kafka has no such groups.
+class GroupOptions(NamedTuple):
+    """Options of a group that was made before anybody joined it; Kafka has no such groups.
 
-    An ephemeral one goes with its last member. Nobody in it may be silent for longer than the bound.
+    An ephemeral one is deleted when its last member is gone. Nobody in it may be silent for longer than the bound,
+    whatever session timeout the member asked for.
     """
 
     ephemeral: bool
@@ -69,6 +71,8 @@ class Terms(NamedTuple):
 
 class ClassicGroup:
     """One group of the classic protocol, at first Empty and in generation 0 (semantics 2.1)."""
+
+    type: ClassVar[str] = "classic"
 
     __slots__ = (
         "generation",
@@ -93,7 +97,7 @@ class ClassicGroup:
         "subscribed_topics",
         "supporters",
         "sync_timer",
-        "terms",
+        "options",
     )
 
     def __init__(self, group_id: str, partition: int) -> None:
@@ -125,7 +129,7 @@ class ClassicGroup:
         self.join_timer = Timer(TimerKind.JOIN, partition, group_id)
         self.sync_timer = Timer(TimerKind.SYNC, partition, group_id)
         self.round: Round | None = None
-        self.terms: Terms | None = None
+        self.options: GroupOptions | None = None
 
     def __repr__(self) -> str:
         return f"<ClassicGroup {self.group_id!r} {self.state} {self.generation}>"
@@ -142,7 +146,9 @@ class ClassicGroup:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def check_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
+    def check_commit(
+        self, member_id: str, group_instance_id: str | None, generation: int, *, member_epochs: bool = True
+    ) -> ErrorCode:
         """Whether a plain OffsetCommit is accepted: NONE, 15, 22, 25, 27 or 82 (semantics 3.1)."""
         rule = RULES[Request.COMMIT][self.state]
         if rule is Rule.REFUSE_NOT_AVAILABLE:
@@ -155,6 +161,33 @@ class ClassicGroup:
         if generation != self.generation:
             return ErrorCode.ILLEGAL_GENERATION
         return ErrorCode.REBALANCE_IN_PROGRESS if rule is Rule.REFUSE_REBALANCING else ErrorCode.NONE
+
+    def check_commit_in_transaction(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
+        """Whether a TxnOffsetCommit is accepted: NONE, 15, 22, 25 or 82 (semantics 3.2)."""
+        if self.state is State.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        # Before KIP-447 a producer said nothing of the group it commits for.
+        nobody = not member_id and group_instance_id is None
+        if generation < 0 and (nobody or self.state is State.EMPTY):
+            return ErrorCode.NONE
+        error = self.check_member(member_id, group_instance_id)
+        if error:
+            return error
+        return ErrorCode.NONE if generation == self.generation else ErrorCode.ILLEGAL_GENERATION
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Everybody may fetch (semantics 3.3)."""
+        return ErrorCode.NONE
+
+    @property
+    def size(self) -> int:
+        """How many members it has."""
+        return len(self.members)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether it has only offsets: nobody was ever in it, and nobody was handed an id."""
+        return self.protocol_type is None and self.state is State.EMPTY and not self.pending
 
     # Members
 
@@ -385,26 +418,32 @@ class ClassicGroup:
             self._set_state(state)
         self.refresh_subscriptions()
 
-    def bind(self, terms: Terms) -> None:
-        """Let these terms hold from now on."""
-        self.terms = terms
+    def apply_options(self, value: GroupTermsValue) -> None:
+        """Let the options that the record says hold from now on."""
+        bound_ms = None if value.heartbeat_bound_ms == -1 else value.heartbeat_bound_ms
+        self.options = GroupOptions(value.ephemeral, bound_ms)
         for member in self.members.values():
             self._bound_session(member)
 
     @property
     def is_ephemeral(self) -> bool:
         """Whether it goes with its last member."""
-        return self.terms is not None and self.terms.ephemeral
+        return self.options is not None and self.options.ephemeral
 
     @property
-    def is_awaited(self) -> bool:
+    def is_disposable(self) -> bool:
+        """Whether it goes once it has no offsets: it is Empty, and nobody is to come."""
+        return self.state is State.EMPTY and not self.is_precreated
+
+    @property
+    def is_precreated(self) -> bool:
         """Whether it was made ahead, and nobody has been in it yet."""
-        return self.terms is not None and self.generation == 0
+        return self.options is not None and self.generation == 0
 
     def _bound_session(self, member: Member) -> None:
         timeout_ms = member.session_timeout_ms
-        if self.terms is not None and self.terms.heartbeat_bound_ms is not None:
-            timeout_ms = min(timeout_ms, self.terms.heartbeat_bound_ms)
+        if self.options is not None and self.options.heartbeat_bound_ms is not None:
+            timeout_ms = min(timeout_ms, self.options.heartbeat_bound_ms)
         member.session_timeout = timeout_ms / 1000
 
     def _set_state(self, state: State) -> None:

@@ -7,21 +7,18 @@ that was never in a generation, which may have given up long ago without our not
 from __future__ import annotations
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace
 from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.classic import events, rebalance
 from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.sessions import renew
 from kafka_shim.groups.classic.states import RULES, Request, Rule, State
 from kafka_shim.groups.shard import Shard
 
 
 def heartbeat(
-    shard: Shard, group_id: str, generation: int, member_id: str, group_instance_id: str | None, now: float
+    shard: Shard, group: ClassicGroup, generation: int, member_id: str, group_instance_id: str | None, now: float
 ) -> int:
     """The answer to a Heartbeat: 0, 15, 22, 25, 27 or 82. Accepted ones renew the session, also those answered 27."""
-    group = shard.groups.get(group_id)
-    if group is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
     if group.state is State.DEAD:
         return group.heartbeat_error
     error = group.check_member(member_id, group_instance_id)
@@ -29,7 +26,7 @@ def heartbeat(
         return error
     if generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    shard.renew(group.members[member_id], now)
+    renew(shard, group.members[member_id], now)
     return group.heartbeat_error
 
 
@@ -52,6 +49,6 @@ def pending_timeout(shard: Shard, group: ClassicGroup, member_id: str, now: floa
     rule = RULES[Request.PENDING_TIMEOUT][group.state]
     del group.pending[member_id]
     if shard.outbox.listening:
-        trace.pending(shard, group, member_id, None, "expired", rule)
+        events.pending(shard, group, member_id, None, "expired", rule)
     if rule is Rule.FORGET_PENDING_IN_ROUND and group.all_joined:
         rebalance.end(shard, group, rule, now)

@@ -15,18 +15,20 @@ from typing import Final, TypeAlias
 from kafka_shim.apis.call import PARKED, Client, Parked
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace
 from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.classic import events, rebalance
 from kafka_shim.groups.classic.answers import join_refused, joined
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.joining import Joining, new_member_id, park
 from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.reasons import why_rejoined
+from kafka_shim.groups.classic.records import create, find
+from kafka_shim.groups.classic.sessions import NEW_MEMBER_TIMEOUT
 from kafka_shim.groups.classic.states import RULES, Request, Rule, State
 from kafka_shim.groups.classic.static import take_over
-from kafka_shim.groups.shard import NEW_MEMBER_TIMEOUT, Shard
-from kafka_shim.groups.timers import Timer, TimerKind
+from kafka_shim.groups.classic.timers import TimerKind
+from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.timers import Timer
 
 
 def join(
@@ -42,11 +44,17 @@ def join(
     """Answer or park a JoinGroup. `member_id_required`: v4+ (KIP-394); `skip_assignment_supported`: v9+ (KIP-814)."""
     member_id = request.member_id
     protocols = tuple([(protocol.name, protocol.metadata) for protocol in request.protocols])
-    group = shard.groups.get(request.group_id)
+    group = find(shard, request.group_id)
+    other = shard.groups.get(request.group_id)
+    if group is None and other is not None:
+        if other.size:
+            return join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
+        # An Empty group of another kind makes place, and leaves its offsets.
+        other.erase()
     if group is None:
         if member_id:
             return join_refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
-        group = shard.create(request.group_id, now)
+        group = create(shard, request.group_id, now)
     elif not _has_room(group, member_id, shard.config.group_max_size):
         return _turn_away(shard, group, member_id)
     if group.state is State.DEAD:
@@ -121,7 +129,7 @@ def _add(shard: Shard, group: ClassicGroup, joining: Joining) -> Parked:
     group.park_join(member, joining.token, now)
     shard.arm(member.session, now + NEW_MEMBER_TIMEOUT)
     if shard.outbox.listening:
-        trace.member(shard, group, member, "added", joining.rule)
+        events.member(shard, group, member, "added", joining.rule)
     if joining.rule is Rule.ADD:
         rebalance.start(shard, group, Cause.NEW_MEMBER, member_id, joining.rule, now)
     else:
@@ -135,7 +143,7 @@ def _hand_out_id(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGro
     group.pending[member_id] = timer
     shard.arm(timer, joining.now + joining.request.session_timeout_ms / 1000)
     if shard.outbox.listening:
-        trace.pending(shard, group, member_id, joining.client, "pending", joining.rule)
+        events.pending(shard, group, member_id, joining.client, "pending", joining.rule)
     return join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
 

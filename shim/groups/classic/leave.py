@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace
-from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic import events, rebalance
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.reasons import why_left
-from kafka_shim.groups.classic.states import RULES, Request, Rule
+from kafka_shim.groups.classic.records import find
+from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.group import Expelled
 from kafka_shim.groups.shard import Shard
 
 
 def leave(shard: Shard, request: LeaveGroupRequest, now: float) -> LeaveGroupResponse:
     """Remove who is named in `request.members`. A missing group counts as 25 on every one of them."""
-    group = shard.groups.get(request.group_id)
+    group = find(shard, request.group_id)
     if group is None:
         return LeaveGroupResponse(members=[_answer(leaver, ErrorCode.UNKNOWN_MEMBER_ID) for leaver in request.members])
     rule = RULES[Request.LEAVE][group.state]
@@ -47,7 +49,7 @@ def _remove(shard: Shard, group: ClassicGroup, leaver: MemberIdentity, rule: Rul
     elif member_id in group.pending and instance_id is None:
         shard.cancel(group.pending.pop(member_id))
         if shard.outbox.listening:
-            trace.pending(shard, group, member_id, None, "left", rule)
+            events.pending(shard, group, member_id, None, "left", rule)
         return ErrorCode.NONE
     error = group.check_member(member_id, instance_id)
     if not error:
@@ -58,3 +60,32 @@ def _remove(shard: Shard, group: ClassicGroup, leaver: MemberIdentity, rule: Rul
 
 def _answer(leaver: MemberIdentity, error: ErrorCode) -> MemberResponse:
     return MemberResponse(leaver.member_id, leaver.group_instance_id, error)
+
+
+def expel(shard: Shard, group: ClassicGroup, now: float) -> list[Expelled]:
+    """Remove every member and forget every pending id, as if an administrator removed them all at once.
+
+    An ephemeral group stays: its members are to come back.
+    """
+    for timer in group.pending.values():
+        shard.cancel(timer)
+    group.pending.clear()
+    expelled = [
+        Expelled(
+            member.member_id,
+            member.group_instance_id,
+            member.join_token or member.sync_token,
+            min(member.session.deadline, now + member.session_timeout),
+            member.rebalance_timeout_ms / 1000,
+        )
+        for member in group.members.values()
+    ]
+    for member in list(group.members.values()):
+        rebalance.remove_member(shard, group, member, "removed", Rule.LEAVE)
+    options, group.options = group.options, None
+    if group.state is State.PREPARING_REBALANCE:
+        rebalance.end(shard, group, Rule.LEAVE, now)
+    elif group.state is not State.EMPTY:
+        rebalance.start(shard, group, Cause.ADMIN_REMOVED, "", Rule.LEAVE, now)
+    group.options = options
+    return expelled

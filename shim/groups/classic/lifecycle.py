@@ -6,21 +6,22 @@ Decides which timers a loaded group gets, and what parked requests are told at t
 from __future__ import annotations
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace
+from kafka_shim.groups import events
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic import rebalance
 from kafka_shim.groups.classic.answers import join_refused, sync_refused
-from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.classic.states import RULES, Request, State
+from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
+from kafka_shim.groups.classic.sessions import wake
+from kafka_shim.groups.classic.states import RULES, Request, Rule, State
 from kafka_shim.groups.shard import Shard
 
 
 def activate(shard: Shard, group: ClassicGroup, now: float) -> None:
     """Begin to coordinate a group that was just loaded: every member has its whole session to come back in."""
     if shard.outbox.listening:
-        trace.group(shard.outbox, group, "loaded")
+        events.group(shard.outbox, group, "loaded")
     for member in group.members.values():
-        shard.wake(member, now)
+        wake(shard, member, now)
     if len(group.members) > shard.config.group_max_size:
         rebalance.start(shard, group, Cause.COORDINATOR_RELOADED, "", RULES[Request.OVERSIZE][group.state], now)
 
@@ -37,4 +38,32 @@ def resign(shard: Shard, group: ClassicGroup) -> None:
     group.enter(State.DEAD)
     shard.drop(group.group_id)
     if shard.outbox.listening:
-        trace.group(shard.outbox, group, "unloaded")
+        events.group(shard.outbox, group, "unloaded")
+
+
+def release(shard: Shard, group: ClassicGroup) -> None:
+    """Cancel every timer of a group that has just been dropped."""
+    for member in group.members.values():
+        shard.cancel(member.session)
+    for timer in group.pending.values():
+        shard.cancel(timer)
+    shard.cancel(group.join_timer)
+    shard.cancel(group.sync_timer)
+
+
+def check_delete(group: ClassicGroup) -> ErrorCode:
+    """Whether DeleteGroups may delete it: 0, 68 or 69. Ids handed out with error 79 do not keep it."""
+    rule = RULES[Request.DELETE][group.state]
+    if rule is Rule.REFUSE_NOT_FOUND:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NON_EMPTY_GROUP if rule is Rule.REFUSE_NOT_EMPTY else ErrorCode.NONE
+
+
+def check_delete_offsets(group: ClassicGroup) -> ErrorCode:
+    """Whether OffsetDelete is answered: 0, 68 or 69. Consumers' groups may lose offsets of what nobody subscribes to
+    (semantics 3.5)."""
+    if group.state is State.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE

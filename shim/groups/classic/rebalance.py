@@ -13,12 +13,14 @@ Source: semantics 2.4, 2.5.
 from __future__ import annotations
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace
 from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic import events, records
 from kafka_shim.groups.classic.answers import join_refused, joined, sync_refused
 from kafka_shim.groups.classic.group import ClassicGroup, Round
 from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.sessions import wake
 from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.events import group as group_event
 from kafka_shim.groups.offsets import delete_all
 from kafka_shim.groups.shard import Shard
 
@@ -34,7 +36,7 @@ def start(shard: Shard, group: ClassicGroup, cause: Cause, trigger: str, rule: R
     group.round = Round(cause, trigger, rule, now)
     group.enter(State.PREPARING_REBALANCE)
     if shard.outbox.listening:
-        trace.state(shard, group, before, rule)
+        events.state(shard, group, before, rule)
     if before is State.EMPTY:
         delay = shard.config.group_initial_rebalance_delay_ms / 1000
         group.new_member_added = False
@@ -83,19 +85,19 @@ def end(shard: Shard, group: ClassicGroup, rule: Rule, now: float) -> None:
     if group.members:
         _begin_sync(shard, group, rule, now)
     else:
-        shard.write_group(group, {}, now)
+        records.write(shard, group, {}, now)
         if shard.outbox.listening:
-            trace.state(shard, group, State.PREPARING_REBALANCE, rule)
+            events.state(shard, group, State.PREPARING_REBALANCE, rule)
         if group.is_ephemeral:
-            _vanish(shard, group)
+            _delete_ephemeral(shard, group)
 
 
-def _vanish(shard: Shard, group: ClassicGroup) -> None:
+def _delete_ephemeral(shard: Shard, group: ClassicGroup) -> None:
     """An ephemeral group goes with its last member."""
     delete_all(shard, group.group_id)
-    shard.erase(group)
+    records.erase(shard, group)
     if shard.outbox.listening:
-        trace.group(shard.outbox, group, "deleted")
+        group_event(shard.outbox, group, "deleted")
 
 
 def remove_member(shard: Shard, group: ClassicGroup, member: Member, change: str, rule: Rule) -> None:
@@ -110,14 +112,14 @@ def remove_member(shard: Shard, group: ClassicGroup, member: Member, change: str
     if group.round is not None and group.state is State.PREPARING_REBALANCE:
         group.round.dropped.append(member.member_id)
     if shard.outbox.listening:
-        trace.member(shard, group, member, change, rule)
+        events.member(shard, group, member, change, rule)
 
 
 def release_sync(shard: Shard, member: Member, response: object, now: float) -> None:
     """Answer a member's parked SyncGroup; its session, asleep while it was parked, runs again."""
     shard.outbox.reply(member.sync_token, response, shard)
     member.sync_token = None
-    shard.wake(member, now)
+    wake(shard, member, now)
 
 
 def _call_back_syncing_members(shard: Shard, group: ClassicGroup, now: float) -> None:
@@ -131,8 +133,8 @@ def _begin_sync(shard: Shard, group: ClassicGroup, rule: Rule, now: float) -> No
     assert group.round is not None
     group.round.joined = now
     if shard.outbox.listening:
-        trace.state(shard, group, State.PREPARING_REBALANCE, rule)
-        trace.round_ended(shard, group, now)
+        events.state(shard, group, State.PREPARING_REBALANCE, rule)
+        events.round_ended(shard, group, now)
     reply = shard.outbox.reply
     leader = group.leader
     for member_id, member in group.members.items():
@@ -141,6 +143,6 @@ def _begin_sync(shard: Shard, group: ClassicGroup, rule: Rule, now: float) -> No
             members = group.joined_members() if member_id == leader else ()
             reply(token, joined(group, member_id, members), shard)
         member.is_new = False
-        shard.wake(member, now)
+        wake(shard, member, now)
     group.pending_sync.update(group.members)
     shard.arm(group.sync_timer, now + group.rebalance_timeout)

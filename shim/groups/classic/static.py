@@ -11,16 +11,17 @@ from __future__ import annotations
 from kafka_shim.apis.call import PARKED, Parked
 from kafka_shim.apis.join_group import JoinGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace
 from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.classic import events, rebalance, records
 from kafka_shim.groups.classic.answers import join_refused, joined, sync_refused
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.joining import Joining, new_member_id, park
 from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.sessions import wake
 from kafka_shim.groups.classic.states import Rule
+from kafka_shim.groups.classic.timers import TimerKind
 from kafka_shim.groups.shard import Shard
-from kafka_shim.groups.timers import Timer, TimerKind
+from kafka_shim.groups.timers import Timer
 
 
 def take_over(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse | Parked:
@@ -29,10 +30,10 @@ def take_over(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupR
     old_leader = group.leader
     member = _replace(shard, group, joining)
     # Until its first heartbeat it lives by the session timeout of the one it replaced, as a running Kafka 4.2 shows.
-    shard.wake(member, now)
+    wake(shard, member, now)
     group.update(member, joining.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
     if rule is Rule.TAKE_OVER_STABLE and group.select_protocol() == group.protocol:
-        shard.write_group(group, {m.member_id: m.assignment for m in group.members.values()}, now)
+        records.write(shard, group, {m.member_id: m.assignment for m in group.members.values()}, now)
         return _keep_generation(group, member, old_leader, joining.skip_assignment_supported)
     park(shard, group, member, joining)
     if rule is Rule.TAKE_OVER_IN_ROUND:
@@ -66,6 +67,6 @@ def _replace(shard: Shard, group: ClassicGroup, joining: Joining) -> Member:
         old.sync_token = None
     new = group.replace(old, member_id, Timer(TimerKind.SESSION, shard.partition, group.group_id, member_id))
     if shard.outbox.listening:
-        trace.member(shard, group, old, "fenced", joining.rule)
-        trace.member(shard, group, new, "replaced", joining.rule)
+        events.member(shard, group, old, "fenced", joining.rule)
+        events.member(shard, group, new, "replaced", joining.rule)
     return new

@@ -11,19 +11,20 @@ from __future__ import annotations
 from kafka_shim.apis.call import PARKED, Parked
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import trace
 from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.classic import rebalance
+from kafka_shim.groups.classic import events, rebalance, records
 from kafka_shim.groups.classic.answers import sync_refused, synced
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.records import find
+from kafka_shim.groups.classic.sessions import wake
 from kafka_shim.groups.classic.states import RULES, Request, Rule
 from kafka_shim.groups.shard import Shard
 
 
 def sync(shard: Shard, request: SyncGroupRequest, token: object, now: float) -> SyncGroupResponse | Parked:
     """Answer or park a SyncGroup. A missing or Empty group counts as an unknown member (25)."""
-    group = shard.groups.get(request.group_id)
+    group = find(shard, request.group_id)
     if group is None:
         return sync_refused(ErrorCode.UNKNOWN_MEMBER_ID)
     leads = group.leader == request.member_id
@@ -82,13 +83,13 @@ def _park(shard: Shard, member: Member, token: object) -> Parked:
 
 def _assign(shard: Shard, group: ClassicGroup, request: SyncGroupRequest, rule: Rule, now: float) -> None:
     before = group.state
-    shard.write_group(group, {a.member_id: a.assignment for a in request.assignments}, now)
+    records.write(shard, group, {a.member_id: a.assignment for a in request.assignments}, now)
     shard.counters.completed_rebalances += 1
     if shard.outbox.listening:
-        trace.state(shard, group, before, rule)
-        trace.assignment(shard, group, now)
+        events.state(shard, group, before, rule)
+        events.assignment(shard, group, now)
     for member in group.members.values():
         if member.sync_token is not None:
             rebalance.release_sync(shard, member, synced(group, member.assignment), now)
     assert group.leader is not None
-    shard.wake(group.members[group.leader], now)
+    wake(shard, group.members[group.leader], now)

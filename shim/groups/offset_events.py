@@ -1,0 +1,69 @@
+"""Trace events of offsets: refused commits, transactions, expiry.
+
+Decides how they are built. Whether anybody listens is asked before these functions are called, so that nothing is built
+in vain. What the fields say is in `trace.py`; the event of an accepted commit is built in `commits.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka_shim.apis.offset_commit import OffsetCommitRequest
+from kafka_shim.groups.shard import Shard
+from kafka_shim.persistence.records import OffsetCommitKey, PendingOffsetKey, PendingOffsetValue
+
+
+def commit_refused(shard: Shard, request: OffsetCommitRequest, error: int) -> None:
+    """An OffsetCommit was refused as a whole."""
+    shard.outbox.event(
+        "commit",
+        group=request.group_id,
+        partition=shard.partition,
+        member_id=request.member_id,
+        generation=request.generation_id_or_member_epoch,
+        error=int(error),
+        offsets=[],
+    )
+
+
+def transaction_offsets(
+    shard: Shard, change: str, offsets: Iterable[tuple[PendingOffsetKey, PendingOffsetValue]]
+) -> None:
+    """These pending offsets became pending, or their transaction has just ended."""
+    by_group: dict[tuple[str, int, int], list[dict[str, Any]]] = {}
+    for key, value in offsets:
+        shown = {"topic": key.topic, "partition": key.partition, "offset": value.offset.offset}
+        by_group.setdefault((key.group, key.producer_id, value.producer_epoch), []).append(shown)
+    for (group_id, producer_id, producer_epoch), each in by_group.items():
+        shard.outbox.event(
+            "transaction_offsets",
+            group=group_id,
+            partition=shard.partition,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            change=change,
+            offsets=each,
+        )
+
+
+def committed_by_transaction(shard: Shard, offsets: Iterable[tuple[PendingOffsetKey, PendingOffsetValue]]) -> None:
+    """These offsets, which were pending, have just become those of their groups."""
+    by_group: dict[str, list[dict[str, Any]]] = {}
+    for key, value in offsets:
+        shown = {"topic": key.topic, "partition": key.partition, "offset": value.offset.offset}
+        by_group.setdefault(key.group, []).append(shown)
+    for group_id, each in by_group.items():
+        shard.outbox.event(
+            "commit", group=group_id, partition=shard.partition, member_id="", generation=-1, error=0, offsets=each
+        )
+
+
+def offsets_expired(shard: Shard, group_id: str, expired: list[OffsetCommitKey]) -> None:
+    """These offsets of a group have just expired."""
+    shard.outbox.event(
+        "offsets_expired",
+        group=group_id,
+        partition=shard.partition,
+        offsets=[{"topic": key.topic, "partition": key.partition} for key in expired],
+    )
