@@ -1,0 +1,146 @@
+"""docs/semantics.md leads somewhere from everywhere: each citation finds its rule, each case its source, and back."""
+
+import os
+import re
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kafka_shim.conformance import sources
+from kafka_shim.conformance.cells import all_cases
+from kafka_shim.conformance.targets.base import TargetError
+from kafka_shim.conformance.targets.kafka import DEFAULT_VERSION, NEWEST, class_path
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXT = (ROOT / sources.PAGE).read_text()
+CASES = {case.id: case for case in all_cases()}
+
+
+def committed() -> list[Path]:
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    return [ROOT / name for name in listing.decode().split("\0") if name.endswith((".py", ".md", ".toml", ".html"))]
+
+
+def test_every_citation_leads_to_a_rule() -> None:
+    found = 0
+    for path in committed():
+        if path.is_file():
+            for citation in sources.citations(path.read_text()):
+                found += 1
+                assert sources.cited_rules(citation), f"{path.relative_to(ROOT)} cites semantics {citation}"
+    assert found > 500
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("semantics 2.2 step 4; peers 3.1", ["2.2 step 4"]),
+        ("semantics 1, 7.1 LI1-2. More", ["1", "7.1", "LI1", "LI2"]),
+        ("semantics 2.2 to 2.5 and 3.1", ["2.2", "2.5", "3.1"]),
+        ("semantics 3.2, 30 of them; the semantics of 5", ["3.2"]),
+    ],
+)
+def test_a_citation_is_read_as_people_write_it(text: str, expected: list[str]) -> None:
+    assert sources.citations(text) == expected
+
+
+@pytest.mark.parametrize("citation", ["2.12", "2.2 step 99", "JG99", "10", "2.30"])
+def test_a_citation_of_what_is_not_there_leads_nowhere(citation: str) -> None:
+    assert sources.cited_rules(citation) == ()
+
+
+def test_every_case_the_document_names_exists() -> None:
+    assert {name for rule in sources.rules() for name in rule.cases} <= set(CASES)
+
+
+@pytest.mark.parametrize("case_id", sorted(CASES))
+def test_a_case_is_named_where_it_says_it_comes_from_and_has_a_public_source(case_id: str) -> None:
+    case = CASES[case_id]
+    for citation in sources.citations(case.source):
+        assert any(case_id in rule.cases for rule in sources.cited_rules(citation)), (
+            f"{case_id} cites semantics {citation}, which does not name it: add it to the rule in {sources.PAGE}"
+        )
+    assert any(rule.origins for rule in sources.of_case(case)), f"add {case_id} to the rule it proves in {sources.PAGE}"
+
+
+def test_a_case_says_what_it_demands_and_where_a_reader_finds_it() -> None:
+    text = sources.public_source(CASES["join/first/2"])
+    first = text.splitlines()[0]
+    assert first.startswith(
+        "semantics 2.2 step 12: No member id, no instance id, version 4 or later: a new id is handed out"
+    )
+    assert first.endswith("[KIP-394; GroupMetadataManager.classicGroupJoinNewDynamicMember; docs/semantics.md#2.2]")
+    assert text.splitlines()[-1].startswith("semantics 7.1 JG2: ")
+
+
+def test_every_section_has_an_anchor_of_its_number_and_every_link_leads_to_one() -> None:
+    anchors = re.findall(r'<a id="([^"]+)"></a>', TEXT)
+    assert len(set(anchors)) == len(anchors)
+    assert re.findall(r"^##+ ([\d.]+) ", TEXT, re.M) == anchors
+    assert set(re.findall(r"\]\(#([^)]+)\)", TEXT)) <= set(anchors)
+
+
+def test_steps_are_counted_within_a_section() -> None:
+    steps: dict[str, list[int]] = {}
+    for rule in sources.rules():
+        if " step " in rule.name:
+            steps.setdefault(rule.section, []).append(int(rule.name.rpartition(" ")[2]))
+    for section, numbers in steps.items():
+        assert numbers == list(range(1, len(numbers) + 1)), section
+
+
+def names_of_kafka() -> set[str]:
+    return {
+        origin
+        for rule in sources.rules()
+        for origin in rule.origins
+        if not origin.startswith(("KIP-", "KAFKA-")) and not origin.endswith("Test")
+    }
+
+
+def test_the_list_of_sources_has_all_that_rules_name_and_no_more() -> None:
+    classes, proposals = TEXT.split('<a id="9.1"></a>')[1].split('<a id="9.2"></a>')
+    listed = {name.strip() for row in re.findall(r"^\| \[.*\| (.*) \|$", classes, re.M) for name in row.split(",")}
+    assert listed == {name.split(".")[0] for name in names_of_kafka()}
+    listed = set(re.findall(r"^\| (KIP-\d+) \|", proposals, re.M))
+    assert listed == set(re.findall(r"KIP-\d+", TEXT.split('<a id="9"></a>')[0]))
+
+
+def test_every_class_and_method_exists_in_kafka() -> None:
+    try:
+        path = class_path(NEWEST[DEFAULT_VERSION])
+    except TargetError as error:
+        pytest.skip(str(error))
+    jars = [jar for jar in path.split(os.pathsep) if "/org/apache/kafka/" in jar]
+    classes: dict[str, list[str]] = {}
+    for jar in jars:
+        with zipfile.ZipFile(jar) as archive:
+            for name in archive.namelist():
+                if name.endswith(".class"):
+                    full = name.removesuffix(".class").replace("/", ".")
+                    classes.setdefault(full.rpartition(".")[2].replace("$", "."), []).append(full)
+    by_class: dict[str, set[str]] = {}
+    for name in names_of_kafka():
+        owner, _, method = name.rpartition(".") if re.search(r"\.[a-z]", name) else (name, "", "")
+        by_class.setdefault(owner, set()).add(method)
+    assert set(by_class) <= set(classes)
+    listing = subprocess.run(
+        ["javap", "-p", "-cp", os.pathsep.join(jars), *(full for name in by_class for full in classes[name])],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    members: dict[str, str] = {}
+    for block in listing.split("\n}"):
+        if declared := re.search(r"\b(?:class|interface|enum) ([\w.$]+)", block):
+            simple = declared[1].rpartition(".")[2].replace("$", ".")
+            members[simple] = members.get(simple, "") + block
+    missing = [
+        f"{owner}.{method}"
+        for owner, methods in by_class.items()
+        for method in methods
+        if method and not re.search(rf"\b{method}\(", members[owner])
+    ]
+    assert missing == []
