@@ -8,18 +8,18 @@ v4  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import ErrorCode, Message, field, int16, int32, int64, string
 
 
-class AddOffsetsToTxnRequest(Message, key=25, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnRequest(Message, key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"):
     transactional_id: str = field(string)
     producer_id: int = field(int64)
     producer_epoch: int = field(int16)
     group_id: str = field(string)
 
 
-class AddOffsetsToTxnResponse(Message, key=25, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnResponse(Message, key=ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+"):
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
 
@@ -35,8 +35,6 @@ def error(request: AddOffsetsToTxnRequest, code: int) -> AddOffsetsToTxnResponse
     return AddOffsetsToTxnResponse(error_code=code)
 
 
-def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
-    return call.broker.add_offsets_to_txn(request, call.now)
-
-
-API = Api(25, "AddOffsetsToTxn", AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, handle, shape, error)
+API = Api(
+    ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, error, shape=shape
+)

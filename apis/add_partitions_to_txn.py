@@ -9,7 +9,7 @@ v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, int64, string
 
 
@@ -28,7 +28,7 @@ class AddPartitionsToTxnTransaction(Struct):
     topics: list[AddPartitionsToTxnTopic] = field(array(AddPartitionsToTxnTopic), versions="4+")
 
 
-class AddPartitionsToTxnRequest(Message, key=24, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnRequest(Message, key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"):
     transactions: list[AddPartitionsToTxnTransaction] = field(array(AddPartitionsToTxnTransaction), versions="4+")
     v3_and_below_transactional_id: str = field(string, versions="0-3")
     v3_and_below_producer_id: int = field(int64, versions="0-3")
@@ -51,7 +51,7 @@ class AddPartitionsToTxnResult(Struct):
     topic_results: list[AddPartitionsToTxnTopicResult] = field(array(AddPartitionsToTxnTopicResult), versions="4+")
 
 
-class AddPartitionsToTxnResponse(Message, key=24, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnResponse(Message, key=ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+"):
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16, versions="4+", ignorable=True)
     results_by_transaction: list[AddPartitionsToTxnResult] = field(array(AddPartitionsToTxnResult), versions="4+")
@@ -89,7 +89,6 @@ def shape(response: AddPartitionsToTxnResponse, version: int) -> AddPartitionsTo
 
 
 def error(request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsToTxnResponse:
-    transactions = request.transactions or normalise(request, 0).transactions
     return AddPartitionsToTxnResponse(
         error_code=code,
         results_by_transaction=[
@@ -102,13 +101,17 @@ def error(request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsToTxnRe
                     for topic in transaction.topics
                 ],
             )
-            for transaction in transactions
+            for transaction in request.transactions
         ],
     )
 
 
-def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxnResponse:
-    return call.broker.add_partitions_to_txn(normalise(request, call.version), call.now)
-
-
-API = Api(24, "AddPartitionsToTxn", AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, handle, shape, error)
+API = Api(
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    "AddPartitionsToTxn",
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    error,
+    normalise=normalise,
+    shape=shape,
+)

@@ -10,11 +10,11 @@ What depends on a profile or on a feature is not known here: the handler lists w
 """
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, int64, string
 
 
-class ApiVersionsRequest(Message, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsRequest(Message, key=ApiKey.API_VERSIONS, versions="0-4", flexible="3+"):
     client_software_name: str = field(string, versions="3+", ignorable=True)
     client_software_version: str = field(string, versions="3+", ignorable=True)
 
@@ -37,7 +37,7 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int = field(int16, versions="3+")
 
 
-class ApiVersionsResponse(Message, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Message, key=ApiKey.API_VERSIONS, versions="0-4", flexible="3+"):
     """A `finalized_features_epoch` of -1 means that no features are known."""
 
     error_code: int = field(int16)
@@ -60,10 +60,6 @@ def shape(response: ApiVersionsResponse, version: int) -> ApiVersionsResponse:
     return response
 
 
-def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
-    return call.broker.api_versions(request, software_known=call.version >= 3)
-
-
 def error(request: ApiVersionsRequest, code: int) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=code)
 
@@ -76,8 +72,8 @@ def unsupported_version(served: tuple[int, int]) -> ApiVersionsResponse:
     lowest, highest = served
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[ApiVersion(api_key=18, min_version=lowest, max_version=highest)],
+        api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=lowest, max_version=highest)],
     )
 
 
-API = Api(18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, handle, shape, error)
+API = Api(ApiKey.API_VERSIONS, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, error, shape=shape)

@@ -4,11 +4,12 @@ v0  the first; flexible
 v1  whether a member still speaks the classic protocol (KIP-1099)
 """
 
-from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string, uuid
 
 
-class ConsumerGroupDescribeRequest(Message, key=69, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeRequest(Message, key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+"):
     group_ids: list[str] = field(array(string))
     include_authorized_operations: bool = field(boolean)
 
@@ -51,7 +52,7 @@ class DescribedGroup(Struct):
     authorized_operations: int = field(int32, default=-(2**31))
 
 
-class ConsumerGroupDescribeResponse(Message, key=69, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeResponse(Message, key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+"):
     throttle_time_ms: int = field(int32)
     groups: list[DescribedGroup] = field(array(DescribedGroup))
 
@@ -63,5 +64,9 @@ def error(request: ConsumerGroupDescribeRequest, code: int) -> ConsumerGroupDesc
 
 
 API = Api(
-    69, "ConsumerGroupDescribe", ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, None, unshaped, error
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    "ConsumerGroupDescribe",
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    error,
 )

@@ -4,7 +4,8 @@ v0  the first; flexible
 v1  subscription by regular expression, and the member makes its own id (KIP-1082)
 """
 
-from kafka_shim.apis.api import Api, unshaped
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string, uuid
 
 
@@ -13,7 +14,7 @@ class TopicPartitions(Struct):
     partitions: list[int] = field(array(int32))
 
 
-class ConsumerGroupHeartbeatRequest(Message, key=68, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatRequest(Message, key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"):
     """What did not change since the last heartbeat is null, or -1.
 
     `member_epoch`: 0 joins, -1 leaves, -2 leaves for a while, as a static member.
@@ -35,7 +36,7 @@ class Assignment(Struct):
     topic_partitions: list[TopicPartitions] = field(array(TopicPartitions))
 
 
-class ConsumerGroupHeartbeatResponse(Message, key=68, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatResponse(Message, key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"):
     """A null `assignment` means that it did not change."""
 
     throttle_time_ms: int = field(int32)
@@ -52,5 +53,9 @@ def error(request: ConsumerGroupHeartbeatRequest, code: int) -> ConsumerGroupHea
 
 
 API = Api(
-    68, "ConsumerGroupHeartbeat", ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, None, unshaped, error
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    "ConsumerGroupHeartbeat",
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    error,
 )

@@ -6,8 +6,8 @@ v2  flexible
 v3  THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int16, int32, string
 
 
@@ -23,7 +23,7 @@ class CreatePartitionsTopic(Struct):
     assignments: list[CreatePartitionsAssignment] | None = field(array(CreatePartitionsAssignment), nullable="0+")
 
 
-class CreatePartitionsRequest(Message, key=37, versions="0-3", flexible="2+"):
+class CreatePartitionsRequest(Message, key=ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+"):
     topics: list[CreatePartitionsTopic] = field(array(CreatePartitionsTopic))
     timeout_ms: int = field(int32)
     validate_only: bool = field(boolean)
@@ -35,17 +35,13 @@ class CreatePartitionsTopicResult(Struct):
     error_message: str | None = field(string, nullable="0+", default=None)
 
 
-class CreatePartitionsResponse(Message, key=37, versions="0-3", flexible="2+"):
+class CreatePartitionsResponse(Message, key=ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+"):
     throttle_time_ms: int = field(int32)
     results: list[CreatePartitionsTopicResult] = field(array(CreatePartitionsTopicResult))
-
-
-def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | Parked:
-    return call.broker.create_partitions(request, call.token, call.now)
 
 
 def error(request: CreatePartitionsRequest, code: int) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(results=[CreatePartitionsTopicResult(each.name, code) for each in request.topics])
 
 
-API = Api(37, "CreatePartitions", CreatePartitionsRequest, CreatePartitionsResponse, handle, unshaped, error)
+API = Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", CreatePartitionsRequest, CreatePartitionsResponse, error)

@@ -10,8 +10,8 @@ v6  THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
 v7  topic ids in the answer (KIP-516)
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string, uuid
 
 
@@ -35,7 +35,7 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig] = field(array(CreatableTopicConfig))
 
 
-class CreateTopicsRequest(Message, key=19, versions="0-7", flexible="5+"):
+class CreateTopicsRequest(Message, key=ApiKey.CREATE_TOPICS, versions="0-7", flexible="5+"):
     topics: list[CreatableTopic] = field(array(CreatableTopic))
     timeout_ms: int = field(int32, default=60000)
     validate_only: bool = field(boolean, versions="1+")
@@ -62,13 +62,9 @@ class CreatableTopicResult(Struct):
     )
 
 
-class CreateTopicsResponse(Message, key=19, versions="0-7", flexible="5+"):
+class CreateTopicsResponse(Message, key=ApiKey.CREATE_TOPICS, versions="0-7", flexible="5+"):
     throttle_time_ms: int = field(int32, versions="2+", ignorable=True)
     topics: list[CreatableTopicResult] = field(array(CreatableTopicResult))
-
-
-def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse | Parked:
-    return call.broker.create_topics(request, call.token, call.now)
 
 
 def error(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
@@ -77,4 +73,4 @@ def error(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
     )
 
 
-API = Api(19, "CreateTopics", CreateTopicsRequest, CreateTopicsResponse, handle, unshaped, error)
+API = Api(ApiKey.CREATE_TOPICS, "CreateTopics", CreateTopicsRequest, CreateTopicsResponse, error)

@@ -5,12 +5,12 @@ v1  throttle time is taken after the answer is sent
 v2  flexible
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string
 
 
-class DeleteGroupsRequest(Message, key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsRequest(Message, key=ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+"):
     groups_names: list[str] = field(array(string))
 
 
@@ -19,7 +19,7 @@ class DeletableGroupResult(Struct):
     error_code: int = field(int16)
 
 
-class DeleteGroupsResponse(Message, key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsResponse(Message, key=ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+"):
     throttle_time_ms: int = field(int32)
     results: list[DeletableGroupResult] = field(array(DeletableGroupResult))
 
@@ -28,8 +28,4 @@ def error(request: DeleteGroupsRequest, code: int) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(results=[DeletableGroupResult(each, code) for each in request.groups_names])
 
 
-def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(results=call.groups.delete(request.groups_names, call.now))
-
-
-API = Api(42, "DeleteGroups", DeleteGroupsRequest, DeleteGroupsResponse, handle, unshaped, error)
+API = Api(ApiKey.DELETE_GROUPS, "DeleteGroups", DeleteGroupsRequest, DeleteGroupsResponse, error)

@@ -9,8 +9,8 @@ v5  error messages; THROTTLING_QUOTA_EXCEEDED (89) may be answered (KIP-599)
 v6  topics by name or by id (KIP-516)
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string, uuid
 
 
@@ -21,7 +21,7 @@ class DeleteTopicState(Struct):
     topic_id: bytes = field(uuid, versions="6+")
 
 
-class DeleteTopicsRequest(Message, key=20, versions="0-6", flexible="4+"):
+class DeleteTopicsRequest(Message, key=ApiKey.DELETE_TOPICS, versions="0-6", flexible="4+"):
     topics: list[DeleteTopicState] = field(array(DeleteTopicState), versions="6+")
     topic_names: list[str] = field(array(string), versions="0-5", ignorable=True)
     timeout_ms: int = field(int32)
@@ -34,7 +34,7 @@ class DeletableTopicResult(Struct):
     error_message: str | None = field(string, versions="5+", nullable="5+", default=None, ignorable=True)
 
 
-class DeleteTopicsResponse(Message, key=20, versions="0-6", flexible="4+"):
+class DeleteTopicsResponse(Message, key=ApiKey.DELETE_TOPICS, versions="0-6", flexible="4+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     responses: list[DeletableTopicResult] = field(array(DeletableTopicResult))
 
@@ -46,16 +46,12 @@ def normalise(request: DeleteTopicsRequest, version: int) -> DeleteTopicsRequest
     return request
 
 
-def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse | Parked:
-    named = normalise(request, call.version)
-    return call.broker.delete_topics(named, call.token, call.now, disabled_is_73=call.version >= 3)
-
-
 def error(request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
-    topics = request.topics or normalise(request, 0).topics
     return DeleteTopicsResponse(
-        responses=[DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in topics]
+        responses=[
+            DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in request.topics
+        ]
     )
 
 
-API = Api(20, "DeleteTopics", DeleteTopicsRequest, DeleteTopicsResponse, handle, unshaped, error)
+API = Api(ApiKey.DELETE_TOPICS, "DeleteTopics", DeleteTopicsRequest, DeleteTopicsResponse, error, normalise=normalise)

@@ -5,12 +5,12 @@ v1  the client says whether it wants brokers or controllers (KIP-919)
 v2  fenced brokers too, if wanted (KIP-1073)
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
-class DescribeClusterRequest(Message, key=60, versions="0-2", flexible="0+"):
+class DescribeClusterRequest(Message, key=ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+"):
     """`endpoint_type`: 1 brokers, 2 controllers."""
 
     include_cluster_authorized_operations: bool = field(boolean)
@@ -26,7 +26,7 @@ class DescribeClusterBroker(Struct):
     is_fenced: bool = field(boolean, versions="2+")
 
 
-class DescribeClusterResponse(Message, key=60, versions="0-2", flexible="0+"):
+class DescribeClusterResponse(Message, key=ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+"):
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
     error_message: str | None = field(string, nullable="0+", default=None)
@@ -37,12 +37,8 @@ class DescribeClusterResponse(Message, key=60, versions="0-2", flexible="0+"):
     cluster_authorized_operations: int = field(int32, default=-(2**31))
 
 
-def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
-    return call.broker.describe_cluster(request)
-
-
 def error(request: DescribeClusterRequest, code: int) -> DescribeClusterResponse:
     return DescribeClusterResponse(error_code=code, endpoint_type=request.endpoint_type)
 
 
-API = Api(60, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse, handle, unshaped, error)
+API = Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse, error)

@@ -10,7 +10,7 @@ v4  flexible
 from typing import Final
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
@@ -22,7 +22,7 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[str] | None = field(array(string), nullable="0+")
 
 
-class DescribeConfigsRequest(Message, key=32, versions="0-4", flexible="4+"):
+class DescribeConfigsRequest(Message, key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"):
     resources: list[DescribeConfigsResource] = field(array(DescribeConfigsResource))
     include_synonyms: bool = field(boolean, versions="1+")
     include_documentation: bool = field(boolean, versions="3+")
@@ -56,7 +56,7 @@ class DescribeConfigsResult(Struct):
     configs: list[DescribeConfigsResourceResult] = field(array(DescribeConfigsResourceResult))
 
 
-class DescribeConfigsResponse(Message, key=32, versions="0-4", flexible="4+"):
+class DescribeConfigsResponse(Message, key=ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+"):
     throttle_time_ms: int = field(int32)
     results: list[DescribeConfigsResult] = field(array(DescribeConfigsResult))
 
@@ -74,10 +74,6 @@ def shape(response: DescribeConfigsResponse, version: int) -> DescribeConfigsRes
     return response
 
 
-def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
-    return call.broker.describe_configs(request)
-
-
 def error(request: DescribeConfigsRequest, code: int) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
         results=[
@@ -89,4 +85,6 @@ def error(request: DescribeConfigsRequest, code: int) -> DescribeConfigsResponse
     )
 
 
-API = Api(32, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse, handle, shape, error)
+API = Api(
+    ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse, error, shape=shape
+)

@@ -10,14 +10,14 @@ v6  GROUP_ID_NOT_FOUND (69) with a message for a group that is not there (KIP-10
 """
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, boolean, bytes_, field, int16, int32, string
 
 EVERY_GROUP_OPERATION = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """Bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: without authorisation everybody may do it all."""
 
 
-class DescribeGroupsRequest(Message, key=15, versions="0-6", flexible="5+"):
+class DescribeGroupsRequest(Message, key=ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+"):
     groups: list[str] = field(array(string))
     include_authorized_operations: bool = field(boolean, versions="3+")
 
@@ -46,7 +46,7 @@ class DescribedGroup(Struct):
     authorized_operations: int = field(int32, versions="3+", default=-(2**31))
 
 
-class DescribeGroupsResponse(Message, key=15, versions="0-6", flexible="5+"):
+class DescribeGroupsResponse(Message, key=ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     groups: list[DescribedGroup] = field(array(DescribedGroup))
 
@@ -66,13 +66,4 @@ def error(request: DescribeGroupsRequest, code: int) -> DescribeGroupsResponse:
     return DescribeGroupsResponse(groups=[DescribedGroup(error_code=code, group_id=each) for each in request.groups])
 
 
-def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    groups = call.groups.describe(request.groups, call.now)
-    if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = EVERY_GROUP_OPERATION
-    return DescribeGroupsResponse(groups=groups)
-
-
-API = Api(15, "DescribeGroups", DescribeGroupsRequest, DescribeGroupsResponse, handle, shape, error)
+API = Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", DescribeGroupsRequest, DescribeGroupsResponse, error, shape=shape)

@@ -9,18 +9,18 @@ v5  the epoch grows with each transaction, and the answer has the new one (KIP-8
 """
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import ErrorCode, Message, boolean, field, int16, int32, int64, string
 
 
-class EndTxnRequest(Message, key=26, versions="0-5", flexible="3+"):
+class EndTxnRequest(Message, key=ApiKey.END_TXN, versions="0-5", flexible="3+"):
     transactional_id: str = field(string)
     producer_id: int = field(int64)
     producer_epoch: int = field(int16)
     committed: bool = field(boolean)
 
 
-class EndTxnResponse(Message, key=26, versions="0-5", flexible="3+"):
+class EndTxnResponse(Message, key=ApiKey.END_TXN, versions="0-5", flexible="3+"):
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
     producer_id: int = field(int64, versions="5+", default=-1, ignorable=True)
@@ -38,8 +38,4 @@ def error(request: EndTxnRequest, code: int) -> EndTxnResponse:
     return EndTxnResponse(error_code=code)
 
 
-def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
-    return call.broker.end_txn(request, call.now, bumps_epoch=call.version >= 5)
-
-
-API = Api(26, "EndTxn", EndTxnRequest, EndTxnResponse, handle, shape, error)
+API = Api(ApiKey.END_TXN, "EndTxn", EndTxnRequest, EndTxnResponse, error, shape=shape)

@@ -21,8 +21,8 @@ v17 replica directory id (KIP-853)
 v18 high watermark of the follower (KIP-1166)
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, field, int8, int16, int32, int64, records, string, uuid
 
 
@@ -54,7 +54,7 @@ class ForgottenTopic(Struct):
     partitions: list[int] = field(array(int32), versions="7+")
 
 
-class FetchRequest(Message, key=1, versions="0-18", flexible="12+"):
+class FetchRequest(Message, key=ApiKey.FETCH, versions="0-18", flexible="12+"):
     """A request of a session (KIP-227) has its id and its next epoch, and only the partitions that changed.
 
     An epoch of -1 ends the session, or asks for none; 0 asks for a new one. `max_wait_ms` and `min_bytes` say how long
@@ -128,17 +128,12 @@ class NodeEndpoint(Struct):
     rack: str | None = field(string, versions="16+", nullable="16+", default=None)
 
 
-class FetchResponse(Message, key=1, versions="0-18", flexible="12+"):
+class FetchResponse(Message, key=ApiKey.FETCH, versions="0-18", flexible="12+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     error_code: int = field(int16, versions="7+", ignorable=True)
     session_id: int = field(int32, versions="7+")
     responses: list[FetchableTopicResponse] = field(array(FetchableTopicResponse))
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint), versions="16+", tag=0, tagged="16+")
-
-
-def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked:
-    version = call.version
-    return call.broker.fetch(request, call.token, call.now, by_topic_id=version >= 13, leaders_told=version >= 16)
 
 
 def error(request: FetchRequest, code: int) -> FetchResponse:
@@ -160,4 +155,4 @@ def error(request: FetchRequest, code: int) -> FetchResponse:
     )
 
 
-API = Api(1, "Fetch", FetchRequest, FetchResponse, handle, unshaped, error)
+API = Api(ApiKey.FETCH, "Fetch", FetchRequest, FetchResponse, error)

@@ -12,14 +12,14 @@ v6  share groups, with keys `group:topic id:partition` (KIP-932)
 from typing import Final
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, field, int8, int16, int32, string
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 
 
-class FindCoordinatorRequest(Message, key=10, versions="0-6", flexible="3+"):
+class FindCoordinatorRequest(Message, key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
     """`key_type`: 0 group, 1 transactional id, 2 share group."""
 
     key: str = field(string, versions="0-3")
@@ -36,7 +36,7 @@ class Coordinator(Struct):
     error_message: str | None = field(string, versions="4+", nullable="4+", ignorable=True)
 
 
-class FindCoordinatorResponse(Message, key=10, versions="0-6", flexible="3+"):
+class FindCoordinatorResponse(Message, key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     error_code: int = field(int16, versions="0-3")
     error_message: str | None = field(string, versions="1-3", nullable="1-3", ignorable=True)
@@ -84,24 +84,16 @@ def no_coordinator(key: str, code: int) -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
 
 
-def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
-    """Every key has a coordinator, also the empty one; a kind of key that is not known is INVALID_REQUEST (42)."""
-    keys = normalise(request, call.version).coordinator_keys
-    if request.key_type == GROUP:
-        call.broker.ensure_offsets_topic()
-        return FindCoordinatorResponse(coordinators=[_found(key, *call.groups.coordinator_of(key, 0)) for key in keys])
-    if request.key_type == TRANSACTION:
-        return FindCoordinatorResponse(coordinators=[_found(key, *call.groups.coordinator_of(key, 1)) for key in keys])
-    return FindCoordinatorResponse(coordinators=[no_coordinator(key, ErrorCode.INVALID_REQUEST) for key in keys])
-
-
-def _found(key: str, code: int, node_id: int, host: str, port: int) -> Coordinator:
-    return no_coordinator(key, code) if code else Coordinator(key=key, node_id=node_id, host=host, port=port)
-
-
 def error(request: FindCoordinatorRequest, code: int) -> FindCoordinatorResponse:
-    keys = request.coordinator_keys or [request.key]
-    return FindCoordinatorResponse(coordinators=[no_coordinator(key, code) for key in keys])
+    return FindCoordinatorResponse(coordinators=[no_coordinator(key, code) for key in request.coordinator_keys])
 
 
-API = Api(10, "FindCoordinator", FindCoordinatorRequest, FindCoordinatorResponse, handle, shape, error)
+API = Api(
+    ApiKey.FIND_COORDINATOR,
+    "FindCoordinator",
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    error,
+    normalise=normalise,
+    shape=shape,
+)

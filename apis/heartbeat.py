@@ -7,19 +7,19 @@ v3  group instance id (KIP-345)
 v4  flexible
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, field, int16, int32, string
 
 
-class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
+class HeartbeatRequest(Message, key=ApiKey.HEARTBEAT, versions="0-4", flexible="4+"):
     group_id: str = field(string)
     generation_id: int = field(int32)
     member_id: str = field(string)
     group_instance_id: str | None = field(string, versions="3+", nullable="3+", default=None)
 
 
-class HeartbeatResponse(Message, key=12, versions="0-4", flexible="4+"):
+class HeartbeatResponse(Message, key=ApiKey.HEARTBEAT, versions="0-4", flexible="4+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     error_code: int = field(int16)
 
@@ -28,11 +28,4 @@ def error(request: HeartbeatRequest, code: int) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=code)
 
 
-def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
-    code = call.groups.heartbeat(
-        request.group_id, request.generation_id, request.member_id, request.group_instance_id, call.now
-    )
-    return HeartbeatResponse(error_code=code)
-
-
-API = Api(12, "Heartbeat", HeartbeatRequest, HeartbeatResponse, handle, unshaped, error)
+API = Api(ApiKey.HEARTBEAT, "Heartbeat", HeartbeatRequest, HeartbeatResponse, error)

@@ -4,8 +4,8 @@ v0  the first
 v1  flexible
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
@@ -25,7 +25,7 @@ class AlterConfigsResource(Struct):
     configs: list[AlterableConfig] = field(array(AlterableConfig))
 
 
-class IncrementalAlterConfigsRequest(Message, key=44, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsRequest(Message, key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+"):
     resources: list[AlterConfigsResource] = field(array(AlterConfigsResource))
     validate_only: bool = field(boolean)
 
@@ -37,13 +37,9 @@ class AlterConfigsResourceResponse(Struct):
     resource_name: str = field(string)
 
 
-class IncrementalAlterConfigsResponse(Message, key=44, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsResponse(Message, key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+"):
     throttle_time_ms: int = field(int32)
     responses: list[AlterConfigsResourceResponse] = field(array(AlterConfigsResourceResponse))
-
-
-def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse | Parked:
-    return call.broker.incremental_alter_configs(request, call.token, call.now)
 
 
 def error(request: IncrementalAlterConfigsRequest, code: int) -> IncrementalAlterConfigsResponse:
@@ -58,11 +54,9 @@ def error(request: IncrementalAlterConfigsRequest, code: int) -> IncrementalAlte
 
 
 API = Api(
-    44,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
     "IncrementalAlterConfigs",
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
-    handle,
-    unshaped,
     error,
 )

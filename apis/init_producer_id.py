@@ -9,11 +9,11 @@ v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import ErrorCode, Message, field, int16, int32, int64, string
 
 
-class InitProducerIdRequest(Message, key=22, versions="0-5", flexible="2+"):
+class InitProducerIdRequest(Message, key=ApiKey.INIT_PRODUCER_ID, versions="0-5", flexible="2+"):
     """A null `transactional_id` asks for idempotence alone."""
 
     transactional_id: str | None = field(string, nullable="0+")
@@ -22,7 +22,7 @@ class InitProducerIdRequest(Message, key=22, versions="0-5", flexible="2+"):
     producer_epoch: int = field(int16, versions="3+", default=-1)
 
 
-class InitProducerIdResponse(Message, key=22, versions="0-5", flexible="2+"):
+class InitProducerIdResponse(Message, key=ApiKey.INIT_PRODUCER_ID, versions="0-5", flexible="2+"):
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
     producer_id: int = field(int64, default=-1)
@@ -36,12 +36,8 @@ def shape(response: InitProducerIdResponse, version: int) -> InitProducerIdRespo
     return response
 
 
-def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
-    return call.broker.init_producer_id(request, call.now)
-
-
 def error(request: InitProducerIdRequest, code: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
-API = Api(22, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse, handle, shape, error)
+API = Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse, error, shape=shape)

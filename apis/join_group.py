@@ -13,7 +13,7 @@ v9  the leader may be told to skip the assignment (KIP-814)
 """
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call, Parked
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, boolean, bytes_, field, int16, int32, string
 
 
@@ -24,7 +24,7 @@ class JoinGroupRequestProtocol(Struct):
     metadata: bytes = field(bytes_)
 
 
-class JoinGroupRequest(Message, key=11, versions="0-9", flexible="6+"):
+class JoinGroupRequest(Message, key=ApiKey.JOIN_GROUP, versions="0-9", flexible="6+"):
     """`member_id` is empty until the coordinator has given one. Timeouts are milliseconds."""
 
     group_id: str = field(string)
@@ -43,7 +43,7 @@ class JoinGroupResponseMember(Struct):
     metadata: bytes = field(bytes_)
 
 
-class JoinGroupResponse(Message, key=11, versions="0-9", flexible="6+"):
+class JoinGroupResponse(Message, key=ApiKey.JOIN_GROUP, versions="0-9", flexible="6+"):
     """`members` is empty but for the leader; a `generation_id` of -1 goes with an error."""
 
     throttle_time_ms: int = field(int32, versions="2+", ignorable=True)
@@ -77,16 +77,4 @@ def error(request: JoinGroupRequest, code: int) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=None)
 
 
-def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Parked:
-    normalise(request, call.version)
-    return call.groups.join(
-        request,
-        call.client,
-        call.token,
-        call.now,
-        member_id_required=call.version >= 4,
-        skip_assignment_supported=call.version >= 9,
-    )
-
-
-API = Api(11, "JoinGroup", JoinGroupRequest, JoinGroupResponse, handle, shape, error)
+API = Api(ApiKey.JOIN_GROUP, "JoinGroup", JoinGroupRequest, JoinGroupResponse, error, normalise=normalise, shape=shape)

@@ -9,7 +9,7 @@ v5  reason for leaving (KIP-800)
 """
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string
 
 
@@ -21,7 +21,7 @@ class MemberIdentity(Struct):
     reason: str | None = field(string, versions="5+", nullable="5+", default=None, ignorable=True)
 
 
-class LeaveGroupRequest(Message, key=13, versions="0-5", flexible="4+"):
+class LeaveGroupRequest(Message, key=ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+"):
     group_id: str = field(string)
     member_id: str = field(string, versions="0-2")
     members: list[MemberIdentity] = field(array(MemberIdentity), versions="3+")
@@ -33,7 +33,7 @@ class MemberResponse(Struct):
     error_code: int = field(int16, versions="3+")
 
 
-class LeaveGroupResponse(Message, key=13, versions="0-5", flexible="4+"):
+class LeaveGroupResponse(Message, key=ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     error_code: int = field(int16)
     members: list[MemberResponse] = field(array(MemberResponse), versions="3+")
@@ -59,8 +59,6 @@ def error(request: LeaveGroupRequest, code: int) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=code)
 
 
-def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
-    return call.groups.leave(normalise(request, call.version), call.now)
-
-
-API = Api(13, "LeaveGroup", LeaveGroupRequest, LeaveGroupResponse, handle, shape, error)
+API = Api(
+    ApiKey.LEAVE_GROUP, "LeaveGroup", LeaveGroupRequest, LeaveGroupResponse, error, normalise=normalise, shape=shape
+)

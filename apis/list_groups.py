@@ -8,12 +8,12 @@ v4  states, and a filter by state (KIP-518)
 v5  types, and a filter by type (KIP-848)
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string
 
 
-class ListGroupsRequest(Message, key=16, versions="0-5", flexible="3+"):
+class ListGroupsRequest(Message, key=ApiKey.LIST_GROUPS, versions="0-5", flexible="3+"):
     """An empty filter lets everything pass."""
 
     states_filter: list[str] = field(array(string), versions="4+")
@@ -27,7 +27,7 @@ class ListedGroup(Struct):
     group_type: str = field(string, versions="5+", ignorable=True)
 
 
-class ListGroupsResponse(Message, key=16, versions="0-5", flexible="3+"):
+class ListGroupsResponse(Message, key=ApiKey.LIST_GROUPS, versions="0-5", flexible="3+"):
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     error_code: int = field(int16)
     groups: list[ListedGroup] = field(array(ListedGroup))
@@ -37,8 +37,4 @@ def error(request: ListGroupsRequest, code: int) -> ListGroupsResponse:
     return ListGroupsResponse(error_code=code)
 
 
-def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
-    return call.groups.list(request.states_filter, request.types_filter)
-
-
-API = Api(16, "ListGroups", ListGroupsRequest, ListGroupsResponse, handle, unshaped, error)
+API = Api(ApiKey.LIST_GROUPS, "ListGroups", ListGroupsRequest, ListGroupsResponse, error)

@@ -14,10 +14,8 @@ v10 timeout for offsets in remote storage (KIP-1075)
 v11 timestamp -6: the earliest offset that is not yet in remote storage (KIP-1023)
 """
 
-from typing import Final
-
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, field, int8, int16, int32, int64, string
 
 
@@ -35,7 +33,7 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition] = field(array(ListOffsetsPartition))
 
 
-class ListOffsetsRequest(Message, key=2, versions="0-11", flexible="6+"):
+class ListOffsetsRequest(Message, key=ApiKey.LIST_OFFSETS, versions="0-11", flexible="6+"):
     """`isolation_level`: 0 to the high watermark, 1 to the last stable offset. `replica_id` is -1 for consumers."""
 
     replica_id: int = field(int32)
@@ -58,7 +56,7 @@ class ListOffsetsTopicResponse(Struct):
     partitions: list[ListOffsetsPartitionResponse] = field(array(ListOffsetsPartitionResponse))
 
 
-class ListOffsetsResponse(Message, key=2, versions="0-11", flexible="6+"):
+class ListOffsetsResponse(Message, key=ApiKey.LIST_OFFSETS, versions="0-11", flexible="6+"):
     throttle_time_ms: int = field(int32, versions="2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = field(array(ListOffsetsTopicResponse))
 
@@ -77,15 +75,6 @@ def shape(response: ListOffsetsResponse, version: int) -> ListOffsetsResponse:
     return response
 
 
-_SPECIAL_TIMESTAMPS: Final = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-"""The version that brought each timestamp with a meaning of its own."""
-
-
-def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
-    known = [timestamp for timestamp, since in _SPECIAL_TIMESTAMPS.items() if since <= call.version]
-    return call.broker.list_offsets(request, lowest_timestamp=min(known))
-
-
 def error(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
@@ -98,4 +87,4 @@ def error(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
     )
 
 
-API = Api(2, "ListOffsets", ListOffsetsRequest, ListOffsetsResponse, handle, shape, error)
+API = Api(ApiKey.LIST_OFFSETS, "ListOffsets", ListOffsetsRequest, ListOffsetsResponse, error, shape=shape)

@@ -17,8 +17,8 @@ v13 an error for the whole answer (KIP-1102)
 """
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Call
-from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, boolean, field, int16, int32, string, uuid
+from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int16, int32, string, uuid
 
 
 class MetadataRequestTopic(Struct):
@@ -28,7 +28,7 @@ class MetadataRequestTopic(Struct):
     name: str | None = field(string, nullable="10+")
 
 
-class MetadataRequest(Message, key=3, versions="0-13", flexible="9+"):
+class MetadataRequest(Message, key=ApiKey.METADATA, versions="0-13", flexible="9+"):
     topics: list[MetadataRequestTopic] | None = field(array(MetadataRequestTopic), nullable="1+")
     allow_auto_topic_creation: bool = field(boolean, versions="4+", default=True)
     include_cluster_authorized_operations: bool = field(boolean, versions="8-10")
@@ -63,7 +63,7 @@ class MetadataResponseTopic(Struct):
     topic_authorized_operations: int = field(int32, versions="8+", default=-(2**31))
 
 
-class MetadataResponse(Message, key=3, versions="0-13", flexible="9+"):
+class MetadataResponse(Message, key=ApiKey.METADATA, versions="0-13", flexible="9+"):
     throttle_time_ms: int = field(int32, versions="3+", ignorable=True)
     brokers: list[MetadataResponseBroker] = field(array(MetadataResponseBroker))
     cluster_id: str | None = field(string, versions="2+", nullable="2+", default=None, ignorable=True)
@@ -88,14 +88,6 @@ def shape(response: MetadataResponse, version: int) -> MetadataResponse:
     return response
 
 
-def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
-    """Only from version 12 on can topics be asked for by id; 10 and 11 have the fields and refuse them."""
-    named = normalise(request, call.version)
-    if call.version < 12 and any(topic.name is None or any(topic.topic_id) for topic in named.topics or ()):
-        return error(request, ErrorCode.INVALID_REQUEST)
-    return call.broker.metadata(named, call.now)
-
-
 def error(request: MetadataRequest, code: int) -> MetadataResponse:
     return MetadataResponse(
         topics=[
@@ -106,4 +98,4 @@ def error(request: MetadataRequest, code: int) -> MetadataResponse:
     )
 
 
-API = Api(3, "Metadata", MetadataRequest, MetadataResponse, handle, shape, error)
+API = Api(ApiKey.METADATA, "Metadata", MetadataRequest, MetadataResponse, error, normalise=normalise, shape=shape)

@@ -16,9 +16,8 @@ v10 topic ids in place of names, in both directions
 from typing import Final
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Broker, Call
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int16, int32, int64, string, uuid
-from kafka_shim.apis.wire.errors import ErrorCode
 
 NO_TOPIC_ID: Final = bytes(16)
 
@@ -41,7 +40,7 @@ class OffsetFetchRequestGroup(Struct):
     topics: list[OffsetFetchRequestTopics] | None = field(array(OffsetFetchRequestTopics), versions="8+", nullable="8+")
 
 
-class OffsetFetchRequest(Message, key=9, versions="0-10", flexible="6+"):
+class OffsetFetchRequest(Message, key=ApiKey.OFFSET_FETCH, versions="0-10", flexible="6+"):
     """`require_stable`: UNSTABLE_OFFSET_COMMIT (88) rather than an offset while a transaction may change it."""
 
     group_id: str = field(string, versions="0-7")
@@ -85,7 +84,7 @@ class OffsetFetchResponseGroup(Struct):
     error_code: int = field(int16, versions="8+")
 
 
-class OffsetFetchResponse(Message, key=9, versions="0-10", flexible="6+"):
+class OffsetFetchResponse(Message, key=ApiKey.OFFSET_FETCH, versions="0-10", flexible="6+"):
     throttle_time_ms: int = field(int32, versions="3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = field(array(OffsetFetchResponseTopic), versions="0-7")
     error_code: int = field(int16, versions="2-7", ignorable=True)
@@ -156,47 +155,9 @@ def group_error(group: OffsetFetchRequestGroup, code: int) -> OffsetFetchRespons
 
 
 def error(request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
-    groups = request.groups or normalise(request, 0).groups
-    return OffsetFetchResponse(groups=[group_error(group, code) for group in groups])
+    return OffsetFetchResponse(groups=[group_error(group, code) for group in request.groups])
 
 
-def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
-    """Ask for one group after the other. Whether a topic or partition exists does not matter (semantics 3.3).
-
-    In version 10 a topic id without a topic gets UNKNOWN_TOPIC_ID (100) on each partition, behind the topics that have
-    one; in an answer for all topics, those without an id any more are left out.
-    """
-    by_id = call.version >= 10
-    answers = []
-    for group in normalise(request, call.version).groups:
-        refused = _take_unknown_ids(group, call.broker) if by_id else []
-        answer = call.groups.fetch(group, require_stable=request.require_stable, now=call.now)
-        if by_id and group.topics is None:
-            for topic in answer.topics:
-                topic.topic_id = call.broker.topic_id(topic.name) or NO_TOPIC_ID
-            answer.topics = [topic for topic in answer.topics if topic.topic_id != NO_TOPIC_ID]
-        answer.topics += refused
-        answers.append(answer)
-    return OffsetFetchResponse(groups=answers)
-
-
-def _take_unknown_ids(group: OffsetFetchRequestGroup, broker: Broker) -> list[OffsetFetchResponseTopics]:
-    """Give every topic its name; those without one are taken out of the request and refused."""
-    known, refused = [], []
-    for topic in group.topics or ():
-        topic.name = broker.topic_name(topic.topic_id) or ""
-        if topic.name:
-            known.append(topic)
-        else:
-            code = int(ErrorCode.UNKNOWN_TOPIC_ID)
-            partitions = [
-                OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=code)
-                for index in topic.partition_indexes
-            ]
-            refused.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions))
-    if refused:
-        group.topics = known
-    return refused
-
-
-API = Api(9, "OffsetFetch", OffsetFetchRequest, OffsetFetchResponse, handle, shape, error)
+API = Api(
+    ApiKey.OFFSET_FETCH, "OffsetFetch", OffsetFetchRequest, OffsetFetchResponse, error, normalise=normalise, shape=shape
+)

@@ -7,8 +7,8 @@ v3  replica id
 v4  flexible
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, int64, string
 
 
@@ -23,7 +23,7 @@ class OffsetForLeaderTopic(Struct):
     partitions: list[OffsetForLeaderPartition] = field(array(OffsetForLeaderPartition))
 
 
-class OffsetForLeaderEpochRequest(Message, key=23, versions="0-4", flexible="4+"):
+class OffsetForLeaderEpochRequest(Message, key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"):
     replica_id: int = field(int32, versions="3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic] = field(array(OffsetForLeaderTopic))
 
@@ -42,13 +42,9 @@ class OffsetForLeaderTopicResult(Struct):
     partitions: list[EpochEndOffset] = field(array(EpochEndOffset))
 
 
-class OffsetForLeaderEpochResponse(Message, key=23, versions="0-4", flexible="4+"):
+class OffsetForLeaderEpochResponse(Message, key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+"):
     throttle_time_ms: int = field(int32, versions="2+", ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = field(array(OffsetForLeaderTopicResult))
-
-
-def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
-    return call.broker.offset_for_leader_epoch(request)
 
 
 def error(request: OffsetForLeaderEpochRequest, code: int) -> OffsetForLeaderEpochResponse:
@@ -61,5 +57,9 @@ def error(request: OffsetForLeaderEpochRequest, code: int) -> OffsetForLeaderEpo
 
 
 API = Api(
-    23, "OffsetForLeaderEpoch", OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, handle, unshaped, error
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    "OffsetForLeaderEpoch",
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    error,
 )

@@ -16,8 +16,8 @@ v12 the partition is added to the transaction implicitly (KIP-890)
 v13 topic ids in place of names (KIP-516)
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call, NoReply, NotAdded, Parked
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, int64, records, string, uuid
 
 
@@ -32,7 +32,7 @@ class TopicProduceData(Struct):
     partition_data: list[PartitionProduceData] = field(array(PartitionProduceData))
 
 
-class ProduceRequest(Message, key=0, versions="0-13", flexible="9+"):
+class ProduceRequest(Message, key=ApiKey.PRODUCE, versions="0-13", flexible="9+"):
     """`acks`: 0 no answer at all, 1 the leader has it, -1 all replicas in sync have it."""
 
     transactional_id: str | None = field(string, versions="3+", nullable="3+", default=None)
@@ -79,29 +79,10 @@ class NodeEndpoint(Struct):
     rack: str | None = field(string, versions="10+", nullable="10+", default=None)
 
 
-class ProduceResponse(Message, key=0, versions="0-13", flexible="9+"):
+class ProduceResponse(Message, key=ApiKey.PRODUCE, versions="0-13", flexible="9+"):
     responses: list[TopicProduceResponse] = field(array(TopicProduceResponse))
     throttle_time_ms: int = field(int32, versions="1+", ignorable=True)
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint), versions="10+", tag=0, tagged="10+")
-
-
-def handle(request: ProduceRequest, call: Call) -> ProduceResponse | NoReply | Parked:
-    version = call.version
-    return call.broker.produce(
-        request,
-        call.token,
-        call.now,
-        by_topic_id=version >= 13,
-        zstd_allowed=version >= 7,
-        leaders_told=version >= 10,
-        not_added=_not_added(version),
-    )
-
-
-def _not_added(version: int) -> NotAdded:
-    if version >= 12:
-        return NotAdded.ADD
-    return NotAdded.ABORTABLE if version >= 11 else NotAdded.CHECK
 
 
 def error(request: ProduceRequest, code: int) -> ProduceResponse:
@@ -120,4 +101,4 @@ def error(request: ProduceRequest, code: int) -> ProduceResponse:
     )
 
 
-API = Api(0, "Produce", ProduceRequest, ProduceResponse, handle, unshaped, error)
+API = Api(ApiKey.PRODUCE, "Produce", ProduceRequest, ProduceResponse, error)

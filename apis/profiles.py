@@ -1,6 +1,6 @@
 """What the brokers of Kafka releases advertise: versions of APIs, and features.
 
-Decides which release a coordinator can pose as, cut to the APIs that have a handler. Knows nothing of how a version is
+Decides which release a coordinator can pose as, cut to the APIs that are served. Knows nothing of how a version is
 served. Sources: for 4.2 the answers of a running Kafka 4.2.2; for all, the releases' own ApiVersions answers as
 kafka-python (`broker_version_data.py`) and franz-go (`pkg/kversion`) have them, which agree.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.registry import APIS
 
 NEWEST: Final = "4.2"
@@ -74,12 +75,26 @@ _BROKER_FEATURES: Final[dict[str, tuple[Feature, ...]]] = {
     "3.9": (Feature("kraft.version", 0, 1, 0), Feature("metadata.version", 1, 21, 21)),
     "4.2": (
         Feature("eligible.leader.replicas.version", 0, 1, 1),
-        Feature("group.version", 0, 1, 1, frozenset({68, 69})),
+        Feature("group.version", 0, 1, 1, frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})),
         Feature("kraft.version", 0, 1, 0),
         Feature("metadata.version", 7, 29, 29),
-        Feature("share.version", 0, 1, 1, frozenset({76, 77})),
-        Feature("streams.version", 0, 1, 1, frozenset({88, 89})),
-        Feature("transaction.version", 0, 2, 2, frozenset({22, 24, 25, 26, 28})),
+        Feature("share.version", 0, 1, 1, frozenset({ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_DESCRIBE})),
+        Feature("streams.version", 0, 1, 1, frozenset({ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE})),
+        Feature(
+            "transaction.version",
+            0,
+            2,
+            2,
+            frozenset(
+                {
+                    ApiKey.INIT_PRODUCER_ID,
+                    ApiKey.ADD_PARTITIONS_TO_TXN,
+                    ApiKey.ADD_OFFSETS_TO_TXN,
+                    ApiKey.END_TXN,
+                    ApiKey.TXN_OFFSET_COMMIT,
+                }
+            ),
+        ),
     ),
 }
 

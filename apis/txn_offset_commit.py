@@ -11,7 +11,7 @@ v5  the offsets partition is added to the transaction implicitly (KIP-890)
 from collections.abc import Sequence
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.call import Broker, Call, NotAdded, Parked
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.merge import merge
 from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, field, int16, int32, int64, string
 
@@ -28,7 +28,7 @@ class TxnOffsetCommitRequestTopic(Struct):
     partitions: list[TxnOffsetCommitRequestPartition] = field(array(TxnOffsetCommitRequestPartition))
 
 
-class TxnOffsetCommitRequest(Message, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Message, key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"):
     transactional_id: str = field(string)
     group_id: str = field(string)
     producer_id: int = field(int64)
@@ -49,7 +49,7 @@ class TxnOffsetCommitResponseTopic(Struct):
     partitions: list[TxnOffsetCommitResponsePartition] = field(array(TxnOffsetCommitResponsePartition))
 
 
-class TxnOffsetCommitResponse(Message, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Message, key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"):
     throttle_time_ms: int = field(int32)
     topics: list[TxnOffsetCommitResponseTopic] = field(array(TxnOffsetCommitResponseTopic))
 
@@ -76,14 +76,6 @@ def error(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse
     )
 
 
-def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse | Parked:
-    """Refuse what does not exist, UNKNOWN_TOPIC_OR_PARTITION (3); the rest is the group's (semantics 3.2)."""
-    refused = _take_unknown_partitions(request, call.broker)
-    if refused and not request.topics:
-        return TxnOffsetCommitResponse(topics=merge(refused, _name))
-    return call.groups.commit_in_transaction(request, refused, call.token, call.now, not_added=_not_added(call.version))
-
-
 def complete(
     response: TxnOffsetCommitResponse, refused: Sequence[TxnOffsetCommitResponseTopic]
 ) -> TxnOffsetCommitResponse:
@@ -93,29 +85,10 @@ def complete(
     return response
 
 
-def _take_unknown_partitions(request: TxnOffsetCommitRequest, broker: Broker) -> list[TxnOffsetCommitResponseTopic]:
-    """Take partitions that do not exist out of the request and refuse them."""
-    refused = []
-    for topic in request.topics:
-        there = range(broker.partitions_of(topic.name))
-        unknown = [each for each in topic.partitions if each.partition_index not in there]
-        if unknown:
-            topic.partitions = [each for each in topic.partitions if each.partition_index in there]
-            code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            answers = [TxnOffsetCommitResponsePartition(each.partition_index, code) for each in unknown]
-            refused.append(TxnOffsetCommitResponseTopic(topic.name, answers))
-    request.topics = [topic for topic in request.topics if topic.partitions]
-    return refused
-
-
-def _not_added(version: int) -> NotAdded:
-    if version >= 5:
-        return NotAdded.ADD
-    return NotAdded.ABORTABLE if version >= 4 else NotAdded.CHECK
-
-
 def _name(topic: TxnOffsetCommitResponseTopic) -> str:
     return topic.name
 
 
-API = Api(28, "TxnOffsetCommit", TxnOffsetCommitRequest, TxnOffsetCommitResponse, handle, shape, error)
+API = Api(
+    ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", TxnOffsetCommitRequest, TxnOffsetCommitResponse, error, shape=shape
+)

@@ -5,8 +5,8 @@ v1  flexible
 v2  transaction version
 """
 
-from kafka_shim.apis.api import Api, unshaped
-from kafka_shim.apis.call import Call
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, int64, string
 
 
@@ -26,7 +26,7 @@ class WritableTxnMarker(Struct):
     transaction_version: int = field(int8, versions="2+", ignorable=True)
 
 
-class WriteTxnMarkersRequest(Message, key=27, versions="0-2", flexible="1+"):
+class WriteTxnMarkersRequest(Message, key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"):
     markers: list[WritableTxnMarker] = field(array(WritableTxnMarker))
 
 
@@ -45,7 +45,7 @@ class WritableTxnMarkerResult(Struct):
     topics: list[WritableTxnMarkerTopicResult] = field(array(WritableTxnMarkerTopicResult))
 
 
-class WriteTxnMarkersResponse(Message, key=27, versions="0-2", flexible="1+"):
+class WriteTxnMarkersResponse(Message, key=ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+"):
     markers: list[WritableTxnMarkerResult] = field(array(WritableTxnMarkerResult))
 
 
@@ -67,8 +67,4 @@ def error(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse
     )
 
 
-def handle(request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
-    return call.broker.write_txn_markers(request, call.now)
-
-
-API = Api(27, "WriteTxnMarkers", WriteTxnMarkersRequest, WriteTxnMarkersResponse, handle, unshaped, error)
+API = Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", WriteTxnMarkersRequest, WriteTxnMarkersResponse, error)

@@ -3,13 +3,13 @@
 Knows nothing of any particular API, of sockets or of groups.
 """
 
+from kafka_shim.apis.wire.declared import Struct as Struct
+from kafka_shim.apis.wire.declared import field as field
 from kafka_shim.apis.wire.errors import ErrorCode as ErrorCode
 from kafka_shim.apis.wire.exceptions import DecodeError as DecodeError
 from kafka_shim.apis.wire.exceptions import EncodeError as EncodeError
 from kafka_shim.apis.wire.exceptions import WireError as WireError
 from kafka_shim.apis.wire.message import Message as Message
-from kafka_shim.apis.wire.message import Struct as Struct
-from kafka_shim.apis.wire.message import field as field
 from kafka_shim.apis.wire.types import array as array
 from kafka_shim.apis.wire.types import boolean as boolean
 from kafka_shim.apis.wire.types import bytes_ as bytes_

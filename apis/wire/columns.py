@@ -9,14 +9,12 @@ the element-by-element loop that follows in the encoder.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol
 
 from kafka_shim.apis.wire import primitives
+from kafka_shim.apis.wire.declared import Struct
+from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.types import Blob, Fixed
-
-if TYPE_CHECKING:
-    from kafka_shim.apis.wire.encoding import EncoderWriter
-    from kafka_shim.apis.wire.message import Struct
 
 WORTHWHILE: Final = 32
 """Shorter arrays are written faster one by one."""
@@ -25,7 +23,20 @@ Column = bytes | list[bytes]
 """The pieces of all elements in one place, or the one piece that all have there."""
 
 
-def write_columns(writer: EncoderWriter, cls: type[Struct], items: str, count: str) -> None:
+class Writer(Protocol):
+    """What writes the encoder around the columns; `encoding.py` has it."""
+
+    source: Source
+    version: int
+    flexible: bool
+    pieces: str
+
+    def packed(self, run: list[tuple[str, str]]) -> str: ...
+
+    def fixed(self, type: Fixed[Any], value: str) -> str: ...
+
+
+def write_columns(writer: Writer, cls: type[Struct], items: str, count: str) -> None:
     """Write the columns, if elements of `cls` can be written so: they go to `pieces` and leave `items` empty."""
     present = [each for each in cls.fields if writer.version in each.versions]
     flat = all(isinstance(each.type, (Fixed, Blob)) and writer.version not in each.tagged for each in present)

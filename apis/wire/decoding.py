@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kafka_shim.apis.wire import primitives
+from kafka_shim.apis.wire.declared import Declarable, Field
 from kafka_shim.apis.wire.exceptions import DecodeError, explain
 from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.strides import read_alike
 from kafka_shim.apis.wire.types import Array, Blob, Fixed, Nested, Type
-
-if TYPE_CHECKING:
-    from kafka_shim.apis.wire.message import Field, Message, Struct
 
 Decoder = Callable[[bytes, int], tuple[Any, int]]
 
@@ -31,9 +29,9 @@ TEXT: Final = '.decode("utf-8", "replace")'
 """How bytes become a string: as in Kafka, what is no UTF-8 is replaced, not refused."""
 
 
-def compile_decoder(cls: type[Message], version: int) -> Decoder:
+def compile_decoder(cls: type[Declarable], version: int, flexible: bool) -> Decoder:
     """The decoder of `cls` in `version`: `(data, offset) -> (message, offset after it)`."""
-    writer = DecoderWriter(f"{cls.__name__} v{version} decoder", version, version in cls.flexible)
+    writer = DecoderWriter(f"{cls.__name__} v{version} decoder", version, flexible)
     source = writer.source
     failures = source.constant("failures", (DecodeError, IndexError, struct.error))
     with source.block("def decode(data, pos):"):
@@ -107,7 +105,7 @@ class DecoderWriter:
         self.source.line(f"{targets} = {unpack}(data, pos)")
         return struct.calcsize(">" + codes)
 
-    def struct(self, cls: type[Struct] | type[Message]) -> str:
+    def struct(self, cls: type[Declarable]) -> str:
         """Write the reading of a struct's fields; returns the expression of the object, complete once flushed."""
         present = [each for each in cls.fields if self.version in each.versions]
         tagged = [each for each in present if self.version in each.tagged]

@@ -11,23 +11,21 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from kafka_shim.apis.wire import primitives
 from kafka_shim.apis.wire.columns import write_columns
+from kafka_shim.apis.wire.declared import Declarable, Field, Struct
 from kafka_shim.apis.wire.exceptions import EncodeError
 from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.types import Array, Blob, Fixed, Nested, Type
 
-if TYPE_CHECKING:
-    from kafka_shim.apis.wire.message import Field, Message, Struct
-
 _FAILURES: Final = (EncodeError, struct.error, AttributeError, TypeError, ValueError, OverflowError)
 
 
-def compile_encoder(cls: type[Message], version: int) -> Callable[[Any], bytes]:
+def compile_encoder(cls: type[Declarable], version: int, flexible: bool) -> Callable[[Any], bytes]:
     """The encoder of `cls` in `version`: `(message) -> bytes`."""
-    writer = EncoderWriter(f"{cls.__name__} v{version} encoder", version, version in cls.flexible)
+    writer = EncoderWriter(f"{cls.__name__} v{version} encoder", version, flexible)
     source = writer.source
     with source.block("def encode(message):"):
         with source.block("try:"):
@@ -110,7 +108,7 @@ class EncoderWriter:
         else:
             self.source.line(f"return b''.join(({', '.join(self._ready)}))")
 
-    def struct(self, cls: type[Struct] | type[Message], value: str) -> None:
+    def struct(self, cls: type[Declarable], value: str) -> None:
         """Write the writing of a struct's fields."""
         tagged = []
         for each in cls.fields:

@@ -12,10 +12,9 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire.exceptions import DecodeError, EncodeError, explain
 from kafka_shim.apis.wire.primitives import skip_tagged
-
-API_VERSIONS: Final = 18
 
 _NEVER: Final = 0x8000
 
@@ -86,7 +85,7 @@ def decode_response_header(data: bytes, api_key: int, version: int) -> tuple[int
     """The correlation id of a response to a request of `version`, and the offset of its body. Raises DecodeError."""
     try:
         (correlation_id,) = _unpack_id(data)
-        if is_flexible(api_key, version) and api_key != API_VERSIONS:
+        if is_flexible(api_key, version) and api_key != ApiKey.API_VERSIONS:
             return correlation_id, skip_tagged(data, 4)
     except (DecodeError, IndexError, struct.error) as error:
         raise explain(error, data, 4, "ResponseHeader") from None
@@ -98,6 +97,6 @@ def encode_response_header(api_key: int, version: int, correlation_id: int) -> b
 
     ApiVersions always has version 0: its reader cannot know yet what the writer speaks.
     """
-    if is_flexible(api_key, version) and api_key != API_VERSIONS:
+    if is_flexible(api_key, version) and api_key != ApiKey.API_VERSIONS:
         return _pack_id(correlation_id) + b"\x00"
     return _pack_id(correlation_id)

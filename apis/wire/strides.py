@@ -11,20 +11,28 @@ from __future__ import annotations
 
 import struct
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
+from kafka_shim.apis.wire.declared import Declarable, Field
 from kafka_shim.apis.wire.primitives import unpacker
+from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.types import Blob, Fixed
-
-if TYPE_CHECKING:
-    from kafka_shim.apis.wire.decoding import DecoderWriter
-    from kafka_shim.apis.wire.message import Field, Struct
 
 WORTHWHILE: Final = 8
 """Shorter arrays are read faster one by one."""
 
 
-def read_alike(writer: DecoderWriter, cls: type[Struct], items: str, count: str) -> None:
+class Writer(Protocol):
+    """What writes the decoder around the sweep; `decoding.py` has it."""
+
+    source: Source
+    version: int
+    flexible: bool
+
+    def default(self, field: Field) -> str: ...
+
+
+def read_alike(writer: Writer, cls: type[Declarable], items: str, count: str) -> None:
     """Write the sweep, if elements of `cls` can be read so. It fills `items`, moves `pos` and leaves `count` at 0."""
     present = [each for each in cls.fields if writer.version in each.versions and writer.version not in each.tagged]
     if cls.frozen or not present or not all(isinstance(each.type, (Fixed, Blob)) for each in present):
@@ -41,7 +49,7 @@ class _Sweep:
     inside of the f-string that makes the layout of all elements, `_checks` what makes it true.
     """
 
-    def __init__(self, writer: DecoderWriter, count: str, blocks: ExitStack) -> None:
+    def __init__(self, writer: Writer, count: str, blocks: ExitStack) -> None:
         self.writer = writer
         self.source = writer.source
         self.count = count
@@ -53,7 +61,7 @@ class _Sweep:
         self._layout = ">"
         self._checks = [f"{self.end} <= len(data)"]
 
-    def write(self, cls: type[Struct], present: list[Field], items: str) -> None:
+    def write(self, cls: type[Declarable], present: list[Field], items: str) -> None:
         read: list[str] = []
         values = {each.name: self.writer.default(each) for each in cls.fields}
         for each in present:

@@ -10,13 +10,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
-
-if TYPE_CHECKING:
-    from kafka_shim.apis.wire.message import Struct
+from typing import Any, Final, Generic, TypeVar, overload
 
 T = TypeVar("T")
-S = TypeVar("S", bound="Struct")
+S = TypeVar("S")
 
 NEWEST: Final = 0x7FFF
 """The highest version there can be: `api_version` is an int16."""

@@ -21,19 +21,27 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from kafka_shim.apis import consumer_group_heartbeat
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import DecodeError
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.wire.headers import decode_request_header, encode_response_header, is_flexible
 
 _SIZE: Final = struct.Struct(">i")
-_GROUP_KEYS: Final = frozenset({8, 9, 11, 12, 13, 14, 68})
+_GROUP_KEYS: Final = frozenset(
+    {
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    }
+)
 _KNOWN: Final = {**APIS, consumer_group_heartbeat.API.key: consumer_group_heartbeat.API}
 """The APIs it reads. A coordinator may serve more of them than ours does."""
-_RECORDS: Final = frozenset({0, 1})
-_METADATA: Final = 3
-_FIND_COORDINATOR: Final = 10
-_API_VERSIONS: Final = 18
+_RECORDS: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 
 Action = Literal["error", "withhold", "hold", "swallow", "close"]
 
@@ -336,7 +344,7 @@ class Relay:
         if slot.data is not None:
             return slot.data
         exchange = slot.exchange
-        if exchange.request is None or slot.key == _API_VERSIONS:
+        if exchange.request is None or slot.key == ApiKey.API_VERSIONS:
             return data
         api, version = _KNOWN[slot.key], exchange.version
         offset = 5 if is_flexible(slot.key, version) else 4
@@ -346,9 +354,9 @@ class Relay:
             return data
         response: Any = decoded
         exchange.response = response
-        if slot.key == _METADATA:
+        if slot.key == ApiKey.METADATA:
             self._tell_brokers(response)
-        elif slot.key == _FIND_COORDINATOR:
+        elif slot.key == ApiKey.FIND_COORDINATOR:
             for found in [response, *response.coordinators]:
                 if found.port > 0:
                     found.node_id, found.host = self.coordinator, "127.0.0.1"

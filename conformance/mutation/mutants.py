@@ -367,8 +367,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "offsets need not be announced to the transaction",
         _TRANSACTIONS,
-        "{partition: None}, now, adds=not_added is NotAdded.ADD)\n",
-        "{partition: None}, now, adds=True)\n",
+        "            adds=supported_operation is TransactionSupportedOperation.ADD_PARTITION,\n",
+        "            adds=True,\n",
         ("txn-commit/*",),
     ),
     Mutant(

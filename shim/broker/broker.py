@@ -20,7 +20,6 @@ from kafka_shim.apis.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from kafka_shim.apis.call import PARKED, NoReply, NotAdded, Parked
 from kafka_shim.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from kafka_shim.apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -48,6 +47,7 @@ from kafka_shim.broker.topics import Topics
 from kafka_shim.broker.transaction_ends import Place
 from kafka_shim.broker.transaction_requests import TransactionRequests
 from kafka_shim.broker.transactions import Transactions
+from kafka_shim.groups.interface import PARKED, NoReply, Parked, TransactionSupportedOperation
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 
@@ -65,10 +65,11 @@ class Shared(Protocol):
 
 
 class Broker:
-    """The rules of one broker; the `topics` are the cluster's and shared by all brokers of it.
+    """The rules of one broker, one for each API of it. `now` is monotonic seconds.
 
-    `node_id` is its id among `topics.nodes`. Replies of parked fetches go to `outbox`. `new_id` gives 16 random bytes.
-    `epoch_ms` turns monotonic seconds into ms since the epoch. `release` is the Kafka release it poses as.
+    The `topics` are the cluster's and shared by all brokers of it. `node_id` is its id among `topics.nodes`. Replies of
+    parked fetches go to `outbox`. `new_id` gives 16 random bytes. `epoch_ms` turns monotonic seconds into ms since the
+    epoch. `release` is the Kafka release it poses as.
     """
 
     def __init__(
@@ -95,10 +96,12 @@ class Broker:
         self._transactions: TransactionRequests | None = None
 
     def has(self, topic: str, partition: int) -> bool:
+        """Whether the partition exists."""
         found = self.topics.named(topic)
         return found is not None and found.partition(partition) is not None
 
     def partitions_of(self, topic: str) -> int:
+        """How many partitions the topic has; 0 if it does not exist."""
         found = self.topics.named(topic)
         return len(found.partitions) if found is not None else 0
 
@@ -111,9 +114,11 @@ class Broker:
         return found.id if found is not None else None
 
     def ensure_offsets_topic(self) -> None:
+        """Create `__consumer_offsets` if it is not there yet, as the first search for a coordinator does."""
         self.topics.ensure_offsets_topic()
 
     def api_versions(self, request: ApiVersionsRequest, *, software_known: bool) -> ApiVersionsResponse:
+        """`software_known`: v3+ say which software the client is; INVALID_REQUEST (42) when that is malformed."""
         if software_known and not (
             _LEGAL_SOFTWARE.match(request.client_software_name)
             and _LEGAL_SOFTWARE.match(request.client_software_version)
@@ -148,9 +153,10 @@ class Broker:
         by_topic_id: bool,
         zstd_allowed: bool,
         leaders_told: bool,
-        not_added: NotAdded,
+        supported_operation: TransactionSupportedOperation,
     ) -> ProduceResponse | NoReply | Parked:
-        question = self._produces.question(request, not_added, by_topic_id=by_topic_id)
+        """`by_topic_id`: v13+; `zstd_allowed`: v7+; `leaders_told`: v10+ (KIP-951)."""
+        question = self._produces.question(request, supported_operation, by_topic_id=by_topic_id)
 
         def judged(answers: Mapping[Place, ErrorCode] | None, now: float) -> ProduceResponse | NoReply:
             return self._produces.produce(
@@ -159,7 +165,7 @@ class Broker:
                 by_topic_id=by_topic_id,
                 zstd_allowed=zstd_allowed,
                 leaders_told=leaders_told,
-                not_added=not_added,
+                supported_operation=supported_operation,
                 answers=answers,
             )
 
@@ -175,9 +181,15 @@ class Broker:
     def fetch(
         self, request: FetchRequest, token: object, now: float, *, by_topic_id: bool, leaders_told: bool
     ) -> FetchResponse | Parked:
+        """`by_topic_id`: v13+; `leaders_told`: v16+ (KIP-951).
+
+        Handing in the same object for a request of the same bytes makes a held fetch cheap. Answers with nothing new to
+        the same client are the same object every time; nobody may change them.
+        """
         return self._fetches.fetch(request, token, now, by_topic_id=by_topic_id, leaders_told=leaders_told)
 
     def list_offsets(self, request: ListOffsetsRequest, *, lowest_timestamp: int) -> ListOffsetsResponse:
+        """`lowest_timestamp`: the last of the timestamps with a meaning of their own that the version has."""
         return self._offsets.list_offsets(request, lowest_timestamp=lowest_timestamp)
 
     def offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
@@ -249,10 +261,13 @@ class Broker:
         return self._transactions.write_txn_markers(request, now)
 
     def next_deadline(self) -> float | None:
+        """When `expire` is due next, or None."""
         return self._fetches.next_deadline()
 
     def expire(self, now: float) -> None:
+        """Answer the parked fetches whose wait is over."""
         self._fetches.expire(now)
 
     def forget(self, token: object) -> None:
+        """The connection of a parked request is gone; its reply has no receiver."""
         self._fetches.drop(token)

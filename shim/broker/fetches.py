@@ -18,7 +18,6 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final
 
-from kafka_shim.apis.call import PARKED, Parked
 from kafka_shim.apis.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -33,6 +32,7 @@ from kafka_shim.broker.batches import LEADER_EPOCH
 from kafka_shim.broker.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Sessions, next_epoch
 from kafka_shim.broker.topics import Topics
 from kafka_shim.broker.watches import READ_COMMITTED, UNKNOWN, Waiter, Wanted, Watch
+from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.outbox import Outbox
 
 REMEMBERED_PARTITIONS: Final = 200_000

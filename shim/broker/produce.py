@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kafka_shim.apis.call import NO_REPLY, NoReply, NotAdded
 from kafka_shim.apis.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -25,6 +24,7 @@ from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topic, Topics
 from kafka_shim.broker.transaction_ends import Place
 from kafka_shim.broker.transactions import Question, Sender, Transactions
+from kafka_shim.groups.interface import NO_REPLY, NoReply, TransactionSupportedOperation
 
 NO_ACKS = 0
 _LEGAL_ACKS = frozenset({-1, 0, 1})
@@ -48,7 +48,7 @@ class Produces:
         by_topic_id: bool,
         zstd_allowed: bool,
         leaders_told: bool,
-        not_added: NotAdded,
+        supported_operation: TransactionSupportedOperation,
         answers: Mapping[Place, ErrorCode] | None = None,
     ) -> ProduceResponse | NoReply:
         """Append the batches; one answer per partition, or none at all with acks 0.
@@ -60,7 +60,9 @@ class Produces:
         def admit(batch: Batch, topic: Topic, index: int) -> None:
             if batch.is_transactional:
                 log = topic.partitions[index].log
-                self._admit(batch, log, request.transactional_id, (topic.name, index), now, not_added, answers)
+                self._admit(
+                    batch, log, request.transactional_id, (topic.name, index), now, supported_operation, answers
+                )
 
         responses = []
         for data in request.topic_data:
@@ -80,7 +82,9 @@ class Produces:
             self._tell_leaders(response)
         return response
 
-    def question(self, request: ProduceRequest, not_added: NotAdded, *, by_topic_id: bool) -> Question | None:
+    def question(
+        self, request: ProduceRequest, supported_operation: TransactionSupportedOperation, *, by_topic_id: bool
+    ) -> Question | None:
         """What another process must be asked about the transaction that is written to here; None if it is coordinated
         in this one.
 
@@ -91,7 +95,7 @@ class Produces:
         node_id = self.transactions.coordinator_elsewhere(request.transactional_id)
         if node_id is None:
             return None
-        question = Question(node_id, Sender(request.transactional_id, -1, -1), [], not_added)
+        question = Question(node_id, Sender(request.transactional_id, -1, -1), [], supported_operation)
         for data in request.topic_data:
             topic = self.topics.with_id(data.topic_id) if by_topic_id else self.topics.named(data.name)
             for each in data.partition_data:
@@ -155,7 +159,7 @@ class Produces:
         transactional_id: str | None,
         place: Place,
         now: float,
-        not_added: NotAdded,
+        supported_operation: TransactionSupportedOperation,
         answers: Mapping[Place, ErrorCode] | None,
     ) -> None:
         """Raises InvalidBatch with the error of a batch that is not part of its producer's transaction."""
@@ -163,12 +167,15 @@ class Produces:
             raise InvalidBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         sender = Sender(transactional_id, batch.producer_id, batch.producer_epoch)
         if answers is None:
-            error = self.transactions.check(sender, place, now, not_added)
+            error = self.transactions.check(sender, place, now, supported_operation)
         elif place not in answers and _is_within(log, batch.producer_id, batch.producer_epoch):
             error = ErrorCode.NONE
         else:
             error = answers.get(place, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        is_ending = error is ErrorCode.CONCURRENT_TRANSACTIONS and not_added is not NotAdded.ADD
+        is_ending = (
+            error is ErrorCode.CONCURRENT_TRANSACTIONS
+            and supported_operation is not TransactionSupportedOperation.ADD_PARTITION
+        )
         if is_ending or error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
             raise InvalidBatch(ErrorCode.NOT_ENOUGH_REPLICAS)
         if error is ErrorCode.INVALID_TXN_STATE:

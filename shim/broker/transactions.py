@@ -26,7 +26,6 @@ from kafka_shim.apis.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from kafka_shim.apis.call import PARKED, NotAdded, Parked
 from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafka_shim.apis.txn_offset_commit import TxnOffsetCommitRequest
@@ -34,6 +33,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
 from kafka_shim.broker.transaction_ends import Elsewhere, Ends, Place
+from kafka_shim.groups.interface import PARKED, Parked, TransactionSupportedOperation
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.transactional_ids import Status, Transaction
 from kafka_shim.groups.transactions import write_transaction
@@ -59,12 +59,12 @@ class Sender(NamedTuple):
 
 class Question(NamedTuple):
     """What the process of a transaction's coordinator, `node_id`, is to be asked: whether these partitions are part of
-    it or, as `not_added` says, to make them so."""
+    it or, as `supported_operation` says, to make them so."""
 
     node_id: int
     sender: Sender
     places: list[Place]
-    not_added: NotAdded
+    supported_operation: TransactionSupportedOperation
 
 
 class Transactions:
@@ -231,7 +231,7 @@ class Transactions:
         request: TxnOffsetCommitRequest,
         partition: int,
         now: float,
-        not_added: NotAdded,
+        supported_operation: TransactionSupportedOperation,
         told: Callable[[int, float], None],
     ) -> int | Parked:
         """See `TransactionCoordinator.admit_offsets`; the errors are those of `check`."""
@@ -239,8 +239,8 @@ class Transactions:
         place = (OFFSETS_TOPIC, partition)
         node_id = self.coordinator_elsewhere(request.transactional_id)
         if node_id is None:
-            return self.check(sender, place, now, not_added)
-        question = Question(node_id, sender, [place], not_added)
+            return self.check(sender, place, now, supported_operation)
+        question = Question(node_id, sender, [place], supported_operation)
         self.ask(question, lambda errors, later: told(errors[place], later))
         return PARKED
 
@@ -257,7 +257,7 @@ class Transactions:
         for topic, index in question.places:
             by_topic.setdefault(topic, []).append(index)
         topics = [AddPartitionsToTxnTopic(*each) for each in by_topic.items()]
-        verify_only = question.not_added is not NotAdded.ADD
+        verify_only = question.supported_operation is not TransactionSupportedOperation.ADD_PARTITION
         request = AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction(*question.sender, verify_only, topics)])
 
         def answered(answer: Message | None, now: float) -> None:
@@ -267,12 +267,14 @@ class Transactions:
                     for topic in result.topic_results:
                         for each in topic.results_by_partition:
                             error = ErrorCode(each.partition_error_code)
-                            errors[topic.name, each.partition_index] = _of_writer(error, question.not_added)
+                            errors[topic.name, each.partition_index] = _of_writer(error, question.supported_operation)
             told(errors, now)
 
         self._elsewhere.ask(question.node_id, QUESTION_VERSION, request, answered)
 
-    def check(self, sender: Sender, partition: tuple[str, int], now: float, not_added: NotAdded) -> ErrorCode:
+    def check(
+        self, sender: Sender, partition: tuple[str, int], now: float, supported_operation: TransactionSupportedOperation
+    ) -> ErrorCode:
         """Whether the coordinator of a transaction lets a record into a partition (KIP-890).
 
         Errors: COORDINATOR_NOT_AVAILABLE (15) while nobody is that coordinator, INVALID_PRODUCER_ID_MAPPING (49),
@@ -282,8 +284,14 @@ class Transactions:
         shard = self._shard_at(self._place_of(sender.transactional_id))
         if shard is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        error, missing = self.admit(shard, sender, {partition: None}, now, adds=not_added is NotAdded.ADD)
-        return _of_writer(ErrorCode.TRANSACTION_ABORTABLE if missing else error, not_added)
+        error, missing = self.admit(
+            shard,
+            sender,
+            {partition: None},
+            now,
+            adds=supported_operation is TransactionSupportedOperation.ADD_PARTITION,
+        )
+        return _of_writer(ErrorCode.TRANSACTION_ABORTABLE if missing else error, supported_operation)
 
     # Ends
 
@@ -369,13 +377,16 @@ class Transactions:
         return topic is not None and topic.partition(index) is not None
 
 
-def _of_writer(error: ErrorCode, not_added: NotAdded) -> ErrorCode:
+def _of_writer(error: ErrorCode, supported_operation: TransactionSupportedOperation) -> ErrorCode:
     """What somebody who writes is told, where who asks about its transaction is told `error`."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error is ErrorCode.TRANSACTION_ABORTABLE and not_added is not NotAdded.ABORTABLE:
+    if (
+        error is ErrorCode.TRANSACTION_ABORTABLE
+        and supported_operation is not TransactionSupportedOperation.GENERIC_ERROR_SUPPORTED
+    ):
         return ErrorCode.INVALID_TXN_STATE
     return error
 

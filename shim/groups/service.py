@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
-from kafka_shim.apis.call import Client, NotAdded, Parked
 from kafka_shim.apis.delete_groups import DeletableGroupResult
 from kafka_shim.apis.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupResponse
@@ -39,6 +38,7 @@ from kafka_shim.groups import administration, commits, events, offsets, transact
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.counters import Counters
 from kafka_shim.groups.group import Group
+from kafka_shim.groups.interface import Client, Parked, TransactionSupportedOperation
 from kafka_shim.groups.kinds import BY_RECORD, SIMPLE, precreate, rule_for
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.shard import NodeParts, Shard, TopicCatalogue
@@ -56,7 +56,7 @@ class TransactionCoordinator(Protocol):
         request: TxnOffsetCommitRequest,
         partition: int,
         now: float,
-        not_added: NotAdded,
+        supported_operation: TransactionSupportedOperation,
         told: Callable[[int, float], None],
     ) -> int | Parked:
         """The error of offsets of that partition of `__consumer_offsets` in a transaction, 0 for none; PARKED if
@@ -70,10 +70,10 @@ class TransactionCoordinator(Protocol):
 
 
 class GroupService:
-    """The group coordinator of one node; implements `kafka_shim.apis.call.Groups`.
+    """The group coordinator of one node. `now` is monotonic seconds of its clock.
 
     `new_id` makes the part of a member id that is nobody else's; `locate` says where the coordinator of a key is, as
-    `Groups.coordinator_of` has it. `wall_offset` is what makes Unix time of monotonic seconds. `topics` is what groups
+    `coordinator_of` does. `wall_offset` is what makes Unix time of monotonic seconds. `topics` is what groups
     know of topics; without it there are none.
     """
 
@@ -250,7 +250,7 @@ class GroupService:
         member_id_required: bool,
         skip_assignment_supported: bool,
     ) -> JoinGroupResponse | Parked:
-        """See `Groups.join`."""
+        """`member_id_required`: v4+ (KIP-394); `skip_assignment_supported`: v9+ (KIP-814)."""
         if request.group_id:
             least, most = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
             if not least <= request.session_timeout_ms <= most:
@@ -267,12 +267,11 @@ class GroupService:
         return answer
 
     def sync(self, request: SyncGroupRequest, token: object, now: float) -> SyncGroupResponse | Parked:
-        """See `Groups.sync`."""
         answer: SyncGroupResponse | Parked = self.ask(request, sync_refused, token, now)
         return answer
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None, now: float) -> int:
-        """See `Groups.heartbeat`."""
+        """The error code of the answer, 0 for none."""
         group = self.groups.get(group_id)
         if group is not None and group_id:
             return group.heartbeat(member_id, instance_id, generation_id, now)
@@ -282,14 +281,13 @@ class GroupService:
         return ErrorCode.UNKNOWN_MEMBER_ID
 
     def leave(self, request: LeaveGroupRequest, now: float) -> LeaveGroupResponse:
-        """See `Groups.leave`."""
+        """The members are in `request.members` whatever the version; the answer is in its newest form."""
         answer: LeaveGroupResponse = self.ask(request, leave_refused, now)
         return answer
 
     # Administration
 
     def describe(self, group_ids: Sequence[str], now: float) -> list[DescribedGroup]:
-        """See `Groups.describe`."""
         return self.ask_each(
             DescribeGroupsRequest,
             group_ids,
@@ -297,7 +295,7 @@ class GroupService:
         )
 
     def delete(self, group_ids: Sequence[str], now: float) -> list[DeletableGroupResult]:
-        """See `Groups.delete`. A group named twice is deleted once."""
+        """A group named twice is deleted once."""
         deleted = []
         for group_id in dict.fromkeys(group_ids):
             shard = self._route(group_id)
@@ -308,7 +306,7 @@ class GroupService:
         return deleted
 
     def list(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse:
-        """See `Groups.list`. While a partition is loading the answer is 14, without groups."""
+        """While a partition is loading the answer is COORDINATOR_LOAD_IN_PROGRESS (14), without groups."""
         if self._loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         state_filter = {state.strip().lower() for state in states}
@@ -321,7 +319,10 @@ class GroupService:
     # Offsets
 
     def commit(self, request: OffsetCommitRequest, now: float, *, unknown_group_is_69: bool) -> OffsetCommitResponse:
-        """See `Groups.commit`. An empty group id is a legal one here."""
+        """Only topics and partitions that exist are in `request`. An empty group id is a legal one here.
+
+        `unknown_group_is_69`: v9+ (else 22).
+        """
         shard = self._route(request.group_id)
         if isinstance(shard, ErrorCode):
             return commit_refused(request, shard)
@@ -343,9 +344,9 @@ class GroupService:
         token: object,
         now: float,
         *,
-        not_added: NotAdded,
+        supported_operation: TransactionSupportedOperation,
     ) -> TxnOffsetCommitResponse | Parked:
-        """See `Groups.commit_in_transaction`."""
+        """Only topics and partitions that exist are in `request`; `refused` is to be in the answer too."""
         shard = self._route_named(request.group_id)
         if isinstance(shard, ErrorCode):
             return with_refused(txn_commit_refused(request, shard), refused)
@@ -363,21 +364,20 @@ class GroupService:
                 answer = txn_commit_refused(request, error) if error else transactions.commit(home, request, later)
                 self.outbox.reply(token, with_refused(answer, refused), home)
 
-            error = self.coordinator.admit_offsets(request, shard.partition, now, not_added, told)
+            error = self.coordinator.admit_offsets(request, shard.partition, now, supported_operation, told)
         if isinstance(error, Parked):
             return error
         answer = txn_commit_refused(request, error) if error else transactions.commit(shard, request, now)
         return with_refused(answer, refused)
 
     def fetch(self, group: OffsetFetchRequestGroup, *, require_stable: bool, now: float) -> OffsetFetchResponseGroup:
-        """See `Groups.fetch`. An empty group id is a legal one here."""
+        """An empty group id is a legal one here."""
         shard = self._route(group.group_id)
         if isinstance(shard, ErrorCode):
             return fetch_refused(group, shard)
         return offsets.fetch(shard, group, require_stable=require_stable)
 
     def delete_offsets(self, request: OffsetDeleteRequest, now: float) -> OffsetDeleteResponse:
-        """See `Groups.delete_offsets`."""
         shard = self._route_named(request.group_id)
         if isinstance(shard, ErrorCode):
             return OffsetDeleteResponse(error_code=shard)
@@ -416,7 +416,7 @@ class GroupService:
         return ErrorCode.NONE
 
     def coordinator_of(self, key: str, key_type: Literal[0, 1]) -> tuple[int, int, str, int]:
-        """See `Groups.coordinator_of`."""
+        """`(error, node_id, host, port)` of the coordinator of a group (0) or a transactional id (1)."""
         return self._locate(key, key_type)
 
     # Time

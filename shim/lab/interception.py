@@ -19,6 +19,7 @@ from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab.conditions import Waiters
+from kafka_shim.server.requests import groups_of
 from kafka_shim.server.trace import error_in
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Facts:
         self.api = served.api.name
         self.broker = session.node.id
         self.client_id = session.client_id
-        self.group = _group_of(request)
+        assert request is not None
+        self.group = next(iter(groups_of(request)), "")
         self.member = getattr(request, "member_id", "") or ""
         self.instance = getattr(request, "group_instance_id", None)
         leaving = getattr(request, "members", None)
@@ -61,16 +63,6 @@ class Facts:
         self.state = "" if group is None else str(group.state.value)
         self.role = "" if group is None or not self.member else _role(group, self.member)
         self.error = None if response is None else error_in(response)
-
-
-def _group_of(request: Any) -> str:
-    group = getattr(request, "group_id", None)
-    if group:
-        return str(group)
-    groups = getattr(request, "groups", None)
-    if groups:
-        return str(getattr(groups[0], "group_id", groups[0]))
-    return str(getattr(request, "key", "") or "")
 
 
 def _role(group: Any, member: str) -> str:

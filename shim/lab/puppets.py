@@ -25,6 +25,7 @@ from kafka_shim.apis.consumer_protocol import (
 )
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.apis.profiles import PROFILES
@@ -416,8 +417,8 @@ class Puppet:
 
 
 _KEYS: Final = {api.request: api.key for api in APIS.values()}
-_HEARTBEAT: Final = 12
-_COMMIT: Final = 8
+_HEARTBEAT: Final = ApiKey.HEARTBEAT
+_COMMIT: Final = ApiKey.OFFSET_COMMIT
 
 
 def _assignment(by_topic: Mapping[str, Sequence[int]]) -> bytes:

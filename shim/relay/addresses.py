@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-PRODUCE: Final = 0
-FETCH: Final = 1
-LIST_OFFSETS: Final = 2
-METADATA: Final = 3
-FIND_COORDINATOR: Final = 10
-DESCRIBE_CLUSTER: Final = 60
+from kafka_shim.apis.keys import ApiKey
 
-SINCE: Final[dict[int, int]] = {PRODUCE: 10, FETCH: 16, METADATA: 0, FIND_COORDINATOR: 0, DESCRIBE_CLUSTER: 0}
+SINCE: Final[dict[int, int]] = {
+    ApiKey.PRODUCE: 10,
+    ApiKey.FETCH: 16,
+    ApiKey.METADATA: 0,
+    ApiKey.FIND_COORDINATOR: 0,
+    ApiKey.DESCRIBE_CLUSTER: 0,
+}
 """From which version on the answers of an API name brokers."""
 
 
@@ -61,9 +62,9 @@ def _new_leaders(answer: Any) -> Iterator[Named]:
 
 
 _NAMED: Final[dict[int, Callable[[Any], Iterator[Named]]]] = {
-    PRODUCE: _new_leaders,
-    FETCH: _new_leaders,
-    METADATA: _metadata,
-    FIND_COORDINATOR: _coordinators,
-    DESCRIBE_CLUSTER: _cluster,
+    ApiKey.PRODUCE: _new_leaders,
+    ApiKey.FETCH: _new_leaders,
+    ApiKey.METADATA: _metadata,
+    ApiKey.FIND_COORDINATOR: _coordinators,
+    ApiKey.DESCRIBE_CLUSTER: _cluster,
 }

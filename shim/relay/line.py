@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.registry import DECLARED
 from kafka_shim.apis.wire import DecodeError
 from kafka_shim.apis.wire.headers import decode_request_header, decode_response_header, is_flexible
@@ -29,17 +30,12 @@ NAMING_BYTES: Final = 64 << 20
 IN_FLIGHT: Final = 500
 """Requests of a connection that may be unanswered; then no more are taken from the client until some are."""
 
-_PRODUCE: Final = addresses.PRODUCE
-_SASL_HANDSHAKE: Final = 17
-_TXN_OFFSET_COMMIT: Final = 28
-_CONSUMER_GROUP_HEARTBEAT: Final = 68
-_CONSUMER_GROUP_DESCRIBE: Final = 69
 
-TRACED: Final = GROUP_KEYS | {_TXN_OFFSET_COMMIT, _CONSUMER_GROUP_HEARTBEAT, _CONSUMER_GROUP_DESCRIBE}
+TRACED: Final = GROUP_KEYS | {ApiKey.TXN_OFFSET_COMMIT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE}
 """The APIs whose exchanges are in the trace."""
-_REQUESTS_READ: Final = TRACED | {addresses.LIST_OFFSETS}
-_ANSWERS_READ: Final = TRACED | {addresses.LIST_OFFSETS, addresses.FETCH, addresses.METADATA}
-_ALWAYS_NAMING: Final = {addresses.METADATA, addresses.FIND_COORDINATOR, addresses.DESCRIBE_CLUSTER}
+_REQUESTS_READ: Final = TRACED | {ApiKey.LIST_OFFSETS}
+_ANSWERS_READ: Final = TRACED | {ApiKey.LIST_OFFSETS, ApiKey.FETCH, ApiKey.METADATA}
+_ALWAYS_NAMING: Final = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER}
 
 _HIGHEST_KEY: Final = 1000
 _REQUEST_HEAD: Final = 8
@@ -160,7 +156,7 @@ class Line:
         if not (0 <= key <= _HIGHEST_KEY and 0 <= version <= _HIGHEST_KEY):
             raise DecodeError(f"a request of key {key} and version {version}", 0, "RequestHeader")
         self._current = asked = Asked(self, key, version, correlation_id)
-        if key == _PRODUCE:
+        if key == ApiKey.PRODUCE:
             return Wanted(_LONGEST_HEADER)
         if key in _REQUESTS_READ and size <= READ_BYTES:
             return Wanted(size)
@@ -170,11 +166,11 @@ class Line:
     def _request_ends(self, size: int, part: bytes) -> None:
         asked = self._current
         assert asked is not None
-        if asked.key == _PRODUCE:
+        if asked.key == ApiKey.PRODUCE:
             if _acknowledged(part, asked.version):
                 self.waiting.append(asked)
             return
-        if asked.key == _SASL_HANDSHAKE and asked.version == 0:
+        if asked.key == ApiKey.SASL_HANDSHAKE and asked.version == 0:
             raise DecodeError("after SaslHandshake of version 0 comes what is no frame of Kafka's", 0, "SaslHandshake")
         if asked.key not in _REQUESTS_READ:
             return
@@ -188,7 +184,8 @@ class Line:
             return
         try:
             *_, client_id, offset = decode_request_header(part)
-            asked.request = DECLARED[asked.key].request.decoder(asked.version)(part, offset)[0]
+            api = DECLARED[asked.key]
+            asked.request = api.normalise(api.request.decoder(asked.version)(part, offset)[0], asked.version)
         except DecodeError as error:
             self._note(f"{asked.api} of version {asked.version} cannot be read ({error})")
             return
@@ -249,7 +246,7 @@ def _acknowledged(part: bytes, version: int) -> bool:
     *_, offset = decode_request_header(part)
     try:
         if version >= 3:
-            if is_flexible(_PRODUCE, version):
+            if is_flexible(ApiKey.PRODUCE, version):
                 length = shift = 0
                 while True:
                     byte = part[offset]

@@ -10,9 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
-from kafka_shim.apis import join_group, leave_group
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message
-from kafka_shim.relay import addresses
 from kafka_shim.relay.groups import TOLD_AT_LEAST_S, Event, Group
 from kafka_shim.relay.line import TRACED, Asked, Line
 from kafka_shim.server.trace import end_offsets, shown
@@ -26,11 +25,6 @@ END_OFFSETS_SECONDS: Final = 5.0
 _LATEST: Final = -1
 _READ_UNCOMMITTED: Final = 0
 _OF_MEMBERS: Final = frozenset({"Heartbeat", "SyncGroup", "LeaveGroup"})
-_NORMALISE: Final[dict[int, Callable[[Any, int], Any]]] = {
-    11: join_group.normalise,
-    13: leave_group.normalise,
-}
-"""What brings older versions to the form that events have."""
 
 
 class Record:
@@ -49,8 +43,6 @@ class Record:
 
     def asked(self, asked: Asked) -> None:
         """A request was read."""
-        if asked.key in _NORMALISE:
-            _NORMALISE[asked.key](asked.request, asked.version)
         if asked.key in TRACED:
             self._name_topics(asked.request)
             group = self._group(asked)
@@ -60,13 +52,13 @@ class Record:
     def answered(self, asked: Asked, answer: Any) -> None:
         """An answer was read."""
         now = self._clock()
-        if asked.key == addresses.METADATA:
+        if asked.key == ApiKey.METADATA:
             self._learn_topics(answer)
-        elif asked.key == addresses.FETCH:
+        elif asked.key == ApiKey.FETCH:
             self._fetched(answer)
         elif asked.request is None:
             return
-        elif asked.key == addresses.LIST_OFFSETS:
+        elif asked.key == ApiKey.LIST_OFFSETS:
             self._listed(asked.request, answer)
         else:
             self._exchanged(asked, answer, now)

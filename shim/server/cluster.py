@@ -222,7 +222,7 @@ class Cluster:
         return {partition for partition, node_id in self.owners.items() if node_id in self.nodes}
 
     def locate(self, key: str, key_type: Literal[0, 1]) -> tuple[int, int, str, int]:
-        """See `Groups.coordinator_of`. While nobody owns the key's partition, COORDINATOR_NOT_AVAILABLE (15)."""
+        """See `GroupService.coordinator_of`. While nobody owns the key's partition, COORDINATOR_NOT_AVAILABLE (15)."""
         address = self.topics.nodes.get(self.owners.get(partition_for(key, self.partitions), -1))
         if address is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1

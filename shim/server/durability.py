@@ -26,6 +26,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.store import FencedError, Store, StoreError
+from kafka_shim.server.requests import groups_of, transactional_ids_of
 
 if TYPE_CHECKING:
     from kafka_shim.server.session import Session
@@ -185,9 +186,12 @@ class Durability:
         self._written.set()
 
     def _concerns(self, held: Held, partitions: Collection[int]) -> bool:
-        groups = groups_named(held.session.request)
-        # Who names no group, as ListGroups does, may have been shown any.
-        return not groups or any(partition_for(group, self._partitions) in partitions for group in groups)
+        request = held.session.request
+        assert request is not None
+        # A transactional id lives where a group of its name does.
+        names = groups_of(request) + transactional_ids_of(request)
+        # Who names none, as ListGroups does, may have been shown any.
+        return not names or any(partition_for(name, self._partitions) in partitions for name in names)
 
     def next_deadline(self) -> float:
         """When `expire` is due, monotonic seconds."""
@@ -248,15 +252,3 @@ class Durability:
     async def flushed(self) -> None:
         """All that was written so far is durable, or has failed."""
         await self._idle.wait()
-
-
-def groups_named(request: Message | None) -> list[str]:
-    """The groups that a request is about, whichever API and version it is of.
-
-    A transactional id, which lives where a group of its name does, counts as one.
-    """
-    several = getattr(request, "groups", None) or getattr(request, "groups_names", None)
-    if several:
-        return [each if isinstance(each, str) else each.group_id for each in several]
-    names = (getattr(request, "group_id", None), getattr(request, "transactional_id", None))
-    return [name for name in names if name is not None]

@@ -17,21 +17,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafka_shim.apis.fetch import FetchRequest
 from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition
 from kafka_shim.apis.offset_commit import error as commit_answer
 from kafka_shim.apis.wire import Message
 from kafka_shim.groups.commits import Commit
 from kafka_shim.groups.repeated import Template
 from kafka_shim.server.durability import Held
+from kafka_shim.server.handlers import all_exist
 from kafka_shim.server.trace import template_of
 
 if TYPE_CHECKING:
     from kafka_shim.server.session import Session
     from kafka_shim.server.table import Served
 
-FETCH: Final = 1
-OFFSET_COMMIT: Final = 8
-HEARTBEAT: Final = 12
 INITIAL_EPOCH: Final = 0
 """The session epoch of a fetch that asks for a session; -1 is that of one that asks for none."""
 MAX_COMMIT_BYTES: Final = 4096
@@ -249,7 +248,7 @@ class FetchMemo(Memo):
         return True
 
 
-REMEMBERED: Final = frozenset({FETCH, OFFSET_COMMIT, HEARTBEAT})
+REMEMBERED: Final = frozenset({ApiKey.FETCH, ApiKey.OFFSET_COMMIT, ApiKey.HEARTBEAT})
 
 
 def remember(
@@ -259,10 +258,10 @@ def remember(
 
     `body` is where its body begins, `before` the memo of the last request that began with the same eight bytes.
     """
-    if served.key == HEARTBEAT:
+    if served.key is ApiKey.HEARTBEAT:
         assert isinstance(request, HeartbeatRequest)
         return HeartbeatMemo(session, served, request, data)
-    if served.key == OFFSET_COMMIT:
+    if served.key is ApiKey.OFFSET_COMMIT:
         assert isinstance(request, OffsetCommitRequest)
         return _remember_commit(session, served, request, data, body, before)
     assert isinstance(request, FetchRequest)
@@ -288,7 +287,7 @@ def _remember_commit(
         return None
     partitions = [each.partition_index for topic in request.topics for each in topic.partitions]
     if isinstance(before, Committed) and partitions == before.partitions:
-        commit = session.node.groups.known_commit(request)
+        commit = session.node.groups.known_commit(request) if all_exist(request, session.node.broker) else None
         found = _offsets_in(request, served.version, data, body)
         if commit is not None and found is not None:
             return CommitMemo(session, served, request, commit, data, *found)

@@ -18,14 +18,16 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kafka_shim.apis.call import NO_REPLY, PARKED, Call, Client
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import DecodeError, EncodeError, Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.wire.frames import FrameError, FrameSplitter
 from kafka_shim.apis.wire.frames import frame as framed
-from kafka_shim.apis.wire.headers import API_VERSIONS, decode_request_header
+from kafka_shim.apis.wire.headers import decode_request_header
+from kafka_shim.groups.interface import NO_REPLY, PARKED, Client
+from kafka_shim.server.call import Call
 from kafka_shim.server.durability import Held
-from kafka_shim.server.memo import FETCH, REMEMBERED, Memo, remember
+from kafka_shim.server.memo import REMEMBERED, Memo, remember
 from kafka_shim.server.table import Served
 
 if TYPE_CHECKING:
@@ -331,7 +333,7 @@ class Session:
         assert served is not None
         try:
             _, _, _, client_id, offset = decode_request_header(frame)
-            request, _ = served.decode(frame, offset)
+            request = served.decode(frame, offset, self.node.broker)
         except DecodeError as error:
             self.refuse(f"malformed {served.api.name} request, version {served.version}: {error}")
             return
@@ -404,7 +406,7 @@ class Session:
         key, version = int.from_bytes(frame[:2], signed=True), int.from_bytes(frame[2:4], signed=True)
         if len(frame) < 8:
             self.refuse(f"a request of {len(frame)} bytes, which is less than a header")
-        elif key == API_VERSIONS:
+        elif key == ApiKey.API_VERSIONS:
             self.send(self.node.table.unsupported_version(frame[4:8]))
         else:
             self.refuse(f"API key {key}, version {version}, is not served")
@@ -423,7 +425,7 @@ class Session:
                 log.exception("the answer to %s cannot be encoded", served)
                 self.refuse(f"the answer to {served.api.name}, version {served.version}, cannot be encoded")
                 return
-            if served.key == FETCH and len(body) <= _REMEMBERED_ANSWER:
+            if served.key == ApiKey.FETCH and len(body) <= _REMEMBERED_ANSWER:
                 self._last_response = response
                 self._last_body = body
         data = served.answer(self.correlation_id, body)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from kafka_shim.apis.api import Api, unchanged
 from kafka_shim.apis.api_versions import unsupported_version
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.profiles import PROFILES, is_served
 from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
-from kafka_shim.apis.wire.headers import API_VERSIONS, encode_response_header
-
-if TYPE_CHECKING:
-    from kafka_shim.apis.api import Api
-    from kafka_shim.apis.call import Call, NoReply, Parked
-    from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.headers import encode_response_header
+from kafka_shim.broker.broker import Broker
+from kafka_shim.groups.interface import NoReply, Parked
+from kafka_shim.server.call import Call
+from kafka_shim.server.handlers import name_topics
+from kafka_shim.server.requests import REQUESTS
 
 _head: Final = struct.Struct(">hh")
 _pack_size: Final = struct.Struct(">i").pack
@@ -32,16 +35,31 @@ class Served:
     between which the correlation id belongs.
     """
 
-    __slots__ = ("api", "calls", "constants", "decode", "encode", "handle", "header_end", "key", "shape", "version")
+    __slots__ = (
+        "_decode",
+        "_normalise",
+        "api",
+        "calls",
+        "constants",
+        "encode",
+        "handle",
+        "header_end",
+        "key",
+        "names_topics",
+        "shape",
+        "version",
+    )
 
     def __init__(self, api: Api, version: int) -> None:
-        assert api.handle is not None
+        row = REQUESTS[api.key]
         self.api = api
         self.key = api.key
         self.version = version
-        self.decode: Callable[[bytes, int], tuple[Any, int]] = api.request.decoder(version)
+        self._decode: Callable[[bytes, int], tuple[Any, int]] = api.request.decoder(version)
+        self._normalise = None if api.normalise is unchanged else api.normalise
         self.encode: Callable[[Any], bytes] = api.response.encoder(version)
-        self.handle: Callable[[Any, Call], Message | Parked | NoReply] = api.handle
+        self.names_topics = version >= row.names_topics_since
+        self.handle: Callable[[Any, Call], Message | Parked | NoReply] = row.rule
         self.shape = api.shape
         self.header_end = encode_response_header(api.key, version, 0)[4:]
         self.constants: dict[int, tuple[bytes, bytes]] = {}
@@ -49,6 +67,15 @@ class Served:
 
     def __repr__(self) -> str:
         return f"<Served {self.api.name} {self.version}>"
+
+    def decode(self, frame: bytes, offset: int, broker: Broker) -> Any:
+        """The request whose body begins at `offset`, in its newest form. Raises DecodeError."""
+        request, _ = self._decode(frame, offset)
+        if self._normalise is not None:
+            self._normalise(request, self.version)
+        if self.names_topics:
+            name_topics(request, broker)
+        return request
 
     def body(self, response: Message) -> bytes:
         """A response in its newest form as the bytes of this version. Raises EncodeError."""
@@ -72,7 +99,7 @@ class Table:
         self.release = release
         self.served: dict[bytes, Served] = {}
         """By the first four bytes of a request."""
-        self._unsupported = unsupported_version(PROFILES[release][API_VERSIONS]).encode(0)
+        self._unsupported = unsupported_version(PROFILES[release][ApiKey.API_VERSIONS]).encode(0)
 
     def find(self, head: bytes) -> Served | None:
         """The entry for a request whose header begins with these four bytes; None if it is not served."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -21,12 +22,27 @@ from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.types import Array, Nested, Type
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.repeated import HOLE, Template, template
+from kafka_shim.server.requests import groups_of
 
 if TYPE_CHECKING:
     from kafka_shim.server.session import Session
     from kafka_shim.server.table import Served
 
-GROUP_KEYS: Final = frozenset({8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47})
+GROUP_KEYS: Final = frozenset(
+    {
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+    }
+)
 """The APIs whose exchanges are traced: those about groups and their offsets."""
 TERSE: Final = frozenset({OffsetCommitRequest, OffsetCommitResponse})
 """Messages that show only what their version has, and the names of topics: half of most traces is commits, and they are
@@ -46,6 +62,7 @@ class Exchanges:
         """The session's request was parked."""
         served, request = session.served, session.request
         assert served is not None
+        assert request is not None
         if served.key in GROUP_KEYS:
             self._outbox.event(
                 "parked",
@@ -53,7 +70,7 @@ class Exchanges:
                 node=session.node.id,
                 api=served.api.name,
                 correlation_id=int.from_bytes(session.correlation_id, signed=True),
-                group=getattr(request, "group_id", ""),
+                group=next(iter(groups_of(request)), ""),
                 member=getattr(request, "member_id", ""),
             )
 

@@ -34,7 +34,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.old import types
 
 from kafka_shim.apis.wire import Message, Struct
-from kafka_shim.apis.wire.message import Field
+from kafka_shim.apis.wire.declared import Field
 from kafka_shim.apis.wire.types import Array, Nested
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kafka_shim.apis.wire import Message, Struct
-from kafka_shim.apis.wire.message import Field
+from kafka_shim.apis.wire.declared import Field
 from kafka_shim.apis.wire.types import Array, Nested, Type
 from tests.apis.other_codecs import ERROR_CODES
 

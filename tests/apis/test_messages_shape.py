@@ -48,6 +48,7 @@ def error_codes(struct: Any) -> Iterator[int]:
 @pytest.mark.parametrize(("api", "version"), CASES, ids=case_id)
 def test_an_error_is_said_in_every_version(api: Api, version: int) -> None:
     request = api.request.decode(edges(api.request, version, high=True).encode(version), version)
+    api.normalise(request, version)
     response = api.shape(api.error(request, 15), version)
     said = list(error_codes(api.response.decode(response.encode(version), version)))
     assert 15 in said
@@ -56,7 +57,7 @@ def test_an_error_is_said_in_every_version(api: Api, version: int) -> None:
 
 @pytest.mark.parametrize(("api", "version"), CASES, ids=case_id)
 def test_an_error_of_an_empty_request_can_be_sent(api: Api, version: int) -> None:
-    response = api.shape(api.error(api.request(), 15), version)
+    response = api.shape(api.error(api.normalise(api.request(), version), 15), version)
     assert isinstance(api.response.decode(response.encode(version), version), Message)
 
 
@@ -178,14 +179,14 @@ class TestFindCoordinator:
         )
 
     def test_no_node(self) -> None:
-        response = find_coordinator.API.error(find_coordinator.FindCoordinatorRequest(key="g"), 15)
+        response = find_coordinator.API.error(find_coordinator.FindCoordinatorRequest(coordinator_keys=["g"]), 15)
         assert response.coordinators == [find_coordinator.Coordinator("g", -1, "", -1, 15, "")]
         shaped = find_coordinator.API.shape(response, 1)
         assert (shaped.error_code, shaped.node_id, shaped.host, shaped.port) == (15, -1, "", -1)
         assert shaped.error_message == "The coordinator is not available."
 
     def test_an_unknown_kind_of_key_has_its_message_in_every_version(self) -> None:
-        response = find_coordinator.API.error(find_coordinator.FindCoordinatorRequest(key="g"), 42)
+        response = find_coordinator.API.error(find_coordinator.FindCoordinatorRequest(coordinator_keys=["g"]), 42)
         message = response.coordinators[0].error_message
         assert message.startswith("This most likely occurs because of a request being malformed")
         assert find_coordinator.API.shape(response, 3).error_message == message

@@ -12,12 +12,12 @@ from aiokafka.record.default_records import DefaultRecordBatch as AioBatch
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuilder
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
-from kafka_shim.apis.call import NO_REPLY, PARKED, NotAdded
 from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
 from kafka_shim.apis.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.settings import Settings
 from kafka_shim.broker.topics import Node, Topics
+from kafka_shim.groups.interface import NO_REPLY, PARKED, TransactionSupportedOperation
 from kafka_shim.groups.outbox import Outbox
 
 EPOCH_MS = 1_700_000_000_000
@@ -117,7 +117,13 @@ class Cluster:
             request,
             None,
             self.now,
-            **{"by_topic_id": False, "zstd_allowed": True, "leaders_told": False, "not_added": NotAdded.CHECK, **flags},
+            **{
+                "by_topic_id": False,
+                "zstd_allowed": True,
+                "leaders_told": False,
+                "supported_operation": TransactionSupportedOperation.DEFAULT_ERROR,
+                **flags,
+            },
         )
         assert response is not NO_REPLY
         return response.responses[0].partition_responses[0]

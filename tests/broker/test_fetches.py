@@ -2,10 +2,10 @@
 
 import pytest
 
-from kafka_shim.apis.call import NotAdded
 from kafka_shim.apis.fetch import FetchResponse
 from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.interface import TransactionSupportedOperation
 from tests.broker.context import Cluster, batch, fetch_request, partitions_of, records_of
 
 
@@ -147,7 +147,13 @@ class TestWaiting:
         both = [PartitionProduceData(index, batch(b"a")) for index in (0, 1)]
         request = ProduceRequest(acks=1, topic_data=[TopicProduceData("t", partition_data=both)])
         cluster.broker.produce(
-            request, None, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
+            request,
+            None,
+            0.0,
+            by_topic_id=False,
+            zstd_allowed=True,
+            leaders_told=True,
+            supported_operation=TransactionSupportedOperation.ADD_PARTITION,
         )
         ((_, response),) = cluster.replies()
         assert all(data.records for data in partitions_of(response).values())

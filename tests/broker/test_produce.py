@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafka_shim.apis.call import NO_REPLY, NotAdded
 from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.interface import NO_REPLY, TransactionSupportedOperation
 from tests.broker.context import EPOCH_MS, Cluster, batch, fetch_request, partitions_of, records_of
 
 
@@ -37,7 +37,13 @@ class TestAppended:
             acks=0, topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(b"a"))])]
         )
         answer = cluster.broker.produce(
-            request, None, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
+            request,
+            None,
+            0.0,
+            by_topic_id=False,
+            zstd_allowed=True,
+            leaders_told=True,
+            supported_operation=TransactionSupportedOperation.ADD_PARTITION,
         )
         assert answer is NO_REPLY
         assert stored(cluster) == [(0, EPOCH_MS, b"a")]
@@ -67,7 +73,13 @@ class TestAppended:
             ],
         )
         answer = cluster.broker.produce(
-            request, None, 0.0, by_topic_id=True, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
+            request,
+            None,
+            0.0,
+            by_topic_id=True,
+            zstd_allowed=True,
+            leaders_told=True,
+            supported_operation=TransactionSupportedOperation.ADD_PARTITION,
         )
         assert [each.topic_id for each in answer.responses] == [each.topic_id for each in request.topic_data]
         errors = [each.partition_responses[0].error_code for each in answer.responses]
@@ -134,7 +146,13 @@ class TestRefused:
             acks=1, topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(index, batch(b"a"))])]
         )
         answer = cluster.broker.produce(
-            request, None, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
+            request,
+            None,
+            0.0,
+            by_topic_id=False,
+            zstd_allowed=True,
+            leaders_told=True,
+            supported_operation=TransactionSupportedOperation.ADD_PARTITION,
         )
         refused = answer.responses[0].partition_responses[0]
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -146,7 +164,13 @@ class TestRefused:
         data = [PartitionProduceData(index, batch(b"a")) for index in (0, 7, 1)]
         request = ProduceRequest(acks=1, topic_data=[TopicProduceData("t", partition_data=data)])
         answer = cluster.broker.produce(
-            request, None, 0.0, by_topic_id=False, zstd_allowed=True, leaders_told=True, not_added=NotAdded.ADD
+            request,
+            None,
+            0.0,
+            by_topic_id=False,
+            zstd_allowed=True,
+            leaders_told=True,
+            supported_operation=TransactionSupportedOperation.ADD_PARTITION,
         )
         found = [(each.index, each.error_code) for each in answer.responses[0].partition_responses]
         assert found == [(0, 0), (7, 3), (1, 0)]

@@ -10,7 +10,6 @@ from kafka_shim.apis.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from kafka_shim.apis.call import PARKED, Call, Client
 from kafka_shim.apis.end_txn import EndTxnRequest
 from kafka_shim.apis.fetch import PartitionData
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest
@@ -26,12 +25,15 @@ from kafka_shim.apis.txn_offset_commit import (
 from kafka_shim.apis.wire import Message
 from kafka_shim.broker.transactions import Transactions
 from kafka_shim.groups.config import GroupConfig
+from kafka_shim.groups.interface import PARKED, Client
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.records import OffsetCommitKey
+from kafka_shim.server.call import Call
+from tests.handling import handle
 
 from .context import EPOCH_MS, Cluster, fetch_request, partitions_of
 
@@ -109,7 +111,7 @@ class Transacting:
         """As `ask`, but what the handler has written is not durable yet."""
         api = registry.APIS[KEYS[name]]
         call = Call(version, CLIENT, next(self.tokens), self.now, 1, self.service, self.cluster.broker)
-        answer = api.handle(request, call)
+        answer = handle(request, call)
         return answer if answer is PARKED else api.shape(answer, version)
 
     # Producers

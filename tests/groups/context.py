@@ -20,7 +20,6 @@ from kafka_shim.apis import (
     list_groups,
     sync_group,
 )
-from kafka_shim.apis.call import PARKED, Call, Client
 from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription, TopicPartition, subscription_to_bytes
 from kafka_shim.apis.describe_groups import DescribedGroup
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -30,9 +29,12 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import trace
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.config import GroupConfig
+from kafka_shim.groups.interface import PARKED, Client
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.timers import Timers
+from kafka_shim.server.call import Call
+from tests.handling import handle
 
 WALL_OFFSET = 1_700_000_000.0
 GROUP = "group"
@@ -147,7 +149,7 @@ class Context:
         call = Call(version, client or self.client, reply, self.now, 1, self.service, self.broker)
         # What a rule parks, it may release before it returns.
         self.parked.add(reply)
-        response = api.API.handle(request, call)
+        response = handle(request, call)
         if response is not PARKED:
             self.parked.remove(reply)
             reply.response = response

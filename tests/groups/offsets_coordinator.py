@@ -4,16 +4,18 @@ from itertools import count
 from typing import Any
 
 from kafka_shim.apis import offset_commit, offset_delete, offset_fetch
-from kafka_shim.apis.call import PARKED, Call, Client
 from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription, subscription_to_bytes
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_shim.groups.config import GroupConfig
+from kafka_shim.groups.interface import PARKED, Client
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.server.call import Call
+from tests.handling import handle
 
 CLIENT = Client("client", "/127.0.0.1")
 START_MS = 1_700_000_000_000
@@ -168,7 +170,7 @@ class Coordinator:
                 for name, each in topics.items()
             ],
         )
-        response = offset_commit.handle(request, self.call(version))
+        response = handle(request, self.call(version))
         self.settle()
         return {
             (topic.topic_id.rstrip(b"\0").decode() if by_id else topic.name, each.partition_index): each.error_code
@@ -197,7 +199,7 @@ class Coordinator:
             for topic, partition in partitions
         ]
         asked = offset_fetch.OffsetFetchRequestGroup(group, None, -1, topics or None)
-        return offset_fetch.handle(offset_fetch.OffsetFetchRequest(groups=[asked]), self.call(version))
+        return handle(offset_fetch.OffsetFetchRequest(groups=[asked]), self.call(version))
 
     def delete_offsets(self, group: str, *partitions: tuple[str, int]) -> offset_delete.OffsetDeleteResponse:
         request = offset_delete.OffsetDeleteRequest(
@@ -207,6 +209,6 @@ class Coordinator:
                 for topic, partition in partitions
             ],
         )
-        response = offset_delete.handle(request, self.call(0))
+        response = handle(request, self.call(0))
         self.settle()
         return response

@@ -8,6 +8,7 @@ from kafka_shim.apis import offset_commit, offset_fetch
 from kafka_shim.groups import trace
 from kafka_shim.persistence.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from tests.groups.offsets_coordinator import START_MS, Coordinator, topic_id
+from tests.handling import handle
 
 FOO0 = ("foo", 0)
 
@@ -107,7 +108,7 @@ def test_one_partition_with_too_much_metadata_does_not_spoil_the_others() -> Non
     request = offset_commit.OffsetCommitRequest(
         "grp", topics=[offset_commit.OffsetCommitRequestTopic("foo", partitions=parts)]
     )
-    response = offset_commit.handle(request, here.call(9))
+    response = handle(request, here.call(9))
     assert [(each.partition_index, each.error_code) for each in response.topics[0].partitions] == [(0, 12), (1, 0)]
     (shown,) = here.fetched("grp").groups[0].topics
     assert [(each.partition_index, each.committed_offset, each.metadata) for each in shown.partitions] == [(1, 8, "")]
@@ -121,7 +122,7 @@ def test_timestamps_of_a_commit() -> None:
     request = offset_commit.OffsetCommitRequest(
         "grp", topics=[offset_commit.OffsetCommitRequestTopic("foo", partitions=[part])]
     )
-    offset_commit.handle(request, here.call(1))
+    handle(request, here.call(1))
     here.settle()
     now = START_MS + 1500
     assert dict(here.store.load(0)) == {
@@ -178,7 +179,7 @@ def test_an_offset_of_another_topic_of_the_same_name_is_not_shown() -> None:
     asked = offset_fetch.OffsetFetchRequestGroup(
         "grp", topics=[offset_fetch.OffsetFetchRequestTopics(topic_id=b"1" * 16, partition_indexes=[0])]
     )
-    response = offset_fetch.handle(offset_fetch.OffsetFetchRequest(groups=[asked]), here.call(10))
+    response = handle(offset_fetch.OffsetFetchRequest(groups=[asked]), here.call(10))
     assert response.groups[0].topics[0].partitions[0].committed_offset == -1
     assert here.fetch("grp", FOO0) == {FOO0: 3}
 
@@ -207,7 +208,7 @@ def test_an_empty_list_asks_for_nothing() -> None:
     here = Coordinator()
     here.commit("grp", {FOO0: 5})
     request = offset_fetch.OffsetFetchRequest(groups=[offset_fetch.OffsetFetchRequestGroup("grp", topics=[])])
-    assert offset_fetch.handle(request, here.call(9)).groups[0].topics == []
+    assert handle(request, here.call(9)).groups[0].topics == []
 
 
 def test_several_groups_in_one_request() -> None:
@@ -215,7 +216,7 @@ def test_several_groups_in_one_request() -> None:
     here.commit("a", {FOO0: 1})
     here.commit("b", {FOO0: 2})
     groups = [offset_fetch.OffsetFetchRequestGroup(name, topics=None) for name in ("b", "a", "none")]
-    response = offset_fetch.handle(offset_fetch.OffsetFetchRequest(groups=groups), here.call(8))
+    response = handle(offset_fetch.OffsetFetchRequest(groups=groups), here.call(8))
     assert [(group.group_id, len(group.topics)) for group in response.groups] == [("b", 1), ("a", 1), ("none", 0)]
 
 
@@ -224,7 +225,7 @@ def test_older_versions_ask_for_one_group(version: int) -> None:
     here = Coordinator()
     here.commit("grp", {FOO0: 5})
     request = offset_fetch.OffsetFetchRequest("grp", [offset_fetch.OffsetFetchRequestTopic("foo", [0, 1])])
-    response = offset_fetch.shape(offset_fetch.handle(request, here.call(version)), version)
+    response = offset_fetch.shape(handle(request, here.call(version)), version)
     again = offset_fetch.OffsetFetchResponse.decode(response.encode(version), version)
     assert [(each.partition_index, each.committed_offset) for each in again.topics[0].partitions] == [(0, 5), (1, -1)]
 
@@ -235,7 +236,7 @@ def test_where_older_versions_say_a_group_error(version: int, on_partition: int 
     here.service.unload(0, 0.0)
     here.service.begin_loading(0)
     request = offset_fetch.OffsetFetchRequest("grp", [offset_fetch.OffsetFetchRequestTopic("foo", [0])])
-    response = offset_fetch.shape(offset_fetch.handle(request, here.call(version)), version)
+    response = offset_fetch.shape(handle(request, here.call(version)), version)
     again = offset_fetch.OffsetFetchResponse.decode(response.encode(version), version)
     assert again.error_code == on_top
     assert [each.error_code for topic in again.topics for each in topic.partitions] == (

@@ -242,7 +242,7 @@ async def test_the_third_commit_to_the_same_partitions_is_not_decoded(version: i
     side = Side(False)
     made = remembered(side, version)
     served = side.session.node.table.served[made(3)[4:8]]
-    served.decode = lambda data, offset: pytest.fail("decoded")
+    served._decode = lambda data, offset: pytest.fail("decoded")
     side.receive(made(3), NOW)
     number, answer = side.wire.answer(OffsetCommitResponse, version)
     assert number == 3
@@ -257,7 +257,7 @@ async def test_what_else_a_client_sends_does_not_make_it_forgotten() -> None:
     made = remembered(side)
     side.receive(request(HeartbeatRequest("billing", side.generation, side.member_id), 3), NOW)
     assert len(side.session._memos) == 2
-    side.session.node.table.served[made(3)[4:8]].decode = lambda data, offset: pytest.fail("decoded")
+    side.session.node.table.served[made(3)[4:8]]._decode = lambda data, offset: pytest.fail("decoded")
     side.receive(made(3), NOW)
     assert len(side.wire.answers()) == 2
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.profiles import PROFILES, is_served
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
-from kafka_shim.apis.wire.headers import API_VERSIONS, encode_request_header
+from kafka_shim.apis.wire.headers import encode_request_header
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.server import ServerConfig
 from kafka_shim.testing import CoordinatorServer
@@ -55,7 +56,7 @@ def test_versions_beside_those_advertised_end_the_connection(served: tuple[str, 
     release, server = served
     for key, (lowest, highest) in PROFILES[release].items():
         for version in (lowest - 1, highest + 1):
-            if key == API_VERSIONS:
+            if key == ApiKey.API_VERSIONS:
                 continue
             header = encode_request_header(key, version, 1, "test")
             with Client(server.bootstrap) as client:

@@ -6,10 +6,10 @@ nothing is built in vain. What the fields say is in `trace.py`.
 
 from __future__ import annotations
 
-from kafka_shim.apis.call import Client
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.states import Rule, State
+from kafka_shim.groups.interface import Client
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.trace import readable_assignment
 

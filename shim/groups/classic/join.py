@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from kafka_shim.apis.call import PARKED, Client, Parked
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.causes import Cause
@@ -27,6 +26,7 @@ from kafka_shim.groups.classic.sessions import NEW_MEMBER_TIMEOUT
 from kafka_shim.groups.classic.states import RULES, Request, Rule, State
 from kafka_shim.groups.classic.static import take_over
 from kafka_shim.groups.classic.timers import TimerKind
+from kafka_shim.groups.interface import PARKED, Client, Parked
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafka_shim.apis.call import Client
 from kafka_shim.apis.join_group import JoinGroupRequest
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.classic.answers import join_refused
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.member import Member, Protocols
 from kafka_shim.groups.classic.states import Rule
+from kafka_shim.groups.interface import Client
 from kafka_shim.groups.shard import Shard
 
 

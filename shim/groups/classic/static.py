@@ -8,7 +8,6 @@ Source: semantics 2.8; KIP-345, KIP-814.
 
 from __future__ import annotations
 
-from kafka_shim.apis.call import PARKED, Parked
 from kafka_shim.apis.join_group import JoinGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.causes import Cause
@@ -20,6 +19,7 @@ from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.sessions import wake
 from kafka_shim.groups.classic.states import Rule
 from kafka_shim.groups.classic.timers import TimerKind
+from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
 

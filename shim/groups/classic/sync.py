@@ -8,7 +8,6 @@ Source: semantics 2.3, 2.6; KIP-559 for protocol type and name in the request.
 
 from __future__ import annotations
 
-from kafka_shim.apis.call import PARKED, Parked
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.causes import Cause
@@ -19,6 +18,7 @@ from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.records import find
 from kafka_shim.groups.classic.sessions import wake
 from kafka_shim.groups.classic.states import RULES, Request, Rule
+from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.shard import Shard
 
 

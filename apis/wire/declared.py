@@ -1,0 +1,229 @@
+"""How the parts of messages are declared: `Struct` and `field`, and what every declared class has.
+
+Decides what a declared class looks like to Python code: slots, a constructor by position or keyword, equality, a repr,
+and a hash where it is frozen. Does not know a byte of the wire form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, ClassVar, Final, Literal, TypeVar, dataclass_transform, overload
+
+from kafka_shim.apis.wire.source import Source
+from kafka_shim.apis.wire.types import Array, Nested, Type, as_type, parse_versions
+
+T = TypeVar("T")
+S = TypeVar("S", bound="Struct")
+
+_ZERO: Final = object()
+
+
+class Field:
+    """One field of a message or struct as declared. `versions`, `nullable` and `tagged` are ranges of versions."""
+
+    __slots__ = ("default", "ignorable", "name", "nullable", "tag", "tagged", "type", "versions")
+
+    def __init__(
+        self,
+        type: Type[Any],
+        versions: range,
+        nullable: range,
+        default: Any,
+        tag: int | None,
+        tagged: range,
+        ignorable: bool,
+    ) -> None:
+        self.name = ""
+        self.type = type
+        self.versions = versions
+        self.nullable = nullable
+        self.default = default
+        self.tag = tag
+        self.tagged = tagged
+        self.ignorable = ignorable
+
+    @property
+    def is_mutable(self) -> bool:
+        """Whether every instance needs a default value of its own."""
+        return self.default is _ZERO and isinstance(self.type, (Array, Nested))
+
+    def default_value(self) -> Any:
+        """What the field is in a message that does not say."""
+        return self.type.zero() if self.default is _ZERO else self.default
+
+
+@overload
+def field(
+    type: type[S],
+    *,
+    versions: str = "0+",
+    tag: int | None = None,
+    tagged: str = "",
+    ignorable: bool = False,
+) -> S: ...
+@overload
+def field(
+    type: type[S],
+    *,
+    versions: str = "0+",
+    nullable: str,
+    default: None = None,
+    tag: int | None = None,
+    tagged: str = "",
+    ignorable: bool = False,
+) -> S | None: ...
+@overload
+def field(
+    type: Type[T],
+    *,
+    versions: str = "0+",
+    nullable: Literal[""] = "",
+    default: T = ...,
+    tag: int | None = None,
+    tagged: str = "",
+    ignorable: bool = False,
+) -> T: ...
+@overload
+def field(
+    type: Type[T],
+    *,
+    versions: str = "0+",
+    nullable: str,
+    default: T | None = ...,
+    tag: int | None = None,
+    tagged: str = "",
+    ignorable: bool = False,
+) -> T | None: ...
+def field(
+    type: Any,
+    *,
+    versions: str = "0+",
+    nullable: str = "",
+    default: Any = _ZERO,
+    tag: int | None = None,
+    tagged: str = "",
+    ignorable: bool = False,
+) -> Any:
+    """Declare a field of a `Message` or `Struct`, in the order of the wire.
+
+    `type`: a type of `apis/wire/types.py`, or a `Struct` class. `versions`, `nullable` and `tagged` say in Kafka's
+    notation (`"0-4"`, `"3+"`, `"2"`) in which versions of the message the field exists, may be null, and is a tagged
+    field of number `tag`. A version without the field decodes to `default` and refuses to encode anything else, unless
+    the field is `ignorable`. A default left out is the type's zero: 0, "", b"", False, a new empty list or struct.
+    """
+    if (tag is None) != (tagged == ""):
+        raise TypeError("a tagged field needs both its tag and the versions in which it is tagged")
+    if isinstance(default, list):
+        raise TypeError("the default of an array is null or the empty array, which is the default's default")
+    return Field(
+        as_type(type),
+        parse_versions(versions),
+        parse_versions(nullable),
+        default,
+        tag,
+        parse_versions(tagged),
+        ignorable,
+    )
+
+
+class Declared(type):
+    """The metaclass that turns declared fields into slots."""
+
+    fields: tuple[Field, ...]
+    frozen: bool
+    _values: Callable[[Any], Any]
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, frozen: bool = False, **options: Any
+    ) -> Declared:
+        if any(getattr(base, "fields", ()) for base in bases):
+            raise TypeError(f"{name}: a class with fields has no subclasses")
+        fields = tuple(value for value in namespace.values() if isinstance(value, Field))
+        for attribute in [key for key, value in namespace.items() if isinstance(value, Field)]:
+            if any(hasattr(base, attribute) for base in bases):
+                raise TypeError(f"{name}.{attribute}: the name is taken")
+            namespace.pop(attribute).name = attribute
+        names = tuple(each.name for each in fields)
+        namespace["__slots__"] = namespace["__match_args__"] = names
+        if frozen:
+            namespace |= {"__setattr__": _refuse, "__delattr__": _refuse, "__hash__": _hash}
+        cls = super().__new__(mcs, name, bases, namespace, **options)
+        cls.fields = fields
+        cls.frozen = frozen
+        cls._values = attrgetter(*names) if fields else bool
+        return cls
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_options: Any) -> None:
+        super().__init__(name, bases, namespace)
+
+
+def _refuse(self: Declarable, name: str, *_value: object) -> None:
+    raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be changed")
+
+
+def _hash(self: Declarable) -> int:
+    return hash(type(self)._values(self))
+
+
+class Declarable(metaclass=Declared):
+    """What messages and structs have in common: constructor, equality and repr by their fields, in their order.
+
+    `_values(instance)` is the tuple of an instance's values; of a single field, the value itself.
+    """
+
+    fields: ClassVar[tuple[Field, ...]]
+    frozen: ClassVar[bool]
+    _values: ClassVar[Callable[[Any], Any]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Most runs of the program construct few of the many classes, so a constructor is compiled when first called.
+        cls = type(self)
+        if cls is Declarable or Declarable in cls.__bases__:
+            raise TypeError(f"{cls.__name__} declares nothing")
+        compiled = cls.__init__ = _compile_constructor(cls)  # type: ignore[method-assign]
+        compiled(self, *args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        if self.__class__ is not other.__class__:
+            return NotImplemented
+        values = type(self)._values
+        return bool(values(self) == values(other))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in self.fields)
+        return f"{type(self).__name__}({shown})"
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), tuple(getattr(self, each.name) for each in self.fields)
+
+
+def _compile_constructor(cls: type[Declarable]) -> Callable[..., None]:
+    source = Source(f"{cls.__name__} constructor")
+    absent = source.constant("absent", _ZERO)
+    parameters = ["self"]
+    body = []
+    for each in cls.fields:
+        value = each.name
+        if each.is_mutable:
+            parameters.append(f"{each.name}={absent}")
+            zero = "[]" if isinstance(each.type, Array) else f"{source.constant('zero', each.type.zero)}()"
+            value = f"{zero} if {each.name} is {absent} else {each.name}"
+        else:
+            parameters.append(f"{each.name}={source.literal(each.default_value())}")
+        if cls.frozen:
+            body.append(f"{source.constant('set', cls.__dict__[each.name].__set__)}(self, {value})")
+        else:
+            body.append(f"self.{each.name} = {value}")
+    with source.block(f"def __init__({', '.join(parameters)}):"):
+        source.lines(body or ["pass"])
+    constructor: Callable[..., None] = source.compile("__init__")["__init__"]
+    return constructor
+
+
+@dataclass_transform()
+class Struct(Declarable):
+    """Base of the structs inside messages. A struct has no versions of its own: its fields count the message's.
+
+    Class keyword: `frozen=True` makes instances immutable and hashable.
+    """

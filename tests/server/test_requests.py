@@ -1,0 +1,97 @@
+"""The table of requests: a row per API that is served, and what requests are about."""
+
+import pytest
+
+from kafka_shim.apis.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from kafka_shim.apis.delete_groups import DeleteGroupsRequest
+from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.init_producer_id import InitProducerIdRequest
+from kafka_shim.apis.leave_group import LeaveGroupRequest
+from kafka_shim.apis.list_groups import ListGroupsRequest
+from kafka_shim.apis.metadata import MetadataRequest
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
+from kafka_shim.apis.wire import Message
+from kafka_shim.server.requests import REQUESTS, Operation, Resource, groups_of, transactional_ids_of
+
+TOPIC_ID = bytes(range(16))
+
+
+def test_what_is_served_has_a_row() -> None:
+    assert REQUESTS.keys() == APIS.keys()
+
+
+@pytest.mark.parametrize("key", REQUESTS, ids=lambda key: key.name)
+def test_every_row_can_name_what_a_request_concerns(key: int) -> None:
+    api = APIS[key]
+    for version in api.request.versions:
+        request = api.normalise(api.request(), version)
+        for concern in REQUESTS[api.key].concerns:
+            assert isinstance(list(concern.names(request)), list)
+
+
+@pytest.mark.parametrize(
+    ("request_", "groups", "transactional_ids"),
+    [
+        (HeartbeatRequest("g"), ["g"], []),
+        (LeaveGroupRequest("g"), ["g"], []),
+        (DescribeGroupsRequest(["g", "h"]), ["g", "h"], []),
+        (DeleteGroupsRequest(["g", "h"]), ["g", "h"], []),
+        (OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g"), OffsetFetchRequestGroup("h")]), ["g", "h"], []),
+        (FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), ["g"], []),
+        (FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]), [], ["t"]),
+        (TxnOffsetCommitRequest("t", "g"), ["g"], ["t"]),
+        (InitProducerIdRequest("t"), [], ["t"]),
+        (InitProducerIdRequest(None), [], []),
+        (AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction("t")]), [], ["t"]),
+        (ListGroupsRequest(), [], []),
+        (MetadataRequest(), [], []),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
+)  # fmt: skip
+def test_groups_and_transactional_ids(request_: Message, groups: list[str], transactional_ids: list[str]) -> None:
+    assert groups_of(request_) == groups
+    assert transactional_ids_of(request_) == transactional_ids
+
+
+@pytest.mark.parametrize(
+    ("request_", "operation", "names"),
+    [
+        (
+            OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("a"), OffsetCommitRequestTopic("", TOPIC_ID)]),
+            Operation.READ,
+            ["a", TOPIC_ID],
+        ),
+        (
+            OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("a")])]),
+            Operation.DESCRIBE,
+            ["a"],
+        ),
+        (TxnOffsetCommitRequest("t", "g", topics=[TxnOffsetCommitRequestTopic("a")]), Operation.READ, ["a"]),
+        (
+            AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction("t", topics=[AddPartitionsToTxnTopic("a")])]),
+            Operation.WRITE,
+            ["a"],
+        ),
+        (
+            DescribeConfigsRequest([DescribeConfigsResource(2, "a"), DescribeConfigsResource(4, "1")]),
+            Operation.DESCRIBE_CONFIGS,
+            ["a"],
+        ),
+        (MetadataRequest(None), Operation.DESCRIBE, []),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
+)
+def test_topics_and_the_operation_on_them(request_: Message, operation: Operation, names: list[str | bytes]) -> None:
+    assert request_.api_key is not None
+    (concern,) = [each for each in REQUESTS[request_.api_key].concerns if each.resource is Resource.TOPIC]
+    assert (concern.operation, list(concern.names(request_))) == (operation, names)
