@@ -7,9 +7,7 @@ What a command needs is imported when it is called, so that `serve` is ready soo
 from __future__ import annotations
 
 import importlib
-import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,21 +84,35 @@ class KeyValue(click.ParamType[tuple[str, str]]):
 class Commands(click.Group):
     """Our commands and those of other folders, which are imported when they are called."""
 
+    elsewhere = ELSEWHERE
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *ELSEWHERE])
+        return sorted([*super().list_commands(ctx), *self.elsewhere])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in ELSEWHERE:
+        if cmd_name not in self.elsewhere:
             return super().get_command(ctx, cmd_name)
-        module, attribute, _ = ELSEWHERE[cmd_name]
+        module, attribute, _ = self.elsewhere[cmd_name]
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = {name: command.get_short_help_str(90) for name, command in self.commands.items()}
-        others = {name: help_ for name, (_, _, help_) in ELSEWHERE.items()}
+        others = {name: help_ for name, (_, _, help_) in self.elsewhere.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted((own | others).items()))
+
+
+class TraceCommands(Commands):
+    """The commands of `kafka-shim trace`."""
+
+    elsewhere = {  # noqa: RUF012
+        "show": ("kafka_shim.commands.trace", "show", "The story of traces, with wall-clock times."),
+        "summary": ("kafka_shim.commands.trace", "summary", "How often each group rebalanced, why, and the cost."),
+        "follow": ("kafka_shim.commands.trace", "follow", "The story of a trace while it is written."),
+        "compare": ("kafka_shim.commands.trace", "compare_traces", "Two traces side by side, by cause."),
+        "export": ("kafka_shim.commands.trace", "export", "A rebalance as a Mermaid sequence diagram."),
+    }
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "KAFKA_SHIM"})
@@ -193,7 +205,7 @@ def demo() -> None:
     sys.exit(play())
 
 
-@cli.group()
+@cli.group(cls=TraceCommands)
 def trace() -> None:
     """Traces: read them, or record one in front of a real cluster."""
 
@@ -220,20 +232,6 @@ def record(**options: Any) -> None:
         raise click.ClickException(str(error)) from error
 
 
-@trace.command("show")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--group", help="Only this group.")
-def show_trace(file: Path, group: str | None) -> None:
-    """Tell the story of a trace: who joined, why groups rebalanced, who owned what."""
-    from kafka_shim.why.narration import Story
-
-    story = Story()
-    for event in _events(file):
-        for line in story.tell(event):
-            if group is None or line.group == group:
-                click.echo(line)
-
-
 def main() -> None:
     """Run the command line; errors are one sentence on standard error."""
     try:
@@ -256,17 +254,3 @@ def main() -> None:
             err=True,
         )
         sys.exit(2)
-
-
-def _events(file: Path) -> Iterator[dict[str, Any]]:
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                event = json.loads(line)
-                event["event"]
-            except (ValueError, KeyError, TypeError):
-                # The last line of a trace that is still being written may be half a line.
-                if line.endswith(b"\n"):
-                    raise click.ClickException(f"Line {number} of {file} is no event.") from None
-                return
-            yield event

@@ -41,7 +41,9 @@ def test_a_client_is_pointed_at_a_server_and_the_server_is_looked_at(tmp_path: P
         assert json.loads(pages["/health"]) == {"status": "ok"}
         assert "# TYPE " in pages["/metrics"]
         assert "billing" in pages["/v1/groups/billing"]
-        found = subprocess.run(shlex.split(search), cwd=tmp_path, capture_output=True, text=True)
+        found = subprocess.run(
+            [BIN / "kafka-shim", *shlex.split(search)[1:]], cwd=tmp_path, capture_output=True, text=True
+        )
         assert "NEW_MEMBER" in found.stdout
     finally:
         server.terminate()

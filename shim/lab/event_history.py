@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kafka_shim.lab.conditions import Waiters
 from kafka_shim.server.cluster import Cluster
-from kafka_shim.why.narration import Story
+from kafka_shim.why.narration import Narrator
 
 REMEMBERED: Final = 100_000
 """Events kept; the oldest go first."""
@@ -166,8 +166,8 @@ class Watch:
 
     def story(self, group: str | None = None, since: int = 0) -> list[str]:
         """What happened to a group, or to all, in lines a person reads."""
-        story = Story()
-        return [str(line) for _, now, event in self.since(since, group) for line in story.tell(event, now)]
+        story = Narrator()
+        return [str(line) for _, now, event in self.since(since, group) for line in story.lines(event, now)]
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
         """The committed offset, or None."""

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from kafka_shim.testing.demo_clients import GROUP, TOPIC
 from kafka_shim.testing.server import CoordinatorServer
-from kafka_shim.why.narration import Line, Story
+from kafka_shim.why.narration import Line, Narrator
 
 PARTITIONS: Final = 6
 PATIENCE: Final = 50.0
@@ -95,7 +95,7 @@ class Demo:
             config={"group.initial.rebalance.delay.ms": "1000", "group.min.session.timeout.ms": "1000"},
         )
         self.clients: list[Client] = []
-        self._story = Story()
+        self._story = Narrator()
         self._assignments: list[dict[str, Any]] = []
         self._ends = 0.0
 
@@ -277,7 +277,7 @@ class Demo:
     def _listen(self, events: list[dict[str, Any]], now: float) -> None:
         with self.changed:
             for event in events:
-                for line in self._story.tell(event, now):
+                for line in self._story.lines(event, now):
                     self._print(line)
                 if event["event"] == "assignment":
                     self._assignments.append(event)

@@ -14,30 +14,11 @@ from typing import Any, Final
 
 from kafka_shim.groups.causes import Cause
 from kafka_shim.why.advice import Advice, Play, advise
+from kafka_shim.why.causes import clause
 from kafka_shim.why.history import GroupHistory
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import client_of
 from kafka_shim.why.rebalance import Rebalance
-
-BECAUSE: Final[dict[str, str]] = {
-    Cause.NEW_MEMBER: "{who} joined",
-    Cause.MEMBER_LEFT: "{who} left",
-    Cause.SESSION_EXPIRED: "{who} sent no heartbeat for its session timeout",
-    Cause.REBALANCE_TIMEOUT: "{who} did not join again in time",
-    Cause.POLL_TIMEOUT_REASON: "{who} left because its application did not poll in time",
-    Cause.SUBSCRIPTION_CHANGED: "{who} subscribes to other topics or offers other protocols",
-    Cause.LEADER_REJOINED: "the leader, {who}, joined again, as consumers do when topics change",
-    Cause.STATIC_REPLACED: "{who} was restarted in the place of a static member",
-    Cause.PENDING_SYNC_EXPIRED: "{who} did not send SyncGroup in time",
-    Cause.TOPIC_METADATA_CHANGED: "a topic was created, grown or deleted",
-    Cause.ADMIN_REMOVED: "{who} was removed by an administrator",
-    Cause.COORDINATOR_RELOADED: "the coordinator loaded more members than group.max.size",
-    Cause.ASSIGNMENT_WRITE_FAILED: "the assignments could not be stored",
-    Cause.COOPERATIVE_FOLLOWUP: "{who} has given up the partitions it had to",
-    Cause.PROTOCOL_CHANGED: "the group moves between the classic protocol and that of KIP-848",
-    "": "what began it did not come through the relay",
-}
-"""What each cause means, as a clause about the member that brought it about."""
 
 STORM_REBALANCES: Final = 5
 STORM_SECONDS: Final = 300.0
@@ -74,7 +55,7 @@ class Explanation:
 
     def reason(self, rebalance: Rebalance) -> str:
         """Why a rebalance happened, as a clause."""
-        return BECAUSE.get(rebalance.cause, rebalance.cause).format(who=self.who(rebalance.trigger))
+        return clause(rebalance.cause, self.who(rebalance.trigger))
 
     def who(self, member_id: str) -> str:
         """A member's name, with its host where it is known."""
@@ -92,7 +73,7 @@ class Explanation:
         head = f"STORM: {count} rebalances in {span(seconds)}" if self.storm else f"Rebalanced {times}"
         if self.patterns:
             pattern = self.patterns[0]
-            return f"{head}, {pattern.count} of them because {BECAUSE[pattern.cause].format(who=pattern.who)}."
+            return f"{head}, {pattern.count} of them because {clause(pattern.cause, pattern.who)}."
         slow = Counter(each.slow.member_id for each in self.rebalances if each.slow is not None)
         if count > 1 and slow:
             member, rounds = slow.most_common(1)[0]
@@ -129,7 +110,7 @@ def _is_storm(rebalances: Sequence[Rebalance]) -> bool:
 def _patterns(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names) -> tuple[Pattern, ...]:
     found: dict[tuple[str, str], list[Rebalance]] = {}
     for each in rebalances:
-        if each.trigger in history.members and each.cause in BECAUSE and not each.initial:
+        if each.trigger in history.members and not each.initial:
             client = client_of(history.members[each.trigger])
             found.setdefault((each.cause, client), []).append(each)
     patterns = []

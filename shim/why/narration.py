@@ -9,23 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-_BECAUSE: Final = {
-    "NEW_MEMBER": "{who} is new",
-    "MEMBER_LEFT": "{who} left",
-    "SESSION_EXPIRED": "{who} was not heard of for its session timeout",
-    "REBALANCE_TIMEOUT": "{who} did not rejoin in time",
-    "POLL_TIMEOUT_REASON": "{who} left because it did not poll in time",
-    "SUBSCRIPTION_CHANGED": "{who} wants other topics or offers other protocols",
-    "LEADER_REJOINED": "the leader, {who}, joined again",
-    "STATIC_REPLACED": "{who} came in place of a static member",
-    "PENDING_SYNC_EXPIRED": "{who} did not sync in time",
-    "TOPIC_METADATA_CHANGED": "a topic has changed",
-    "ADMIN_REMOVED": "{who} was removed by an administrator",
-    "COORDINATOR_RELOADED": "the coordinator has loaded more members than it may have",
-    "ASSIGNMENT_WRITE_FAILED": "the assignments could not be stored",
-    "COOPERATIVE_FOLLOWUP": "{who} has given up what it had to",
-    "PROTOCOL_CHANGED": "the group moves between protocols",
-}
+from kafka_shim.why.causes import clause
+from kafka_shim.why.names import Names
 
 _MEMBER: Final = {
     "added": "joins",
@@ -36,8 +21,6 @@ _MEMBER: Final = {
     "replaced": "takes over the place of the static member before it",
 }
 
-_UNIQUE: Final = len("00000000-0000-0000-0000-000000000000")
-
 
 class Line(NamedTuple):
     """One line of the story. `kind` is the kind of event it comes from; `seconds` are since the story began."""
@@ -46,21 +29,22 @@ class Line(NamedTuple):
     group: str
     kind: str
     text: str
+    wall: float | None = None
+    """Seconds of Unix time, None if the event has none."""
 
     def __str__(self) -> str:
         return f"{self.seconds:8.3f}  {self.group}  {self.text}"
 
 
-class Story:
-    """Turns events into lines, one after the other."""
+class Narrator:
+    """Makes lines of events, one after the other."""
 
     def __init__(self) -> None:
+        self.name: Final = Names()
         self._began: float | None = None
-        self._names: dict[str, str] = {}
-        self._taken: dict[str, int] = {}
 
-    def tell(self, event: Mapping[str, Any], mono: float | None = None) -> list[Line]:
-        """The lines of one event; most have none. `mono` is the event's time if it does not say so itself."""
+    def lines(self, event: Mapping[str, Any], mono: float | None = None) -> list[Line]:
+        """The lines of one event; most have none. `mono` is the event's time if it has none itself."""
         now = event.get("mono", mono) or 0.0
         if self._began is None:
             self._began = now
@@ -68,16 +52,8 @@ class Story:
         if write is None:
             return []
         seconds = now - self._began
-        return [Line(seconds, event.get("group") or "", event["event"], text) for text in write(event)]
-
-    def name(self, member_id: str) -> str:
-        """What a member is called: its client id or group instance id, with a number if there are several."""
-        found = self._names.get(member_id)
-        if found is None:
-            base = member_id[: -_UNIQUE - 1] if len(member_id) > _UNIQUE + 1 else member_id
-            number = self._taken[base] = self._taken.get(base, 0) + 1
-            found = self._names[member_id] = base if number == 1 else f"{base}#{number}"
-        return found
+        wall = event.get("wall")
+        return [Line(seconds, event.get("group") or "", event["event"], text, wall) for text in write(event)]
 
     def _member(self, event: Mapping[str, Any]) -> list[str]:
         what = _MEMBER.get(event["change"])
@@ -90,7 +66,7 @@ class Story:
 
     def _state(self, event: Mapping[str, Any]) -> list[str]:
         if event["to"] == "PreparingRebalance":
-            because = _BECAUSE.get(event["cause"], "").format(who=self.name(event["trigger"]))
+            because = clause(event["cause"], self.name(event["trigger"]))
             return [f"rebalance begins, cause {event['cause']}: {because}"]
         if event["to"] == "Empty":
             return [f"the group is empty, generation {event['generation']}"]
@@ -105,9 +81,8 @@ class Story:
         ]
         if event.get("inferred"):
             # A relay's trace has no event for the beginning.
-            because = _BECAUSE.get(event["cause"], "what began it did not come through the relay")
             cause = event["cause"] or "unknown"
-            lines.insert(0, f"rebalanced, cause {cause}: {because.format(who=self.name(event['trigger']))}")
+            lines.insert(0, f"rebalanced, cause {cause}: {clause(event['cause'], self.name(event['trigger']))}")
         if event["waited_for"] and len(members) > 1:
             last = event["waited_for"][0]
             lines.append(f"the last to join was {self.name(last['member_id'])}, {last['ms']:.0f} ms after the start")
@@ -137,19 +112,21 @@ class Story:
         return [f"{len(event['offsets'])} committed offsets have expired"]
 
     def _exchange(self, event: Mapping[str, Any]) -> list[str]:
-        error = _TOLD.get(event["error"]) or (_TOLD_OF_COMMITS.get(event["error"]) if event["api"] == _COMMIT else None)
+        error = _ERRORS.get(event["error"]) or (
+            _ERRORS_OF_COMMITS.get(event["error"]) if event["api"] == _COMMIT else None
+        )
         if error is None:
             return []
         return [f"{event['api']} of {self.name(event['member'] or '') or event['client_id']} is answered {error}"]
 
 
-_TOLD: Final = {
+_ERRORS: Final = {
     22: "ILLEGAL_GENERATION (22)",
     25: "UNKNOWN_MEMBER_ID (25)",
     82: "FENCED_INSTANCE_ID (82)",
 }
 _COMMIT: Final = "OffsetCommit"
-_TOLD_OF_COMMITS: Final = {
+_ERRORS_OF_COMMITS: Final = {
     14: "COORDINATOR_LOAD_IN_PROGRESS (14)",
     15: "COORDINATOR_NOT_AVAILABLE (15)",
     16: "NOT_COORDINATOR (16)",

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from kafka_shim.why.advice import LIKELY, Remedy
-from kafka_shim.why.explanation import BECAUSE, Explanation, span
+from kafka_shim.why.causes import clause
+from kafka_shim.why.explanation import Explanation, span
 from kafka_shim.why.rebalance import Rebalance
 
 BAR: Final = 44
@@ -37,7 +38,7 @@ def lines(explanation: Explanation, *, bars: bool = True, brief: bool = False, z
     for pattern in explanation.patterns:
         yield (
             f"Pattern, {pattern.count} times, every {span(pattern.period)}: {pattern.cause},"
-            f" {BECAUSE[pattern.cause].format(who=pattern.who)}   [first {pattern.first_seq}, last {pattern.last_seq}]"
+            f" {clause(pattern.cause, pattern.who)}   [first {pattern.first_seq}, last {pattern.last_seq}]"
         )
     if explanation.patterns:
         yield ""

@@ -13,7 +13,8 @@ from kafka_shim.groups.causes import Cause
 from kafka_shim.lab.puppets import Manner
 from kafka_shim.lab.replaying import play
 from kafka_shim.why.advice import REPLAYED
-from kafka_shim.why.explanation import BECAUSE, Explanation, as_json, explain
+from kafka_shim.why.causes import BECAUSE
+from kafka_shim.why.explanation import Explanation, as_json, explain
 from kafka_shim.why.history import GroupHistory, History
 from kafka_shim.why.reading import read
 from kafka_shim.why.rebalance import INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, WAITING_FOR_MEMBERS

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kafka_shim.groups.causes import Cause
-from kafka_shim.why.narration import Story
+from kafka_shim.why.narration import Narrator
 from tests.server.test_trace_file import live
 from tests.server.wire import Wire, cluster
 
@@ -28,14 +28,14 @@ def state(cause: str, trigger: str = f"billing-1{UNIQUE}") -> dict[str, Any]:
 
 @pytest.mark.parametrize("cause", list(Cause))
 def test_every_cause_is_told_in_words(cause: Cause) -> None:
-    (line,) = Story().tell(state(cause))
+    (line,) = Narrator().lines(state(cause))
     assert f"cause {cause}: " in line.text
     assert not line.text.endswith(": ")
     assert "{" not in line.text
 
 
 def test_members_are_called_by_their_client_ids_and_numbered_where_several_have_one() -> None:
-    story = Story()
+    story = Narrator()
     assert story.name(f"billing-1{UNIQUE}") == "billing-1"
     assert story.name(f"rdkafka{UNIQUE}") == "rdkafka"
     assert story.name("rdkafka-1b2f7a3e-8d5c-4f5e-9a3b-3c1d2e4f5a6b") == "rdkafka#2"
@@ -46,23 +46,23 @@ def test_members_are_called_by_their_client_ids_and_numbered_where_several_have_
 def test_who_owns_what() -> None:
     assignments = {f"a{UNIQUE}": {"orders": [2, 0, 1, 5], "returns": [0]}, f"b{UNIQUE}": {}, f"c{UNIQUE}": 17}
     told = {"event": "assignment", "group": "g", "generation": 3, "assignments": assignments, "mono": 1.0}
-    texts = [" ".join(line.text.split()) for line in Story().tell(told)]
+    texts = [" ".join(line.text.split()) for line in Narrator().lines(told)]
     assert texts == ["generation 3 is stable; who owns what:", "a orders 0-2, 5, returns 0", "b nothing", "c 17 bytes"]
 
 
 def test_times_count_from_the_first_event() -> None:
-    story = Story()
-    story.tell(state("NEW_MEMBER"))
-    (line,) = story.tell(state("MEMBER_LEFT") | {"mono": 14.0})
+    story = Narrator()
+    story.lines(state("NEW_MEMBER"))
+    (line,) = story.lines(state("MEMBER_LEFT") | {"mono": 14.0})
     assert line.seconds == pytest.approx(1.5)
     assert line.group == "g"
 
 
 async def test_the_life_of_a_member_reads_as_it_was() -> None:
-    wire, story = Wire(cluster(topics={"orders": 1})), Story()
+    wire, story = Wire(cluster(topics={"orders": 1})), Narrator()
     lines: list[str] = []
     wire.cluster.listen(
-        lambda events, now: lines.extend(line.text for event in events for line in story.tell(event, now))
+        lambda events, now: lines.extend(line.text for event in events for line in story.lines(event, now))
     )
     live(wire)
     assert lines[0] == "the group is created"
@@ -82,7 +82,7 @@ def test_the_story_of_a_relay_says_why_with_the_round() -> None:
         "ended": 10.5, "waited_for": [], "dropped": [], "leader": "b", "protocol": "range", "members": ["b"],
         "inferred": True, "mono": 10.5,
     }  # fmt: skip
-    story = Story()
-    assert [line.text for line in story.tell(event)][:1] == ["rebalanced, cause MEMBER_LEFT: a left"]
-    (unseen, *_) = story.tell(event | {"cause": "", "trigger": ""})
+    story = Narrator()
+    assert [line.text for line in story.lines(event)][:1] == ["rebalanced, cause MEMBER_LEFT: a left"]
+    (unseen, *_) = story.lines(event | {"cause": "", "trigger": ""})
     assert unseen.text == "rebalanced, cause unknown: what began it did not come through the relay"

@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from kafka_shim.control.bench import Bench
 from kafka_shim.control.operation import MAX_TEXT, Answer, Body, Operation
-from kafka_shim.why.narration import Story
+from kafka_shim.why.narration import Narrator
 
 _BEHIND: Final = 10_000
 """Events that a reader of the stream may be behind before it is cut off."""
@@ -54,11 +54,11 @@ def _stream(bench: Bench, query: Query) -> Response:
 async def _events(bench: Bench, query: Query) -> AsyncIterator[bytes]:
     send, receive = trio.open_memory_channel[bytes](_BEHIND)
 
-    told = Story()
+    told = Narrator()
 
     def lines(number: int, now: float, event: dict[str, Any]) -> list[bytes]:
         if query.form == "story":
-            return [str(line).encode() for line in told.tell(event, now)]
+            return [str(line).encode() for line in told.lines(event, now)]
         return [orjson.dumps(event | {"seq": number, "mono": now, "wall": now + bench.cluster.wall_offset})]
 
     def tell(number: int, now: float, event: dict[str, Any]) -> None:

@@ -1,0 +1,275 @@
+"""`kafka-shim trace show|summary|follow|compare|export`: read traces without Spark.
+
+Decides what is printed of a trace and in which form. What events mean is `why/`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, tzinfo
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from kafka_shim.commands.why import NO_SUCH_GROUP, Moment
+from kafka_shim.why.comparison import Cost, compare
+from kafka_shim.why.explanation import span
+from kafka_shim.why.history import GroupHistory, History
+from kafka_shim.why.mermaid import sequence_diagram
+from kafka_shim.why.narration import Narrator
+from kafka_shim.why.reading import Event, UnreadableTrace, read
+
+FOLLOW_SECONDS: Final = 0.2
+
+_traces = click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+_group = click.option("--group", help="Only this group.")
+_since = click.option(
+    "--since", type=Moment(), help="From this time on: 14:02, an ISO time, or 10m for 10 minutes ago."
+)
+_until = click.option("--until", type=Moment(), help="Up to this time.")
+_utc = click.option("--utc", is_flag=True, help="Show times in UTC.")
+_json = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+@click.command("show")
+@_traces
+@_group
+@_since
+@_until
+@click.option("--seq", metavar="FIRST-LAST", help="Only events with these sequence numbers, all of them, as JSON.")
+@_utc
+@_json
+def show(
+    traces: Sequence[Path],
+    group: str | None,
+    since: float | None,
+    until: float | None,
+    seq: str | None,
+    utc: bool,
+    as_json: bool,
+) -> None:
+    """Tell the story of TRACES (`-` is standard input): who joined, why groups rebalanced, who owned what."""
+    narrator, zone, found = Narrator(), _zone(utc), False
+    first, last = _numbers(seq)
+    for event in _events(traces, group=group, since=since, until=until):
+        found = found or group is None or event.get("group") == group
+        if seq is not None:
+            if first <= event.get("seq", 0) <= last:
+                click.echo(orjson.dumps(event))
+            continue
+        for line in narrator.lines(event):
+            if group is not None and line.group != group:
+                continue
+            if as_json:
+                click.echo(orjson.dumps({"wall": line.wall, "group": line.group, "kind": line.kind, "text": line.text}))
+            else:
+                click.echo(f"{_clock(line.wall, zone)}  {line.group}  {line.text}")
+    if not found and group is not None:
+        _stop(f"There is no group {group} in {', '.join(map(str, traces))}.", NO_SUCH_GROUP)
+
+
+@click.command("summary")
+@_traces
+@_since
+@_until
+@_json
+def summary(traces: Sequence[Path], since: float | None, until: float | None, as_json: bool) -> None:
+    """The groups of TRACES: how often each rebalanced, why, and what it cost; the costliest first."""
+    history = _history(traces, since=since, until=until)
+    rows = sorted(
+        (_summary(each) for each in history.groups.values()), key=lambda row: (-row["partition_seconds"], row["group"])
+    )
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    table = Table("group", "protocol", "members", "rebalances", "causes", "stopped", "partition-seconds")
+    for row in rows:
+        causes = ", ".join(f"{count} {cause}" for cause, count in row["causes"].items())
+        table.add_row(
+            row["group"], row["protocol"], str(row["members"]), str(row["rebalances"]), causes, span(row["seconds"]),
+            f"{row['partition_seconds']:.1f}",
+        )  # fmt: skip
+    _print(table)
+    click.echo("kafka-shim why GROUP TRACE says why, and what to do.")
+
+
+@click.command("follow")
+@click.argument("trace", type=click.Path(path_type=Path, dir_okay=False))
+@_group
+@_utc
+@click.option("--from-start", is_flag=True, help="Begin with what the file has already.")
+def follow(trace: Path, group: str | None, utc: bool, from_start: bool) -> None:
+    """Tell the story of a TRACE while it is written, until Ctrl-C."""
+    narrator, zone = Narrator(), _zone(utc)
+    for event in _growing(trace, from_start):
+        for line in narrator.lines(event):
+            if group is None or line.group == group:
+                click.echo(f"{_clock(line.wall, zone)}  {line.group}  {line.text}")
+                sys.stdout.flush()
+
+
+@click.command("compare")
+@click.argument("left", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("right", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--group", help="The group in both; without it, the only one or the one of the same name.")
+@click.option("--right-group", help="Its name in the second trace, if that is another.")
+@_json
+def compare_traces(left: Path, right: Path, group: str | None, right_group: str | None, as_json: bool) -> None:
+    """Two traces side by side, aligned by cause: what each rebalanced for, and what it cost."""
+    one, other = (_only(_history([path]), name, path) for path, name in ((left, group), (right, right_group or group)))
+    comparison = compare(list(one.rebalances), list(other.rebalances))
+    if as_json:
+        rows = [
+            {"cause": row.cause, "left": vars(row.left), "right": vars(row.right)}
+            for row in (*comparison.rows, comparison.total)
+        ]
+        click.echo(json.dumps({"rows": rows, "differs_at": comparison.differs_at}, indent=1))
+        return
+    columns: list[tuple[str, Callable[[Cost], str]]] = [
+        ("rebalances", lambda cost: str(cost.rebalances)),
+        ("time", lambda cost: span(cost.seconds)),
+        ("moved", lambda cost: str(cost.moved)),
+        ("partition-seconds", lambda cost: f"{cost.partition_seconds:.1f}"),
+    ]
+    table = Table("cause", *(f"{name}\n{path.name}" for name, _ in columns for path in (left, right)))
+    for row in (*comparison.rows, comparison.total):
+        table.add_row(row.cause, *(show_(cost) for _, show_ in columns for cost in (row.left, row.right)))
+    _print(table)
+    if comparison.differs_at is not None:
+        at = comparison.differs_at
+        click.echo(
+            f"They first differ at rebalance {at + 1}: {one.rebalances[at].cause} against {other.rebalances[at].cause}."
+        )
+
+
+@click.command("export")
+@click.argument("trace", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--group", help="The group; without it, the only one.")
+@click.option("--rebalance", type=int, default=-1, show_default=True, help="Which one, from 1 on; -1 is the last.")
+@click.option("--mermaid", is_flag=True, help="A Mermaid sequence diagram of one rebalance.")
+def export(trace: Path, group: str | None, rebalance: int, mermaid: bool) -> None:
+    """A rebalance of a TRACE in a form for documents and tickets."""
+    if not mermaid:
+        raise click.UsageError("Say in which form: --mermaid.")
+    events = list(_events([trace], group=group))
+    history = History()
+    for event in events:
+        history.add(event)
+    chosen = _only(history, group, trace)
+    count = len(chosen.rebalances)
+    place = rebalance - 1 if rebalance > 0 else count + rebalance
+    if not 0 <= place < count:
+        _stop(f"{chosen.group} has {count} rebalances, so there is no rebalance {rebalance}.", 2)
+    for line in sequence_diagram(chosen.rebalances[place], (e for e in events if e.get("group") == chosen.group)):
+        click.echo(line)
+
+
+def _events(traces: Sequence[Path], **options: Any) -> Iterator[Event]:
+    try:
+        yield from read(traces, **options)
+    except UnreadableTrace as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _history(traces: Sequence[Path], **options: Any) -> History:
+    history = History()
+    for event in _events(traces, **options):
+        history.add(event)
+    return history
+
+
+def _only(history: History, group: str | None, path: Path) -> GroupHistory:
+    if group is None and len(history.groups) == 1:
+        return next(iter(history.groups.values()))
+    if group is None:
+        _stop(f"{path} has {len(history.groups)} groups; name one with --group.", 2)
+    found = history.groups.get(group)
+    if found is None:
+        _stop(f"There is no group {group} in {path}.", NO_SUCH_GROUP)
+    return found
+
+
+def _summary(history: GroupHistory) -> dict[str, Any]:
+    causes: dict[str, int] = {}
+    for each in history.rebalances:
+        causes[each.cause or "unknown"] = causes.get(each.cause or "unknown", 0) + 1
+    cost = Cost.of(history.rebalances)
+    return {
+        "group": history.group,
+        "protocol": history.protocol,
+        "members": len(history.present),
+        "rebalances": cost.rebalances,
+        "causes": dict(sorted(causes.items(), key=lambda item: -item[1])),
+        "seconds": cost.seconds,
+        "member_seconds": cost.member_seconds,
+        "partition_seconds": cost.partition_seconds,
+    }
+
+
+def _growing(trace: Path, from_start: bool) -> Iterator[Event]:
+    """The events of a file that grows; when it is renamed and begun anew, those of the new one."""
+    try:
+        file = trace.open("rb")
+    except OSError as error:
+        raise click.ClickException(f"{trace} cannot be read: {error.strerror}.") from None
+    if not from_start:
+        file.seek(0, 2)
+    rest = b""
+    while True:
+        data = file.read()
+        if data:
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                try:
+                    yield orjson.loads(line)
+                except ValueError:
+                    # Where reading began in the middle of a line.
+                    continue
+            continue
+        if trace.exists() and trace.stat().st_ino != _inode(file):
+            file.close()
+            file, rest = trace.open("rb"), b""
+            continue
+        time.sleep(FOLLOW_SECONDS)
+
+
+def _inode(file: BufferedReader) -> int:
+    return os.fstat(file.fileno()).st_ino
+
+
+def _numbers(seq: str | None) -> tuple[int, int]:
+    if seq is None:
+        return 0, 0
+    first, _, last = seq.partition("-")
+    if not first.isdigit() or not (last or first).isdigit():
+        raise click.ClickException(f"{seq!r} is not of the form FIRST-LAST.")
+    return int(first), int(last or first)
+
+
+def _zone(utc: bool) -> tzinfo:
+    zone = UTC if utc else datetime.now().astimezone().tzinfo
+    assert zone is not None
+    return zone
+
+
+def _clock(wall: float | None, zone: tzinfo) -> str:
+    return "?" if wall is None else datetime.fromtimestamp(wall, zone).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def _print(table: Table) -> None:
+    # Without a terminal nothing is cut: a program or a file may read it.
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def _stop(sentence: str, code: int) -> NoReturn:
+    click.echo(f"kafka-shim: {sentence}", err=True)
+    sys.exit(code)

@@ -1,0 +1,35 @@
+"""What each cause of a rebalance means, as a clause about the member that brought it about.
+
+Decides the words only; the closed set of causes is in `groups/causes.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_shim.groups.causes import Cause
+
+BECAUSE: Final[dict[str, str]] = {
+    Cause.NEW_MEMBER: "{who} is new",
+    Cause.MEMBER_LEFT: "{who} left",
+    Cause.SESSION_EXPIRED: "{who} sent no heartbeat for its session timeout",
+    Cause.REBALANCE_TIMEOUT: "{who} did not join again in time",
+    Cause.POLL_TIMEOUT_REASON: "{who} left because its application did not poll in time",
+    Cause.SUBSCRIPTION_CHANGED: "{who} subscribes to other topics or offers other protocols",
+    Cause.LEADER_REJOINED: "the leader, {who}, joined again, as consumers do when topics change",
+    Cause.STATIC_REPLACED: "{who} was restarted in the place of a static member",
+    Cause.PENDING_SYNC_EXPIRED: "{who} did not send SyncGroup in time",
+    Cause.TOPIC_METADATA_CHANGED: "a topic was created, grown or deleted",
+    Cause.ADMIN_REMOVED: "{who} was removed by an administrator",
+    Cause.COORDINATOR_RELOADED: "the coordinator loaded more members than group.max.size",
+    Cause.ASSIGNMENT_WRITE_FAILED: "the assignments could not be stored",
+    Cause.COOPERATIVE_FOLLOWUP: "{who} has given up the partitions it had to",
+    Cause.PROTOCOL_CHANGED: "the group moves between the classic protocol and that of KIP-848",
+    "": "what began it did not come through the relay",
+}
+"""By cause; empty where a relay did not see what began the rebalance."""
+
+
+def clause(cause: str | None, who: str) -> str:
+    """Why a group rebalances: `billing-3 joined`. An unknown cause stands for itself."""
+    return BECAUSE.get(cause or "", cause or "").format(who=who)

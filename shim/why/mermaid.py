@@ -1,0 +1,64 @@
+"""A rebalance as a Mermaid sequence diagram, for documents and tickets.
+
+Decides what is drawn: the requests of one rebalance between its members and the coordinator, in order, with the moment
+at which they were parked left out. The text renders wherever Mermaid does; no script comes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.why.causes import clause
+from kafka_shim.why.names import Names
+from kafka_shim.why.rebalance import Rebalance
+
+DRAWN: Final = frozenset({"JoinGroup", "SyncGroup", "LeaveGroup", "Heartbeat", "OffsetCommit"})
+"""APIs that are drawn; Heartbeats only if they were answered with an error."""
+
+
+def sequence_diagram(rebalance: Rebalance, events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The lines of a diagram of this rebalance; `events` are those of its group."""
+    names, steps = Names(), []
+    for event in events:
+        if event["event"] == "exchange" and event["api"] in DRAWN:
+            shift = event["wall"] - event["mono"]
+            arrived, answered = event["arrived"] + shift, event["wall"]
+            if answered < rebalance.started or arrived > rebalance.started + rebalance.seconds:
+                continue
+            if event["api"] in ("Heartbeat", "OffsetCommit") and not event["error"]:
+                continue
+            who = names(event["member"]) if event["member"] else event["client_id"]
+            steps.append((arrived, f"{_id(who)}->>coordinator: {event['api']}{_said(event)}"))
+            steps.append((answered, f"coordinator-->>{_id(who)}: {_answer(event)}"))
+    steps.sort(key=lambda step: step[0])
+    yield "sequenceDiagram"
+    yield "    participant coordinator"
+    because = clause(rebalance.cause, names(rebalance.trigger))
+    yield f"    Note over coordinator: {rebalance.cause or 'unknown'}: {because}"
+    for _, step in steps:
+        yield f"    {step}"
+
+
+def _id(name: str) -> str:
+    return "".join(character if character.isalnum() or character in "-_" else "_" for character in name) or "client"
+
+
+def _said(event: Mapping[str, Any]) -> str:
+    request = event["request"]
+    if event["api"] == "JoinGroup":
+        return " with its id" if request["member_id"] else " without an id"
+    if event["api"] == "SyncGroup":
+        count = len(request["assignments"] or ())
+        return f", generation {request['generation_id']}" + (f", {count} assignments" if count else "")
+    return ""
+
+
+def _answer(event: Mapping[str, Any]) -> str:
+    if event["error"]:
+        return f"{ErrorCode(event['error']).name} ({event['error']})"
+    if event["api"] == "JoinGroup":
+        answer = event["answer"]
+        return f"generation {answer['generation_id']}" + (", leader" if answer["leader"] == event["member"] else "")
+    return "assignment" if event["api"] == "SyncGroup" else "accepted"
