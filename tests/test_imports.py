@@ -231,17 +231,7 @@ def test_an_old_name_is_found() -> None:
 CIRCLES = [
     {"persistence.memory", "persistence.postgres", "persistence.sqlite", "persistence.store"},
     {"broker.sessions", "broker.watches"},
-    {
-        "server.catalogue",
-        "server.cluster",
-        "server.durability",
-        "server.leases",
-        "server.loading",
-        "server.memo",
-        "server.peers",
-        "server.session",
-        "server.trace",
-    },
+    {"server.durability", "server.memo", "server.node", "server.session", "server.trace"},
     {"testing.handles", "testing.server"},
     {"conformance.case", "conformance.consumer_member", "conformance.member", "conformance.trial"},
     {

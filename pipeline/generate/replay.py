@@ -70,7 +70,7 @@ def play(past: Past, setting: Setting) -> Played:
     """Plays the past of a group in simulated time."""
     simulation = Simulation(seed=0, topics=past.topics, network=Network(least=0.0005, most=0.002))
     told: list[dict[str, Any]] = []
-    simulation.cluster.listen(lambda events, now: told.extend(dict(event, at=now) for event in events))
+    simulation.cluster.events.listen(lambda events, now: told.extend(dict(event, at=now) for event in events))
     cooperative = setting.cooperative or "cooperative" in past.protocol
     protocol = COOPERATIVE if cooperative else "roundrobin" if past.protocol == "roundrobin" else "range"
     playing: dict[str, Puppet] = {}

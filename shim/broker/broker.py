@@ -69,7 +69,9 @@ class Broker:
 
     The `topics` are the cluster's and shared by all brokers of it. `node_id` is its id among `topics.nodes`. Replies of
     parked fetches go to `outbox`. `new_id` gives 16 random bytes. `epoch_ms` turns monotonic seconds into ms since the
-    epoch. `release` is the Kafka release it poses as.
+    epoch. `release` is the Kafka release it poses as. `shared` is there unless the topics are this process's alone.
+    Where a laboratory moves the clock that `now` comes from, `clock_ahead()` is by how many seconds it is ahead of real
+    time, in which fetches wait.
     """
 
     def __init__(
@@ -81,14 +83,16 @@ class Broker:
         new_id: Callable[[], bytes],
         epoch_ms: Callable[[float], int],
         release: str = NEWEST,
+        shared: Shared | None = None,
+        clock_ahead: Callable[[], float] | None = None,
     ) -> None:
         self.node_id = node_id
         self.topics = topics
         self.outbox = outbox
         self.release = release
         self.configs = Configs(node_id, topics)
-        self.shared: Shared | None = None
-        """Unless the topics are this process's alone."""
+        self.shared = shared
+        self._clock_ahead = clock_ahead
         self._describes = Describes(topics)
         self._fetches = Fetches(node_id, topics, outbox, new_id)
         self._offsets = Offsets(node_id, topics)
@@ -186,6 +190,8 @@ class Broker:
         Handing in the same object for a request of the same bytes makes a held fetch cheap. Answers with nothing new to
         the same client are the same object every time; nobody may change them.
         """
+        if self._clock_ahead is not None:
+            now -= self._clock_ahead()
         return self._fetches.fetch(request, token, now, by_topic_id=by_topic_id, leaders_told=leaders_told)
 
     def list_offsets(self, request: ListOffsetsRequest, *, lowest_timestamp: int) -> ListOffsetsResponse:
@@ -262,11 +268,12 @@ class Broker:
 
     def next_deadline(self) -> float | None:
         """When `expire` is due next, or None."""
-        return self._fetches.next_deadline()
+        deadline = self._fetches.next_deadline()
+        return deadline if deadline is None or self._clock_ahead is None else deadline + self._clock_ahead()
 
     def expire(self, now: float) -> None:
         """Answer the parked fetches whose wait is over."""
-        self._fetches.expire(now)
+        self._fetches.expire(now if self._clock_ahead is None else now - self._clock_ahead())
 
     def forget(self, token: object) -> None:
         """The connection of a parked request is gone; its reply has no receiver."""

@@ -2,7 +2,7 @@
 
 Decides what such a document says, and what must be done to the topics here for them to be as the documents say. Does
 not know the store, nor who changed a document. Who leads a partition is in none: every process works that out from who
-is there (`shim/server/spread.py`), and logs are their leader's alone.
+is there (`shim/server/placement.py`), and logs are their leader's alone.
 """
 
 from __future__ import annotations

@@ -111,11 +111,14 @@ class Topics:
         log_bytes: int = DEFAULT_LOG_BYTES,
         *,
         cluster_id: str = "",
+        offsets_owner: Callable[[int], int] | None = None,
+        offsets_topic_id: bytes | None = None,
+        make_later: Callable[[str], None] | None = None,
     ) -> None:
         self.cluster_id = cluster_id
-        self.offsets_owner: Callable[[int], int] | None = None
-        self.offsets_topic_id: bytes | None = None
-        self.make_later: Callable[[str], None] | None = None
+        self.offsets_owner = offsets_owner
+        self.offsets_topic_id = offsets_topic_id
+        self.make_later = make_later
         self.nodes: dict[int, Node] = {node.id: node for node in nodes}
         self.settings = settings
         self.generation = 0

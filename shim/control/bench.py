@@ -148,7 +148,7 @@ class Bench:
         An ephemeral one is deleted when its last member is gone. Nobody in it may stay silent for longer than the
         bound, whatever session timeout was asked for. Raises Refused.
         """
-        groups = self.cluster.owner_of(name).groups
+        groups = self.cluster.ownership.owner_of(name).groups
         error = groups.precreate(name, ephemeral, heartbeat_bound_ms, self.cluster.clock())
         if error:
             raise Refused(error, _CREATE_REFUSED[error])
@@ -156,7 +156,7 @@ class Bench:
 
     def delete_group(self, name: str) -> None:
         """Delete an Empty group with its offsets. Raises Refused."""
-        (deleted,) = self.cluster.owner_of(name).groups.delete([name], self.cluster.clock())
+        (deleted,) = self.cluster.ownership.owner_of(name).groups.delete([name], self.cluster.clock())
         if deleted.error_code:
             raise Refused(
                 ErrorCode(deleted.error_code), _DELETE_REFUSED.get(deleted.error_code, "It cannot be deleted.")
@@ -196,7 +196,7 @@ class Bench:
 
     def rearm(self) -> None:
         """Let who sleeps until something is due see that it comes at another time."""
-        self.cluster.rearm()
+        self.cluster.ticks.rearm()
 
     def advance(self, seconds: float) -> None:
         """Put the coordinator's clock forward, through all that becomes due on the way."""
@@ -231,13 +231,13 @@ class Bench:
 
     def do_due(self) -> None:
         """Let happen what is due."""
-        self.cluster.fire(self.cluster.clock())
+        self.cluster.ticks.fire(self.cluster.clock())
 
     # Brokers
 
     def coordinator_of(self, group: str) -> int:
         """The id of the broker that coordinates a group."""
-        return self.cluster.owner_of(group).id
+        return self.cluster.ownership.owner_of(group).id
 
     def move(self, group: str, broker: int) -> None:
         """Let another broker coordinate a group, with all of its partition of `__consumer_offsets`.
@@ -245,7 +245,7 @@ class Bench:
         Raises Refused.
         """
         self.check_broker(broker, up=True)
-        self.cluster.move_partition(partition_for(group, self.cluster.partitions), broker)
+        self.cluster.move_partition(partition_for(group, self.cluster.ownership.partitions), broker)
 
     def check_broker(self, broker: int, *, up: bool) -> None:
         """Raises Refused unless there is such a broker, and it is up, or not."""

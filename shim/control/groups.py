@@ -13,7 +13,8 @@ import trio
 
 from kafka_shim.groups.group import Group, MemberDescription, Subscription
 from kafka_shim.groups.shard import Shard
-from kafka_shim.server.cluster import Cluster, Node
+from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.node import Node
 
 TURN: Final = 200
 """Groups looked at before other tasks get a turn."""
@@ -44,7 +45,7 @@ def summary(node: Node, group: Group) -> dict[str, Any]:
 
 async def described(cluster: Cluster, group_id: str) -> dict[str, Any] | None:
     """Everything about one group as far as it is durable; None if there is no such group."""
-    node = cluster.owner_of(group_id)
+    node = cluster.ownership.owner_of(group_id)
     shard = node.groups.shards.get(node.groups.partition_of(group_id))
     if shard is None or group_id not in shard.groups:
         return None

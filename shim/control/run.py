@@ -24,7 +24,7 @@ from kafka_shim.broker.settings import BROKER_SETTINGS
 from kafka_shim.broker.topics import TopicError
 from kafka_shim.control.addresses import is_loopback
 from kafka_shim.groups.config import NAMES, GroupConfig
-from kafka_shim.lab.clock import RealTimeBroker, TestClock
+from kafka_shim.lab.clock import TestClock
 from kafka_shim.persistence.store import Store, StoreError, open_store
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.limits import raise_file_limit
@@ -161,12 +161,9 @@ async def _serve(options: Options, config: ServerConfig, store: Store, laborator
         async with trio.open_nursery() as nursery, contextlib.AsyncExitStack() as stack:
             clock = TestClock() if laboratory is not None else None
             if clock is not None:
-                config = replace(config, cluster=replace(config.cluster, clock=clock))
+                config = replace(config, cluster=replace(config.cluster, clock=clock, clock_ahead=clock.ahead))
 
             async def prepare(server: Server) -> None:
-                if clock is not None:
-                    for node in server.cluster.nodes.values():
-                        node.broker = RealTimeBroker(node.broker, clock)  # type: ignore[assignment]
                 if options.trace is not None:
                     try:
                         trace = stack.enter_context(TraceFile(options.trace, server.cluster))

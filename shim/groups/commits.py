@@ -140,7 +140,7 @@ def again(shard: Shard, known: Commit, offsets: Sequence[int], now: float) -> bo
         known.member_id, known.group_instance_id, known.generation, member_epochs=known.member_epochs
     ):
         return False
-    if known.traced is None and shard.outbox.listening:
+    if known.traced is None and shard.outbox.tracing:
         known.traced = _event_template(shard, known)
     _accept(shard, group, known, offsets, now)
     return True
@@ -168,7 +168,7 @@ def _accept(shard: Shard, group: Group, made: Commit, offsets: Sequence[int], no
             for _, key, _ in records:
                 transactions.overtake(shard, made.group_id, key.topic, key.partition)
     shard.counters.offset_commits += len(records)
-    if shard.outbox.listening:
+    if shard.outbox.tracing:
         if made.traced is None:
             shard.outbox.events.append(_event(shard, made, offsets))
         else:

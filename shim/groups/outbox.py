@@ -21,10 +21,11 @@ class Outbox:
 
     `gate` is the highest batch number whose records the answer of the current request may show: the server resets it
     to 0 before a request and holds the answer until that batch is durable. `batch` is the number of the batch being
-    filled. `listening` says whether anybody wants trace events; rules build none when it is False.
+    filled. `listening` says whether anybody wants trace events; rules build none when it is False. `tracing` says
+    whether somebody wants those too that come with every request: exchanges, timers, commits that are accepted.
     """
 
-    __slots__ = ("replies", "records", "events", "thens", "gate", "batch", "listening")
+    __slots__ = ("replies", "records", "events", "thens", "gate", "batch", "listening", "tracing")
 
     def __init__(self) -> None:
         self.replies: list[tuple[object, Any, int]] = []
@@ -35,6 +36,7 @@ class Outbox:
         self.gate = 0
         self.batch = 1
         self.listening = False
+        self.tracing = False
 
     def reply(self, token: object, response: Any, shard: Sharded) -> None:
         """Answer a parked request; it leaves when the shard's newest records are durable."""

@@ -87,6 +87,7 @@ class GroupService:
         locate: Callable[[str, Literal[0, 1]], tuple[int, int, str, int]],
         wall_offset: float = 0.0,
         topics: TopicCatalogue | None = None,
+        coordinator: TransactionCoordinator | None = None,
     ) -> None:
         self.node_id = node_id
         self.config = config
@@ -97,7 +98,7 @@ class GroupService:
         """Active partitions."""
         self.groups: dict[str, Group] = {}
         """Every group of the active partitions, by id."""
-        self.coordinator: TransactionCoordinator | None = None
+        self.coordinator = coordinator
         """Without one, there are no transactions here."""
         self._loading: set[int] = set()
         self._failed: set[int] = set()
@@ -429,7 +430,7 @@ class GroupService:
         """Run the rule of every timer that is due."""
         while (timer := self.timers.pop(now)) is not None:
             shard = self.shards[timer.partition]
-            if self.outbox.listening:
+            if self.outbox.tracing:
                 events.timer(self.outbox, timer, "fired")
             if timer.kind is ShardTimer.TRANSACTION:
                 if self.coordinator is not None:

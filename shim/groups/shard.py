@@ -190,12 +190,12 @@ class Shard:
     def arm(self, timer: Timer, deadline: float) -> None:
         """Let a timer fire at `deadline`, in monotonic seconds."""
         self.timers.arm(timer, deadline)
-        if self.outbox.listening:
+        if self.outbox.tracing:
             events.timer(self.outbox, timer, "armed", deadline)
 
     def cancel(self, timer: Timer) -> None:
         """Let a timer not fire; nothing happens if it is not armed."""
         if timer.deadline != NEVER:
-            if self.outbox.listening:
+            if self.outbox.tracing:
                 events.timer(self.outbox, timer, "cancelled", timer.deadline)
             self.timers.cancel(timer)

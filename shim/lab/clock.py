@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from math import inf
-from typing import Any
-
-from kafka_shim.broker.broker import Broker
 
 
 class TestClock:
@@ -34,6 +30,10 @@ class TestClock:
         """Whether it stands still."""
         return self._stopped_at is not None
 
+    def ahead(self) -> float:
+        """By how many seconds it is ahead of real time; negative once it stood still for longer than it was."""
+        return self() - self.real()
+
     def freeze(self) -> None:
         """Stop it."""
         self._stopped_at = self()
@@ -50,30 +50,3 @@ class TestClock:
             self._stopped_at = max(now, self._stopped_at)
         else:
             self._ahead += max(now - self(), 0.0)
-
-
-class RealTimeBroker:
-    """A broker whose waits run in real time whatever the coordinator's clock says.
-
-    Deadlines it shows are on the coordinator's clock, at which they would come if that clock ran on from now.
-    """
-
-    def __init__(self, broker: Broker, clock: TestClock) -> None:
-        self._broker = broker
-        self._clock = clock
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._broker, name)
-
-    def fetch(self, request: Any, token: object, now: float, **flags: bool) -> Any:
-        """See `Broker.fetch`."""
-        return self._broker.fetch(request, token, self._clock.real(), **flags)
-
-    def next_deadline(self) -> float:
-        """See `Broker.next_deadline`."""
-        deadline = self._broker.next_deadline()
-        return inf if deadline is None else deadline - self._clock.real() + self._clock()
-
-    def expire(self, now: float) -> None:
-        """See `Broker.expire`."""
-        self._broker.expire(self._clock.real())

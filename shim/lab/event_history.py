@@ -73,7 +73,7 @@ class GroupSnapshot:
 
 def snapshot(cluster: Cluster, group_id: str) -> GroupSnapshot:
     """The group as its coordinator has it now."""
-    group = cluster.owner_of(group_id).groups.groups.get(group_id)
+    group = cluster.ownership.owner_of(group_id).groups.groups.get(group_id)
     if group is None:
         return GroupSnapshot(group_id, "Dead", -1, None, None, ())
     shown = group.describe()
@@ -120,13 +120,13 @@ class Watch:
         """Listen from now on, until there was a `stop` for every `start`."""
         self._starts += 1
         if self._starts == 1:
-            self.cluster.listen(self._listen)
+            self.cluster.events.listen(self._listen)
 
     def stop(self) -> None:
         """Whoever called `start` needs to hear no more."""
         self._starts -= 1
         if not self._starts:
-            self.cluster.unlisten(self._listen)
+            self.cluster.events.unlisten(self._listen)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -171,7 +171,7 @@ class Watch:
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
         """The committed offset, or None."""
-        groups = self.cluster.owner_of(group).groups
+        groups = self.cluster.ownership.owner_of(group).groups
         shard = groups.shards.get(groups.partition_of(group))
         value = None if shard is None else shard.offsets.of(group).get(topic, {}).get(partition)
         return None if value is None else value.offset

@@ -200,7 +200,7 @@ class Puppet:
     def _send(self, data: bytes, expected: _Expected, now: float) -> None:
         if self._link is None or not self._link.is_open:
             self._asked.clear()
-            node = self._cluster.owner_of(self.script.group)
+            node = self._cluster.ownership.owner_of(self.script.group)
             if not node.up:
                 self._stage.later(RETRY_SECONDS, self._join)
                 return

@@ -41,7 +41,7 @@ def play(past: Past) -> Played:
         for event in events:
             history.add({**event, "wall": now, "mono": now})
 
-    simulation.cluster.listen(gather)
+    simulation.cluster.events.listen(gather)
     protocol = COOPERATIVE if past.cooperative else "range"
     playing: dict[str, Puppet] = {}
     before: float | None = None

@@ -85,7 +85,7 @@ class Rewind:
 
     def _find(self, offsets: Offsets) -> tuple[Shard, Group]:
         cluster = self._interception.cluster
-        groups = cluster.owner_of(self.group_id).groups
+        groups = cluster.ownership.owner_of(self.group_id).groups
         shard = groups.shards.get(groups.partition_of(self.group_id))
         if shard is None:
             raise CannotRewind(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group's coordinator is not available.")

@@ -16,7 +16,8 @@ from heapq import heappop, heappush, heapreplace
 from math import inf
 from typing import Protocol
 
-from kafka_shim.server.cluster import Cluster, Node
+from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.node import Node
 from kafka_shim.server.session import Session
 
 Act = Callable[[float], None]

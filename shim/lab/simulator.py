@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kafka_shim.broker.topics import Node as Address
@@ -25,7 +26,9 @@ from kafka_shim.lab.puppets import Puppet, Script
 from kafka_shim.lab.scheduler import Network, Stage
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import Store
-from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.cluster import ClusterConfig, make_cluster
+from kafka_shim.server.durability import Durability
+from kafka_shim.server.loading import Loader
 
 
 class Simulation:
@@ -56,11 +59,11 @@ class Simulation:
             topics=arguments.topics_of(topics),
             clock=lambda: self.now,
             new_id=lambda: str(uuid.UUID(int=chance.getrandbits(128), version=4)),
+            load_seconds=load_seconds,
         )
         addresses = [Address(number, "simulated", 9091 + number) for number in range(1, brokers + 1)]
-        self.cluster = Cluster(addresses, settings, self.store)
+        self.cluster = make_cluster(addresses, settings, self.store, make_loader=partial(_Loader, self))
         self.stage = Stage(self.cluster, network, seed)
-        self.cluster.loader = _Loader(self, load_seconds)  # type: ignore[assignment]
         self.interception = Interception(self.cluster, self.stage.later)
         self.faults = Faults(self.interception)
         self.watch = Watch(self.cluster)
@@ -106,11 +109,18 @@ class Simulation:
         self.now = end
 
 
-class _Loader:
-    """Loads partitions in simulated time; stands in for `kafka_shim.server.loading.Loader`."""
+class _Loader(Loader):
+    """Loads partitions in simulated time."""
 
-    def __init__(self, simulation: Simulation, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(
+        self,
+        simulation: Simulation,
+        durability: Durability,
+        clock: Callable[[], float],
+        settle: Callable[[float], None],
+        seconds: float,
+    ) -> None:
+        super().__init__(durability, clock, settle, seconds)
         self._simulation = simulation
         self._wanted: dict[int, object] = {}
 

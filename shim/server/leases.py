@@ -11,16 +11,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.persistence.leases import plan
 from kafka_shim.persistence.store import SharedStore, StoreError
-
-if TYPE_CHECKING:
-    from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.catalogue import Catalogue
+from kafka_shim.server.durability import Durability
+from kafka_shim.server.ownership import Ownership
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -29,12 +29,22 @@ GRAIN: Final = 0.02
 
 
 class Leases:
-    """The leases of the one node of this process. `cluster` is told what changes."""
+    """The leases of the one node of this process; `ownership` and `catalogue` change with them."""
 
-    def __init__(self, cluster: Cluster, store: SharedStore, address: Address, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        ownership: Ownership,
+        durability: Durability,
+        catalogue: Catalogue,
+        store: SharedStore,
+        address: Address,
+        clock: Callable[[], float],
+    ) -> None:
         self.lapses_at = inf
         """When the leases of this process run out unless they are renewed, monotonic seconds; infinity without any."""
-        self._cluster = cluster
+        self._ownership = ownership
+        self._durability = durability
+        self._catalogue = catalogue
         self._store = store
         self._address = address
         self._clock = clock
@@ -44,7 +54,7 @@ class Leases:
         if now >= self.lapses_at:
             log.error("the leases have run out %.3f s ago: this process coordinates nothing", now - self.lapses_at)
             self.lapses_at = inf
-            self._cluster.give_up(self._cluster.held())
+            self._ownership.give_up(self._ownership.held())
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Take part in the cluster until cancelled; started once the first partitions are being loaded.
@@ -84,7 +94,7 @@ class Leases:
 
     async def _turn(self) -> float:
         """Renew, then take and give up what is due; for how many seconds nothing is."""
-        store, cluster = self._store, self._cluster
+        store, ownership = self._store, self._ownership
         asked = self._clock()
         try:
             view = await trio.to_thread.run_sync(store.renew)
@@ -96,14 +106,14 @@ class Leases:
                 await self._lose_place()
                 return 0.0
             self.lapses_at = lapses_at
-            held = cluster.held()
-            cluster.give_up(held - view.held.keys())
+            held = ownership.held()
+            ownership.give_up(held - view.held.keys())
             kept = view.held.keys() & store.epochs.keys()
-            cluster.see({node.node_id: Address(*node) for node in view.nodes}, view.owners)
-            cluster.take(kept - held)
-            if cluster.catalogue is not None and view.documents_version != cluster.catalogue.version:
-                await cluster.catalogue.refresh()
-            moves = plan(self._address.id, [node.node_id for node in view.nodes], view.owners, cluster.partitions)
+            ownership.see({node.node_id: Address(*node) for node in view.nodes}, view.owners)
+            ownership.take(kept - held)
+            if view.documents_version != self._catalogue.version:
+                await self._catalogue.refresh()
+            moves = plan(self._address.id, [node.node_id for node in view.nodes], view.owners, ownership.partitions)
             await self._release({*moves.release, *(view.held.keys() - kept)})
             await self._claim(moves.claim)
         except StoreError as error:
@@ -115,21 +125,21 @@ class Leases:
     async def _release(self, partitions: set[int]) -> None:
         if partitions:
             log.info("giving up partitions %s of __consumer_offsets", sorted(partitions))
-            self._cluster.give_up(partitions & self._cluster.held())
+            self._ownership.give_up(partitions & self._ownership.held())
             await trio.to_thread.run_sync(self._store.release, sorted(partitions))
 
     async def _claim(self, partitions: list[int]) -> None:
         if partitions:
-            async with self._cluster.durability.nothing_under_way():
+            async with self._durability.nothing_under_way():
                 claimed = await trio.to_thread.run_sync(self._store.claim, self._address.id, partitions)
             self.check(self._clock())
             if self.lapses_at < inf:
                 log.info("taking over partitions %s of __consumer_offsets", sorted(claimed))
-                self._cluster.take(claimed.keys())
+                self._ownership.take(claimed.keys())
 
     async def _lose_place(self) -> None:
         """Another process came under this id while this one was away: it has no place until that one is gone."""
         self.lapses_at = inf
-        self._cluster.give_up(self._cluster.held())
+        self._ownership.give_up(self._ownership.held())
         await trio.to_thread.run_sync(self._store.release, sorted(self._store.epochs))
         await self._register()

@@ -94,7 +94,7 @@ class HeartbeatMemo(Memo):
         answer = served.constants.get(code)
         if answer is None:
             answer = served.constants[code] = served.around(HeartbeatResponse(error_code=code))
-        if outbox.listening:
+        if outbox.tracing:
             if code != self._traced_code:
                 self._traced_code = code
                 self._traced = template_of(session, served, self._request, HeartbeatResponse(0, code))
@@ -212,7 +212,7 @@ class HeldCommit(Held):
             memo.recall(self._offsets)
             session.release(commit_answer(memo.request, 0), before + correlation_id + after, now)
             return
-        if node.outbox.listening:
+        if node.outbox.tracing:
             node.outbox.events.append((memo.traced or memo.trace(session), _number(correlation_id), self.since))
         session.deliver(before + correlation_id + after, now)
 

@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import trio
 
@@ -22,11 +22,8 @@ from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import DecodeError, Message
 from kafka_shim.apis.wire.frames import FrameSplitter, frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
-from kafka_shim.broker.topics import OFFSETS_TOPIC
+from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
 from kafka_shim.persistence.store import SharedStore
-
-if TYPE_CHECKING:
-    from kafka_shim.server.cluster import Cluster
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -39,16 +36,31 @@ Told = Callable[[Message | None, float], None]
 
 
 class Peers:
-    """The other processes, as the node `node_id` of this one reaches them; implements `Elsewhere`. `check(now)` is
-    called before anybody is told an answer."""
+    """The other processes, as the node `node_id` of this one reaches them; implements `Elsewhere`.
 
-    def __init__(self, cluster: Cluster, store: SharedStore, node_id: int, check: Callable[[float], None]) -> None:
-        self.tls: ssl.SSLContext | None = None
-        """How they are spoken to where all connections are TLS ones."""
-        self._cluster = cluster
-        self._store = store
+    `owner(partition)` is the node that has a partition of `__consumer_offsets`. `check(now)` is called before an answer
+    is handed on, `settle(now)` after. `tls` is how others are spoken to where all connections are TLS ones.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        store: SharedStore,
+        topics: Topics,
+        owner: Callable[[int], int | None],
+        clock: Callable[[], float],
+        check: Callable[[float], None],
+        settle: Callable[[float], None],
+        tls: ssl.SSLContext | None,
+    ) -> None:
         self._node_id = node_id
+        self._store = store
+        self._topics = topics
+        self._owner = owner
+        self._clock = clock
         self._check = check
+        self._settle = settle
+        self._tls = tls
         self._lines: dict[tuple[int, int], trio.MemorySendChannel[tuple[int, Message, Told]]] = {}
         self._new, self._begun = trio.open_memory_channel[
             tuple[int, int, trio.MemoryReceiveChannel[tuple[int, Message, Told]]]
@@ -57,12 +69,12 @@ class Peers:
     def holder(self, topic: str, index: int) -> int | None:
         """See `Elsewhere.holder`."""
         if topic == OFFSETS_TOPIC:
-            node_id = self._cluster.owners.get(index)
+            node_id = self._owner(index)
         else:
-            found = self._cluster.topics.named(topic)
+            found = self._topics.named(topic)
             partition = found.partition(index) if found is not None else None
             node_id = partition.leader if partition is not None else None
-        return node_id if node_id != self._node_id and node_id in self._cluster.topics.nodes else None
+        return node_id if node_id != self._node_id and node_id in self._topics.nodes else None
 
     def epoch(self, partition: int) -> int:
         """See `Elsewhere.epoch`."""
@@ -109,22 +121,22 @@ class Peers:
             self._tell(told, answer)
 
     async def _connect(self, node_id: int) -> _Connection:
-        address = self._cluster.topics.nodes.get(node_id)
+        address = self._topics.nodes.get(node_id)
         if address is None:
             raise ConnectionError("it is gone")
         stream: trio.abc.Stream = await trio.open_tcp_stream(address.host, address.port)
-        if self.tls is not None:
-            stream = trio.SSLStream(stream, self.tls, server_hostname=address.host)
+        if self._tls is not None:
+            stream = trio.SSLStream(stream, self._tls, server_hostname=address.host)
         return _Connection(stream, f"node {self._node_id}")
 
     def _tell(self, told: Told, answer: Message | None) -> None:
-        now = self._cluster.clock()
+        now = self._clock()
         self._check(now)
         try:
             told(answer, now)
         except Exception:
             log.exception("an answer of another node was not understood")
-        self._cluster.settle(now)
+        self._settle(now)
 
 
 class _Connection:

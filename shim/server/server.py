@@ -16,7 +16,7 @@ import trio
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.persistence.store import Store
 from kafka_shim.server import reactor
-from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
 from kafka_shim.server.reactor import Reactor
 from kafka_shim.server.streams import Streams
 
@@ -91,9 +91,8 @@ async def serve(
         addresses = [
             Address(number, host, sock.getsockname()[1]) for number, sock in enumerate(sockets, config.node_id)
         ]
-        cluster = Cluster(addresses, config.cluster, store)
-        if cluster.peers is not None and config.tls is not None:
-            cluster.peers.tls = unchecked()
+        peer_tls = unchecked() if config.tls is not None else None
+        cluster = make_cluster(addresses, config.cluster, store, peer_tls=peer_tls)
         server = Server(config, cluster)
         listeners = list(zip(sockets, cluster.nodes.values(), strict=True))
         if prepare is not None:

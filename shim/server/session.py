@@ -31,7 +31,7 @@ from kafka_shim.server.memo import REMEMBERED, Memo, remember
 from kafka_shim.server.table import Served
 
 if TYPE_CHECKING:
-    from kafka_shim.server.cluster import Node
+    from kafka_shim.server.node import Node
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -275,7 +275,7 @@ class Session:
         """Answer the request in hand without its rule; the interceptor is not asked again."""
         assert self.served is not None
         served = self.served
-        if self.node.outbox.listening:
+        if self.node.outbox.tracing:
             self.node.exchanges.answered(self, response)
         self.send(served.answer(self.correlation_id, served.body(response)))
 
@@ -380,7 +380,7 @@ class Session:
         if response is PARKED:
             self.busy = True
             self._at_rest = False
-            if outbox.listening:
+            if outbox.tracing:
                 self.node.exchanges.parked(self)
         elif response is not NO_REPLY:
             assert isinstance(response, Message)
@@ -439,7 +439,7 @@ class Session:
             self._send(response, data, now)
 
     def _send(self, response: Message, data: bytes, now: float) -> None:
-        if self.node.outbox.listening:
+        if self.node.outbox.tracing:
             self.node.exchanges.answered(self, response)
         interceptor = self.node.interceptor
         if interceptor is None or not interceptor.answering(self, response, data, now):

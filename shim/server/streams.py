@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import trio
 
-from kafka_shim.server.cluster import Cluster, Node
+from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.idle import Idle
+from kafka_shim.server.node import Node
 from kafka_shim.server.session import Session, client_host
 
 log: Final = logging.getLogger("kafka_shim.server")

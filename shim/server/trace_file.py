@@ -155,11 +155,11 @@ class TraceFile(TraceLog):
         super().__init__(path, cluster.clock, cluster.wall_offset, self._of_cluster, max_bytes)
 
     def __enter__(self) -> Self:
-        self._cluster.listen_raw(self.tell)
+        self._cluster.events.listen_raw(self.tell)
         return super().__enter__()
 
     def __exit__(self, *exception: object) -> None:
-        self._cluster.unlisten(self.tell)
+        self._cluster.events.unlisten(self.tell)
         self.tell_ends()
         super().__exit__(*exception)
 
@@ -174,7 +174,7 @@ class TraceFile(TraceLog):
     def flush(self) -> None:
         super().flush()
         if self.failed:
-            self._cluster.unlisten(self.tell)
+            self._cluster.events.unlisten(self.tell)
 
     def tell_ends(self) -> None:
         """Tell where partitions end now, of those that ended elsewhere when it was last told."""

@@ -104,7 +104,7 @@ class Demo:
         self._ends = time.monotonic() + PATIENCE
         try:
             with self.server:
-                self.server.call(self.server.server.cluster.listen, self._listen)
+                self.server.call(self.server.server.cluster.events.listen, self._listen)
                 try:
                     self._play()
                 finally:

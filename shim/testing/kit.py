@@ -22,7 +22,7 @@ from kafka_shim.control.bench import Bench
 from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
-from kafka_shim.lab.clock import RealTimeBroker, TestClock
+from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.lab.faults import Fault
 from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, NotReached
@@ -231,16 +231,12 @@ async def open_kit(config: ServerConfig, store: Store | None = None) -> AsyncIte
     clock = TestClock()
     breakable = BreakableStore(store)
 
-    async def prepare(server: Server) -> None:
-        for node in server.cluster.nodes.values():
-            node.broker = RealTimeBroker(node.broker, clock)  # type: ignore[assignment]
-
     ended = trio.Event()
-    config = replace(config, cluster=replace(config.cluster, clock=clock))
+    config = replace(config, cluster=replace(config.cluster, clock=clock, clock_ahead=clock.ahead))
 
     async def run(task_status: trio.TaskStatus[Server]) -> None:
         try:
-            await serve(config, breakable, prepare, task_status)
+            await serve(config, breakable, task_status=task_status)
         finally:
             ended.set()
 

@@ -139,7 +139,7 @@ class TestTrace:
         ]
 
     def test_an_offset_is_committed_when_it_shows_and_not_before(self, broker):
-        broker.outbox.listening = True
+        broker.outbox.listening = broker.outbox.tracing = True
         producer = broker.init()
         broker.commit_in(producer, {0: 10, 1: 11})
         assert self.told(broker) == [("pending", {0: 10, 1: 11})]
@@ -150,7 +150,7 @@ class TestTrace:
         assert broker.offsets() == {0: 1, 1: 11}
 
     def test_what_is_aborted_was_never_committed(self, broker):
-        broker.outbox.listening = True
+        broker.outbox.listening = broker.outbox.tracing = True
         producer = broker.init()
         broker.commit_in(producer, {0: 10})
         broker.end(producer, commit=False)

@@ -46,7 +46,7 @@ async def add_group(cluster: Cluster, group: str) -> None:
     metadata = subscription_to_bytes(ConsumerProtocolSubscription(["orders"], owned_partitions=[]), 1)
     protocols = [JoinGroupRequestProtocol("range", metadata)]
     wire.receive(request(JoinGroupRequest(group, 30_000, 60_000, "", None, "consumer", protocols), 2), cluster.clock())
-    cluster.fire(cluster.clock())
+    cluster.ticks.fire(cluster.clock())
     member_id = wire.answer(JoinGroupResponse, 2)[1].member_id
     owned = assignment_to_bytes(ConsumerProtocolAssignment([TopicPartition("orders", [2, 0, 1])]), 1)
     sync = SyncGroupRequest(group, 1, member_id, assignments=[SyncGroupRequestAssignment(member_id, owned)])

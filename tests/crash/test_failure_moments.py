@@ -33,7 +33,7 @@ class Coordinators:
         self.first = server.coordinator_of(GROUP)
         self.second = 3 - self.first
         cluster = server.server.cluster
-        server.call(cluster.listen, lambda events, now: self.exchanges.extend(events))
+        server.call(cluster.events.listen, lambda events, now: self.exchanges.extend(events))
 
     def fail(self) -> None:
         """The coordinator is gone from one moment to the next."""

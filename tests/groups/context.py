@@ -95,7 +95,7 @@ class Context:
     def start(self) -> None:
         """Start a coordinator on what is durable."""
         self.outbox = Outbox()
-        self.outbox.listening = True
+        self.outbox.listening = self.outbox.tracing = True
         self.service = GroupService(
             1,
             self.config,

@@ -64,7 +64,7 @@ class Coordinator:
         """A new process on the same store."""
         ids = count(1)
         self.outbox = Outbox()
-        self.outbox.listening = True
+        self.outbox.listening = self.outbox.tracing = True
         self.service = GroupService(
             0,
             self.config,

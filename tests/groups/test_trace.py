@@ -86,7 +86,7 @@ def test_heartbeats_leave_no_timer_events(coordinator):
 
 
 def test_nothing_is_built_when_nobody_listens(coordinator):
-    coordinator.outbox.listening = False
+    coordinator.outbox.listening = coordinator.outbox.tracing = False
     coordinator.events.clear()
     coordinator.leave(*coordinator.form())
     assert coordinator.events == []

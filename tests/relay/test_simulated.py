@@ -32,7 +32,7 @@ class Recorded:
         self.told: Events = []
         self.concluded: Events = []
         self.notes: list[str] = []
-        self.simulation.cluster.listen(lambda events, now: self.told.extend(dict(event) for event in events))
+        self.simulation.cluster.events.listen(lambda events, now: self.told.extend(dict(event) for event in events))
         self.record = Record(lambda events, now: self.concluded.extend(events), lambda: self.simulation.now)
         recorded = self
 

@@ -13,7 +13,8 @@ from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignm
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import FrameSplitter, frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
-from kafka_shim.server.cluster import Cluster, Node
+from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.node import Node
 from kafka_shim.server.session import Session
 
 
@@ -60,7 +61,7 @@ class Client:
         header = encode_request_header(key, version, len(self._asked), "test")
         self._receive(frame(header + request.encode(version)), self.cluster.clock())
         # Also what is due at this very moment, as a round without initial delay is.
-        self.cluster.fire(self.cluster.clock())
+        self.cluster.ticks.fire(self.cluster.clock())
 
     @property
     def heard(self) -> list[Any]:

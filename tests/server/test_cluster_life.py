@@ -22,7 +22,7 @@ from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.records import OffsetCommitKey
 from kafka_shim.persistence.store import Entry, FencedError, Store
-from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
 from tests.server.conversation import Client, commit, committed, error_of_commit, fetch, heartbeat, join, sync
 
 ADDRESSES = [Address(1, "127.0.0.1", 9001), Address(2, "127.0.0.1", 9002), Address(3, "127.0.0.1", 9003)]
@@ -43,7 +43,7 @@ async def cluster_of(
         name.replace("_", "."): text for name, text in settings.items()
     }
     config = ClusterConfig(settings=named, topics={"t": 3}, clock=trio.current_time, load_seconds=load_seconds)
-    cluster = Cluster(ADDRESSES[:brokers], config, store)
+    cluster = make_cluster(ADDRESSES[:brokers], config, store)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
         await cluster.loaded.wait()
@@ -234,14 +234,14 @@ async def test_the_new_id_of_a_static_member_outlives_the_coordinator_that_gave_
 
 async def test_a_restarted_broker_gets_back_what_it_had_at_first() -> None:
     async with cluster_of() as cluster:
-        before = dict(cluster.owners)
+        before = dict(cluster.ownership.owners)
         up: list[int] = []
         cluster.on_broker_up.append(lambda node: up.append(node.id))
         cluster.kill_broker(OWNER)
-        assert OWNER not in cluster.owners.values()
+        assert OWNER not in cluster.ownership.owners.values()
         cluster.restart_broker(OWNER)
         await cluster.loader.idle.wait()
-        assert cluster.owners == before
+        assert cluster.ownership.owners == before
         assert up == [OWNER]
         assert coordinator(client(cluster, OTHER)) == OWNER
         assert committed(client(cluster, OWNER)) == -1
@@ -251,11 +251,11 @@ async def test_when_the_last_broker_is_gone_nobody_owns_anything_until_one_is_ba
     async with cluster_of(brokers=2) as cluster:
         cluster.kill_broker(1)
         cluster.kill_broker(2)
-        assert cluster.owners == {}
-        assert cluster.locate("g", 0)[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert cluster.ownership.owners == {}
+        assert cluster.ownership.locate("g", 0)[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
         cluster.restart_broker(2)
         await cluster.loader.idle.wait()
-        assert set(cluster.owners.values()) == {2}
+        assert set(cluster.ownership.owners.values()) == {2}
         assert committed(client(cluster, 2)) == -1
 
 
@@ -438,7 +438,7 @@ async def test_deleting_a_topic_deletes_what_was_committed_in_it_on_every_broker
         asked.ask(7, CreateTopicsRequest(topics=[CreatableTopic("gone", 1, 1)]))
         owners = [client(cluster, node_id) for node_id in (OWNER, OTHER)]
         groups = ["g", another_group(same_node=False)]
-        owners[1] = client(cluster, cluster.owner_of(groups[1]).id)
+        owners[1] = client(cluster, cluster.ownership.owner_of(groups[1]).id)
         for owner, group in zip(owners, groups, strict=True):
             owner.ask(7, commit(5, group=group, topic="gone"))
             owner.ask(7, commit(6, group=group))

@@ -26,7 +26,7 @@ from kafka_shim.broker.topics import Node as Address
 from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import Entry, StoreError
-from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
 from tests.server.wire import Wire, read, request
 
 
@@ -62,7 +62,7 @@ class SlowStore(MemoryStore):
 async def running(store: SlowStore, **settings: str) -> AsyncIterator[Cluster]:
     """A cluster on this store, loaded, in a nursery of its own. Whatever hangs in the store at the end goes on."""
     named = {"group.initial.rebalance.delay.ms": "0"} | {k.replace("_", "."): v for k, v in settings.items()}
-    cluster = Cluster([Address(1, "localhost", 9092)], ClusterConfig(settings=named, topics={"orders": 2}), store)
+    cluster = make_cluster([Address(1, "localhost", 9092)], ClusterConfig(settings=named, topics={"orders": 2}), store)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
         await cluster.loaded.wait()
@@ -230,9 +230,9 @@ async def test_a_store_that_does_not_answer_is_not_waited_for(autojump_clock: tr
     async with running(store, offsets_commit_timeout_ms="5000") as cluster:
         wire, now = Wire(cluster), cluster.clock()
         wire.receive(commit(7), now)
-        cluster.fire(now + 4.9)
+        cluster.ticks.fire(now + 4.9)
         assert wire.sent == b""
-        cluster.fire(now + 5.0)
+        cluster.ticks.fire(now + 5.0)
         assert error_of(wire) == ErrorCode.COORDINATOR_NOT_AVAILABLE
         # Its connection goes on, and the batch may still come through.
         store.let_go()
@@ -241,7 +241,7 @@ async def test_a_store_that_does_not_answer_is_not_waited_for(autojump_clock: tr
 
 
 async def test_a_store_that_is_durable_at_once_answers_at_once() -> None:
-    cluster = Cluster([Address(1, "localhost", 9092)], ClusterConfig(topics={"orders": 1}), MemoryStore())
+    cluster = make_cluster([Address(1, "localhost", 9092)], ClusterConfig(topics={"orders": 1}), MemoryStore())
     cluster.load_at_once()
     wire = Wire(cluster)
     wire.receive(commit(7) + fetch())

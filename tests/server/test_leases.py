@@ -19,8 +19,8 @@ from kafka_shim.broker.topics import Node as Address
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.postgres import PostgresStore
 from kafka_shim.persistence.store import Entry, StoreError
-from kafka_shim.server.cluster import Cluster, ClusterConfig
-from kafka_shim.server.spread import id_of, leader_of
+from kafka_shim.server.cluster import ClusterConfig, make_cluster
+from kafka_shim.server.placement import id_of, leader_of
 from tests import postgres
 from tests.server.conversation import Client, commit, committed, error_of_commit, fetch, heartbeat, join, sync
 
@@ -50,7 +50,7 @@ class Process:
         self.away = 0.0
         self.store = PostgresStore(url, 50, lease_s=lease_s)
         self.store.open()
-        self.cluster = Cluster(
+        self.cluster = make_cluster(
             [Address(node_id, "127.0.0.1", 9000 + node_id)],
             ClusterConfig(
                 settings={"group.initial.rebalance.delay.ms": "0"},
@@ -103,11 +103,11 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def is_shared(made: list[Process]) -> bool:
     """Every process has its share loaded, and all agree on who has what."""
-    owners = made[0].cluster.owners
+    owners = made[0].cluster.ownership.owners
     shares = [len(process.node.groups.shards) for process in made]
     return (
         len(owners) == 50
-        and all(process.cluster.owners == owners for process in made)
+        and all(process.cluster.ownership.owners == owners for process in made)
         and sum(shares) == 50
         and max(shares) - min(shares) <= 1
     )
@@ -115,7 +115,7 @@ def is_shared(made: list[Process]) -> bool:
 
 def owner_first(made: list[Process]) -> list[Process]:
     """The processes, the coordinator of "g" first."""
-    return sorted(made, key=lambda process: process.cluster.owners[PARTITION] != process.node.id)
+    return sorted(made, key=lambda process: process.cluster.ownership.owners[PARTITION] != process.node.id)
 
 
 async def answer(client: Client, version: int, request: Message) -> Any:
@@ -162,7 +162,7 @@ async def test_all_processes_name_the_same_nodes_coordinators_leaders_and_topics
         assert told[0]["t"] == told[1]["t"] == told[2]["t"]
         assert told[0]["__consumer_offsets"].topic_id == id_of(made[0].store.cluster_seed, "__consumer_offsets")
         offsets = [[each.leader_id for each in topics["__consumer_offsets"].partitions] for topics in told]
-        assert offsets[0] == offsets[1] == offsets[2] == [made[0].cluster.owners[p] for p in range(50)]
+        assert offsets[0] == offsets[1] == offsets[2] == [made[0].cluster.ownership.owners[p] for p in range(50)]
 
 
 async def test_a_process_that_joins_has_its_share_without_waiting_for_a_renewal(url: str) -> None:

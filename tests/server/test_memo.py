@@ -22,7 +22,7 @@ from kafka_shim.apis.sync_group import SyncGroupRequest
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.trace import problems
 from kafka_shim.lab.failing_store import BreakableStore
-from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
 from kafka_shim.server.memo import MAX_COMMIT_BYTES, CommitMemo
 from kafka_shim.server.trace_file import TraceFile
 from tests.server.test_trace_file import events_of
@@ -38,7 +38,7 @@ def alike(store: Any = None) -> Cluster:
     numbers = count(1)
     named = {"group.initial.rebalance.delay.ms": "0", "offset.metadata.max.bytes": "5"}
     config = ClusterConfig(settings=named, new_id=lambda: f"{next(numbers):036}", clock=lambda: NOW)
-    cluster = Cluster([Address(1, "localhost", 9092)], config, store)
+    cluster = make_cluster([Address(1, "localhost", 9092)], config, store)
     for name, partitions in TOPICS.items():
         cluster.topics.create(name, [[1]] * partitions, id=IDS[name])
     for node in cluster.nodes.values():
@@ -57,7 +57,7 @@ class Side:
         self.events: list[dict[str, Any]] = []
         self.answers: list[bytes] = []
         if listened:
-            self.cluster.listen(lambda events, now: self.events.extend(dict(event) for event in events))
+            self.cluster.events.listen(lambda events, now: self.events.extend(dict(event) for event in events))
         self.member_id = ""
         self.join()
 
@@ -91,7 +91,7 @@ class Side:
         self.wire.receive(data, now)
 
     def fire(self, now: float) -> None:
-        self.cluster.fire(now)
+        self.cluster.ticks.fire(now)
 
     def commit(
         self, rows: list[tuple[str, int, str | None]], offset: int, version: int, number: int, **other: Any
@@ -108,7 +108,7 @@ class Side:
         """All that anybody can find out about what has happened."""
         service = self.cluster.nodes[1].groups
         store = self.cluster.durability.store
-        stored = {partition: dict(store.load(partition)) for partition in range(self.cluster.partitions)}
+        stored = {partition: dict(store.load(partition)) for partition in range(self.cluster.ownership.partitions)}
         shown = {
             (partition, key.topic, key.partition): shard.offsets.of("billing")[key.topic][key.partition]
             for partition, shard in service.shards.items()
@@ -247,7 +247,7 @@ async def test_the_third_commit_to_the_same_partitions_is_not_decoded(version: i
     number, answer = side.wire.answer(OffsetCommitResponse, version)
     assert number == 3
     assert [each.error_code for topic in answer.topics for each in topic.partitions] == [0, 0]
-    stored = side.cluster.owner_of("billing").groups._route("billing").offsets.of("billing")
+    stored = side.cluster.ownership.owner_of("billing").groups._route("billing").offsets.of("billing")
     assert (stored["orders"][0].offset, stored["payments"][1].offset) == (3, 4)
     assert stored["payments"][1].metadata == "at 1"
 

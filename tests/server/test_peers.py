@@ -15,7 +15,7 @@ import trio
 from kafka_shim.apis.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_shim.apis.wire import Message
 from kafka_shim.broker.topics import Node as Address
-from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.cluster import ClusterConfig, make_cluster
 from kafka_shim.server.peers import Peers
 from kafka_shim.server.server import ServerConfig, unchecked
 from kafka_shim.testing import CoordinatorServer
@@ -44,12 +44,19 @@ def other(request: pytest.FixtureRequest, certificate: tuple[Path, Path]) -> Ite
 @asynccontextmanager
 async def peers_of(other: CoordinatorServer) -> AsyncIterator[Peers]:
     """The other processes of a cluster, of which node 2 is this server and node 3 is gone."""
-    cluster = Cluster([Address(1, "127.0.0.1", 1)], ClusterConfig())
+    cluster = make_cluster([Address(1, "127.0.0.1", 1)], ClusterConfig())
     host, _, port = other.bootstrap.rpartition(":")
     cluster.topics.nodes |= {2: Address(2, host, int(port)), 3: Address(3, "127.0.0.1", 1)}
-    peers = Peers(cluster, SimpleNamespace(epochs={}), 1, lambda now: None)
-    if other.server.config.tls is not None:
-        peers.tls = unchecked()
+    peers = Peers(
+        1,
+        SimpleNamespace(epochs={}),
+        cluster.topics,
+        cluster.ownership.owners.get,
+        cluster.clock,
+        lambda now: None,
+        cluster.settle,
+        unchecked() if other.server.config.tls is not None else None,
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(peers.run)
         yield peers

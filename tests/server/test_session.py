@@ -31,7 +31,7 @@ def join(member_id: str = "", session_timeout_ms: int = 30_000) -> JoinGroupRequ
 def in_group(wire: Wire, now: float = 100.0) -> str:
     """Make the connection's client the one member of a stable group; its member id."""
     wire.receive(request(join(), 2), now)
-    wire.cluster.fire(now + 0.1)
+    wire.cluster.ticks.fire(now + 0.1)
     _, joined = wire.answer(JoinGroupResponse, 2)
     wire.receive(request(SyncGroupRequest("billing", joined.generation_id, joined.member_id), 1), now)
     assert wire.answer(SyncGroupResponse, 1)[1].error_code == 0
@@ -67,7 +67,7 @@ async def test_later_requests_wait_while_one_is_parked() -> None:
     wire.receive(request(join(), 2, 1))
     wire.receive(request(ListGroupsRequest(), 0, 2))
     assert wire.answers() == []
-    wire.cluster.fire(101.5)
+    wire.cluster.ticks.fire(101.5)
     first, second = wire.answers()
     assert read(first, JoinGroupResponse, 2)[0] == 1
     assert read(second, ListGroupsResponse, 0)[0] == 2
@@ -80,7 +80,7 @@ async def test_only_so_much_is_read_of_a_client_whose_request_is_parked() -> Non
     while not wire.is_paused:
         wire.receive(small * 100)
         assert wire.session.waiting_bytes < 2 * WAITING_BYTES
-    wire.cluster.fire(101.5)
+    wire.cluster.ticks.fire(101.5)
     assert not wire.is_paused
     assert len(wire.answers()) > 1000
 
@@ -189,10 +189,10 @@ async def test_a_repeated_heartbeat_renews_the_session() -> None:
     wire = Wire(cluster())
     member_id = in_group(wire, 100.0)
     for now in range(110, 300, 10):
-        wire.cluster.fire(now)
+        wire.cluster.ticks.fire(now)
         wire.receive(heartbeat(member_id, now), now)
         assert wire.answer(HeartbeatResponse, 4)[1].error_code == 0
-    wire.cluster.fire(400)
+    wire.cluster.ticks.fire(400)
     wire.receive(heartbeat(member_id, 1), 400)
     assert wire.answer(HeartbeatResponse, 4)[1].error_code == 25
 
@@ -221,7 +221,7 @@ async def test_the_epoch_of_a_repeated_fetch_counts(version: int) -> None:
     for epoch in (1, 2, 3):
         wire.receive(fetch(version, opened.session_id, epoch, 10 + epoch))
         assert wire.answers() == []
-        wire.cluster.fire(100.6)
+        wire.cluster.ticks.fire(100.6)
         assert wire.answer(FetchResponse, version) == (10 + epoch, FetchResponse(session_id=opened.session_id))
     # An epoch twice is one too many (71), whether or not the bytes were seen before.
     wire.receive(fetch(version, opened.session_id, 3, 20))
@@ -234,9 +234,9 @@ async def test_a_repeated_fetch_without_a_session_is_held_every_time(version: in
     for correlation_id in range(1, 5):
         now = 100.0 + correlation_id
         wire.receive(fetch(version, 0, -1, correlation_id), now)
-        wire.cluster.fire(now + 0.4)
+        wire.cluster.ticks.fire(now + 0.4)
         assert wire.answers() == []
-        wire.cluster.fire(now + 0.5)
+        wire.cluster.ticks.fire(now + 0.5)
         found, response = wire.answer(FetchResponse, version)
         assert found == correlation_id
         assert response.responses[0].partitions[0].high_watermark == 0
@@ -248,7 +248,7 @@ async def test_a_lost_connection_takes_its_fetch_with_it() -> None:
     assert wire.cluster.nodes[1].broker.next_deadline() is not None
     wire.close()
     assert wire.cluster.nodes[1].broker.next_deadline() is None
-    wire.cluster.fire(101.0)
+    wire.cluster.ticks.fire(101.0)
     assert wire.sent == b""
 
 
@@ -259,7 +259,7 @@ async def test_a_member_whose_connection_is_lost_stays_until_its_session_ends() 
     wire.close()
     other.receive(request(ListGroupsRequest(), 4))
     assert other.answer(ListGroupsResponse, 4)[1].groups[0].group_state == "Stable"
-    shared.fire(140.0)
+    shared.ticks.fire(140.0)
     other.receive(request(ListGroupsRequest(), 4))
     assert other.answer(ListGroupsResponse, 4)[1].groups[0].group_state == "Empty"
 

@@ -60,7 +60,7 @@ def live(wire: Wire, heartbeats: int = 3) -> str:
     """A member's life, from its JoinGroup to its LeaveGroup; the member id."""
     protocols = [JoinGroupRequestProtocol("range", b"")]
     wire.receive(request(JoinGroupRequest("billing", 30_000, 60_000, "", None, "consumer", protocols), 2), 100.0)
-    wire.cluster.fire(100.5)
+    wire.cluster.ticks.fire(100.5)
     member_id = wire.answer(JoinGroupResponse, 2)[1].member_id
     sync = SyncGroupRequest("billing", 1, member_id, assignments=[SyncGroupRequestAssignment(member_id, b"")])
     wire.receive(request(sync, 1), 101.0)
@@ -135,7 +135,7 @@ async def test_listeners_get_every_event_as_a_dictionary(tmp_path: Path) -> None
     wire = Wire(cluster(topics={"orders": 1}))
     told: list[dict[str, Any]] = []
     with TraceFile(tmp_path / "trace.jsonl", wire.cluster):
-        wire.cluster.listen(lambda events, now: told.extend(dict(event) for event in events))
+        wire.cluster.events.listen(lambda events, now: told.extend(dict(event) for event in events))
         live(wire, heartbeats=4)
     heartbeats = [event for event in told if event.get("api") == "Heartbeat"]
     assert [event["correlation_id"] for event in heartbeats] == [0, 1, 2, 3]
@@ -198,7 +198,7 @@ async def test_when_the_disk_is_full_the_trace_ends_and_the_server_goes_on(caplo
     wire = Wire(cluster(topics={"orders": 1}))
     told: list[dict[str, Any]] = []
     with TraceFile(Path("/dev/full"), wire.cluster) as trace:
-        wire.cluster.listen(lambda events, now: told.extend(events))
+        wire.cluster.events.listen(lambda events, now: told.extend(events))
         live(wire)
         trace.flush()
         wire.receive(request(LeaveGroupRequest("billing", members=[MemberIdentity("m")]), 4), 120.0)

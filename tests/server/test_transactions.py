@@ -79,7 +79,7 @@ def test_a_coordinator_that_moves_in_the_middle_of_a_transaction(server: Coordin
     send_offsets(server.bootstrap, transactional, GROUPS[0], 7)
     cluster = server.server.cluster
     partition = partition_for(moved, 50)
-    owner = server.call(lambda: cluster.owners[partition])
+    owner = server.call(lambda: cluster.ownership.owners[partition])
     server.call(cluster.move_partition, partition, next(each for each in cluster.nodes if each != owner))
     transactional.commit_transaction(30)
     assert committed(server.bootstrap, GROUPS[0]) == 7

@@ -8,7 +8,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import FrameSplitter, frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 from kafka_shim.broker.topics import Node as Address
-from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
 from kafka_shim.server.session import Session
 
 
@@ -21,7 +21,7 @@ def request(message: Message, version: int, correlation_id: int = 1, client_id: 
 def cluster(store: Any = None, topics: dict[str, int] | None = None, **settings: str) -> Cluster:
     """One broker without sockets, whose partitions are loaded. Settings have underscores for dots."""
     named = {"group.initial.rebalance.delay.ms": "0"} | {k.replace("_", "."): v for k, v in settings.items()}
-    made = Cluster([Address(1, "localhost", 9092)], ClusterConfig(settings=named, topics=topics or {}), store)
+    made = make_cluster([Address(1, "localhost", 9092)], ClusterConfig(settings=named, topics=topics or {}), store)
     made.load_at_once()
     return made
 

@@ -20,7 +20,7 @@ class Recorded:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.events: list[dict[str, Any]] = []
-        simulation.cluster.listen(self._take)
+        simulation.cluster.events.listen(self._take)
 
     def _take(self, events: list[Mapping[str, Any]], now: float) -> None:
         for event in events:

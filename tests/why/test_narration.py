@@ -61,7 +61,7 @@ def test_times_count_from_the_first_event() -> None:
 async def test_the_life_of_a_member_reads_as_it_was() -> None:
     wire, story = Wire(cluster(topics={"orders": 1})), Narrator()
     lines: list[str] = []
-    wire.cluster.listen(
+    wire.cluster.events.listen(
         lambda events, now: lines.extend(line.text for event in events for line in story.lines(event, now))
     )
     live(wire)
