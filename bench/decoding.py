@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import pyarrow.parquet
 
-from bench.runs import child, prime
+from bench.runs import child
 from kafka_shim.persistence.batch import Record
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
@@ -86,10 +86,8 @@ def decode(records: int, codec: str, data: Path | None, memory: str) -> dict[str
             )
         assert count >= records, count
         found["records"] = count
-        write_log(folder / "little", 1_000)
-        prime(folder / "little", folder / "primed")
         spark = child("local[1]", log, folder / "out", memory, "tables")
-        history = (folder / "out" / "ingest" / "log" / "table=offset_history").rglob("*.parquet")
+        history = (folder / "out" / "data" / "log_history").rglob("*.parquet")
         assert sum(pyarrow.parquet.read_metadata(path).num_rows for path in history) == count
         found |= {"tables_seconds": spark["seconds"], "tables_wall_seconds": spark["wall_seconds"], "tables": spark}
         try:

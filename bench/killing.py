@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,11 +26,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-import kafka_shim.pipeline.parquet
 from bench.cluster import Cluster
 from bench.runs import HOME
 from kafka_shim.pipeline.run import answer, answers, build, sort_out
-from kafka_shim.pipeline.schemas import TABLES
+from kafka_shim.pipeline.schemas import PLACES, TABLES
 from kafka_shim.pipeline.session import session
 from kafka_shim.pipeline.stream import stream
 from kafka_shim.pipeline.warehouse import Warehouse
@@ -71,7 +70,8 @@ def kill(events: int, memory: str = "1g") -> dict[str, Any]:
                 same_answers(found, wanted)
             # A stream reads no segments.
             at_once = Warehouse(spark, str(scratch / "at-once"))
-            build(at_once, sort_out([str(data / "trace")]))
+            with at_once.change("run"):
+                build(at_once, sort_out([str(data / "trace")]))
             same_tables(Warehouse(spark, str(scratch / "stream")), at_once, list(TABLES))
             told["rows"] = {name: wanted.read(name).count() for name in TABLES}
         finally:
@@ -145,12 +145,11 @@ def run(url: str, data: str, out: str, flags: str, dies: str, memory: str, only:
     if only:
         config |= _LITTLE
     spark = session(url, config=config)
-    if READING in dies.split(","):
-        kafka_shim.pipeline.parquet.run_task = _dying_task(Path(flags) / READING, kafka_shim.pipeline.parquet.run_task)
     warehouse = _Dying(spark, out, Path(flags), dies, only)
-    build(warehouse, sort_out([data]))
-    if not only:
-        answer(warehouse)
+    with warehouse.change("run"):
+        build(warehouse, sort_out([data]))
+        if not only:
+            answer(warehouse)
     executors = spark.sparkContext._jsc.sc().statusStore().executorList(False).size() - 1
     spark.stop()
     print(json.dumps({"executors": executors}))
@@ -160,8 +159,8 @@ def streamed(data: str, out: str, max_bytes: str, memory: str, dies: str) -> Non
     """A stream over what there is; dies, with its Java, when it has written table `dies` once."""
 
     class Dying(Warehouse):
-        def write(self, name: str, rows: DataFrame, *, only_touched: bool = False) -> None:
-            super().write(name, rows, only_touched=only_touched)
+        def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
+            super().write(name, rows, replaces=replaces)
             if name == dies:
                 os.killpg(0, signal.SIGKILL)
 
@@ -179,13 +178,20 @@ class _Dying(Warehouse):
         self._dies = dies.split(",")
         self._only = only.split(",") if only else list(TABLES)
 
-    def write(self, name: str, rows: DataFrame, *, only_touched: bool = False) -> None:
-        if name in self._dies:
-            # Not deterministic, so that Spark leaves it where it is: after what the table is made of was shuffled.
-            dying = F.udf(_dying_row(self._flags / name), "boolean", useArrow=False).asNondeterministic()
-            rows = rows.where(dying(F.col(rows.columns[0])))
-        if name in self._only:
-            super().write(name, rows, only_touched=only_touched)
+    def append_apart(self, rows: DataFrame) -> list[int]:
+        return super().append_apart(self._deadly(READING, rows))
+
+    def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
+        rows = self._deadly(name, rows)
+        if name in self._only or name in PLACES:
+            super().write(name, rows, replaces=replaces)
+
+    def _deadly(self, name: str, rows: DataFrame) -> DataFrame:
+        if name not in self._dies:
+            return rows
+        # Not deterministic, so that Spark leaves it where it is: after what the rows are made of was read or shuffled.
+        dying = F.udf(_dying_row(self._flags / name), "boolean", useArrow=False).asNondeterministic()
+        return rows.where(dying(F.col(rows.columns[0])))
 
 
 def _dying_row(flag: Path) -> Callable[[Any], bool]:
@@ -194,15 +200,6 @@ def _dying_row(flag: Path) -> Callable[[Any], bool]:
         return True
 
     return passed_on
-
-
-def _dying_task(flag: Path, run_task: Callable[..., str]) -> Callable[..., str]:
-    def dying(*arguments: Any) -> str:
-        attempt = run_task(*arguments)
-        die_once(flag)
-        return attempt
-
-    return dying
 
 
 def die_once(flag: Path) -> None:

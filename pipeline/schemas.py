@@ -1,7 +1,7 @@
 """The columns of the sources and of every table: names, types and what they mean. It does not know how they are made.
 
 A table is declared as tuples of name, Spark SQL type and meaning; the schema Spark uses and the table in
-`docs/pipeline.md` (`pipeline/documents.py`) both come from that. Times are UTC timestamps, durations are
+`docs/pipeline-tables.md` (`pipeline/documents.py`) both come from that. Times are UTC timestamps, durations are
 milliseconds in columns that end in `_ms` or are `ms`. Tables about groups have `day` and `bucket`, by which their files
 are partitioned: the day of the row's time and a hash of the group.
 """
@@ -115,6 +115,7 @@ EVENTS: Final = Table(
 LOG_RECORDS: Final = Table(
     "One record of a segment of __consumer_offsets, or one piece of a segment that could not be read.",
     (
+        _C("log", "string", "the log it is of: copies of a log, of several brokers, have the same"),
         _C("file", "string", "path of the segment"),
         _C("position", "bigint", "where its batch begins in the file, bytes"),
         _C(
@@ -124,7 +125,12 @@ LOG_RECORDS: Final = Table(
         ),
         _C("record_offset", "bigint", "offset of the record in the log; of damage, the one its batch claims"),
         _C("timestamp", "bigint", "timestamp of the record, milliseconds of Unix time"),
-        _C("kind", "string", "record type by name; `control` for the end of a transaction; null for damage"),
+        _C(
+            "kind",
+            "string",
+            "record type by name; `control` for the end of a transaction, `gap` for offsets that are missing, from"
+            " `record_offset` to `offset`; null for damage",
+        ),
         _C("record_type", "smallint", "record type by number"),
         _C("value_version", "smallint", "version of the value; null for a tombstone"),
         _C("tombstone", "boolean", "whether the value is null"),
@@ -403,16 +409,38 @@ TABLES: Final[dict[str, Table]] = {
             _C("reason", "string", "why"),
         ),
     ),
+    "gaps": Table(
+        "A stretch of a trace or of a log that should be there and is not.",
+        (
+            _C("source", "string", "trace or segments"),
+            _C("origin", "string", "the trace, or the partition of the log"),
+            _C("first", "bigint", "first sequence number or log offset that is missing"),
+            _C("last", "bigint", "last that is missing"),
+            _C("reason", "string", "what was seen"),
+        ),
+    ),
 }
 """Every table by name, in the order they are made."""
 
 PARTITIONED: Final = frozenset(name for name, table in TABLES.items() if _BUCKET in table.columns)
 """The tables whose files are partitioned by day and bucket."""
 
-INGESTED: Final = frozenset({"events", "requests", "quarantine"})
-"""The tables that come straight from a trace; the others are made of them."""
-
 STEADY: Final = {"events": "commit_events", "requests": "renewals"}
 """Where rows of a table lie that groups at rest bring about: commits, and requests Heartbeat and OffsetCommit. That is
 nearly all there is, so it lies apart from the rest of its table, and jobs about rebalances never read it."""
 STEADY_APIS: Final = ("Heartbeat", "OffsetCommit")
+
+PLACES: Final = {
+    "events": "events",
+    "commit_events": "events",
+    "requests": "requests",
+    "renewals": "requests",
+    "quarantine": "quarantine",
+    "log_quarantine": "quarantine",
+    "log_gaps": "gaps",
+    "trace_gaps": "gaps",
+    "log_records": "log_records",
+    "trace_history": "offset_history",
+    "log_history": "offset_history",
+}
+"""What is written apart from the rest of its table, and the table it is read with."""

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Final
 
-import pyspark
 from pyspark.sql import SparkSession
 
-from kafka_shim.pipeline import class_archive
-from kafka_shim.pipeline.java import cache_folder, find_java
+from kafka_shim.pipeline.java import find_java
 
 SHUFFLE_PARTITIONS: Final = 64
 """How many parts a shuffle has before Spark puts small ones together. A multiple of the number of buckets: what is
@@ -68,32 +65,8 @@ def session(
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    class_path = [os.environ.get(name, "") for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_DIST_CLASSPATH")]
-    class_path += [value for key, value in settings.items() if key.endswith("ClassPath")]
-    about = (sys.prefix, pyspark.__file__, pyspark.__version__, *class_path)
-    users = [value for key, value in settings.items() if key.endswith("JavaOptions")]
-    users.append(os.environ.get("SPARK_SUBMIT_OPTS", ""))
-    with _java_options(class_archive.options(java.runtime(), cache_folder(), *about, settings=" ".join(users))):
-        spark = builder.getOrCreate()
+    # The launcher is a Java itself, which only puts together a command.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
-
-
-@contextmanager
-def _java_options(options: list[str]) -> Iterator[None]:
-    """Spark's launcher starts Java with these, before those of any setting; settings stay what the user made them."""
-    quoted = ['"{}"'.format(option.replace("\\", "\\\\").replace('"', '\\"')) for option in options]
-    users = os.environ.get("SPARK_SUBMIT_OPTS")
-    # The launcher is a Java itself, which only puts together a command.
-    launcher = os.environ.get("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    told = {"SPARK_SUBMIT_OPTS": " ".join([*quoted, *filter(None, [users])]), "SPARK_LAUNCHER_OPTS": launcher}
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -1,19 +1,23 @@
 """Live: a stream over trace folders that keeps the tables of a warehouse up to date.
 
-A micro-batch is written as a batch of the warehouse under its own number, then the tables of the groups it is about are
-made again. Both can be done twice without harm, and the checkpoint says which batch was done last, so a stream that is
-killed at any point and started again ends with the tables it would have had.
+A micro-batch is one change of the warehouse: its rows are added, the tables of the groups it is about are made again,
+and one snapshot says that it was done. So readers see whole batches, and a stream that is killed at any point and
+started again ends with the tables it would have had: a batch that a snapshot has is not done again.
+
+A warehouse is what one command made of it. A stream goes on where the newest snapshot is its own; else it begins anew,
+and its first batch takes the place of what was there. One that finds the warehouse changed by another command stops.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from uuid import uuid4
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_shim.pipeline.run import Inputs, derived
+from kafka_shim.pipeline.run import Inputs, derived, seqs
 from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.tables import traces
 from kafka_shim.pipeline.warehouse import Warehouse
@@ -28,20 +32,34 @@ def stream(
     after_batch: Callable[[int], None] = lambda batch: None,
 ) -> StreamingQuery:
     """Starts the stream. `every` is a time like "10 seconds" to wait between batches; without it, the stream takes what
-    there is and ends. `after_batch` is called with the number of each batch that was done."""
+    there is and ends. `after_batch` is called with the number of each batch that was done. The query ends with
+    `kafka_shim.pipeline.snapshots.Overtaken` if another command changes the warehouse."""
+    warehouse.refresh()
+    found = warehouse.snapshot
+    mine = uuid4().hex if found is None or found.stream is None else found.stream
+    sources = [os.path.abspath(path) for path in inputs.traces]
 
     def take(rows: DataFrame, batch: int) -> None:
-        warehouse.ingest(traces.ingested(rows), batch)
-        touched = warehouse.buckets(batch)
-        for name, table in derived(warehouse, touched):
-            warehouse.write(name, table(), only_touched=True)
+        warehouse.refresh()
+        before = warehouse.snapshot
+        own = before is not None and before.stream == mine
+        if own and before is not None and before.batch is not None and before.batch >= batch:
+            return
+        if not own and batch > 0:
+            raise warehouse.overtaken()
+        with warehouse.change("stream", sources, anew=not own, stream=mine, batch=batch):
+            touched = warehouse.append_apart(traces.ingested(rows))
+            for name, table in derived(warehouse, touched):
+                warehouse.write(name, table(), replaces=touched)
+            warehouse.write("trace_gaps", traces.gaps(seqs(warehouse)))
         after_batch(batch)
 
     register(warehouse.spark)
     reader = warehouse.spark.readStream.format("kafka_shim_trace")
     if max_bytes is not None:
         reader = reader.option("maxBytesPerTrigger", max_bytes)
-    rows = reader.load(",".join(map(os.path.abspath, inputs.traces)))
-    writer = rows.writeStream.option("checkpointLocation", f"{warehouse.path}/checkpoint").foreachBatch(take)
+    rows = reader.load(",".join(sources))
+    checkpoint = f"{warehouse.path}/streams/{mine}"
+    writer = rows.writeStream.option("checkpointLocation", checkpoint).foreachBatch(take)
     triggered = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
     return triggered.start()

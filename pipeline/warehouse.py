@@ -1,31 +1,27 @@
 """Where the tables lie as Parquet files, and how they are written and read. It does not know what is in them.
 
-    DIR/ingest/batch=N/table=NAME/day=.../bucket=...    what was read, as it came: one batch a run, or one a micro-batch
-    DIR/ingest/log/table=NAME/...                       tables that come from segments
-    DIR/tables/NAME/day=.../bucket=...                  what is made of it
-    DIR/results/NAME                                    what the jobs say, as Parquet and as CSV
+    OUT/data/TABLE/write=ID/day=.../bucket=...    rows of a table; those that were read from a trace as they came
+    OUT/data/RESULT/write=ID                      what a job says, and the same as CSV in RESULT.csv
+    OUT/snapshots/NUMBER.json                     which of these folders count (`kafka_shim.pipeline.snapshots`)
 
-A batch is written whole or written again: writing one that is there replaces it, which makes the stream's batches
-count exactly once.
+Spark writes and commits the files. They count once a snapshot names them, all of a run or of a micro-batch at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import reduce
+from itertools import groupby
 from typing import Final
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_shim.pipeline.log_tables import log_tables
-from kafka_shim.pipeline.schemas import INGESTED, PARTITIONED, STEADY, TABLES, Table
-from kafka_shim.pipeline.sources import register
-from kafka_shim.pipeline.tables import traces
+from kafka_shim.pipeline.schemas import PARTITIONED, PLACES, TABLES
+from kafka_shim.pipeline.snapshots import KEPT, Files, Overtaken, Snapshot, Snapshots, new_write
 from kafka_shim.pipeline.tables.columns import conform
-from kafka_shim.pipeline.tables.offsets import LOG_TABLES
-from kafka_shim.pipeline.trace_tables import trace_tables
 
 _SHUFFLED: Final = frozenset(
     {"membership", "rounds", "member_pauses", "ownership", "partition_pauses", "assignments", "lag", "violations"}
@@ -36,102 +32,180 @@ _KEYS: Final = ("day", "bucket")
 
 
 class Warehouse:
-    """The tables at one place, which may be any that Spark can write to."""
+    """The tables at one place, which may be any that Spark can write to.
+
+    What is read is that of one snapshot, the newest when it was first asked for; within `change` that of the change.
+    """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.spark = spark
-        self.path = path.rstrip("/")
+        self.files = Files(spark, path)
+        self.path = self.files.root
+        self.snapshots = Snapshots(self.files)
+        self._snapshot: Snapshot | None = None
+        self._tables: dict[str, list[str]] | None = None
+        self._changing = False
 
-    # What was read.
+    # Snapshots.
 
-    def ingest(self, rows: DataFrame, batch: int) -> None:
-        """Write rows of `tables.traces.ingested` as batch number `batch`, in place of what it was before."""
-        writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "static")
-        writer.partitionBy("table", *_KEYS).parquet(f"{self.path}/ingest/batch={batch}")
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that is read; None if there is none yet."""
+        if self._snapshot is None:
+            self.refresh()
+        return self._snapshot
 
-    def ingest_traces(self, paths: str) -> None:
-        """Write the tables that come straight from the traces at these paths as batch 0, in place of what it was."""
-        if "://" in self.path:
-            register(self.spark)
-            self.ingest(traces.ingested(self.spark.read.format("kafka_shim_trace").load(paths)), 0)
-        else:
-            trace_tables(self.spark, paths, f"{self.path}/ingest/batch=0")
+    def refresh(self) -> None:
+        """Reads what is newest from now on."""
+        self._snapshot = self.snapshots.newest()
+        self._tables = (
+            {name: list(folders) for name, folders in self._snapshot.tables.items()} if self._snapshot else {}
+        )
 
-    def ingest_log(self, paths: str) -> None:
-        """Write the tables that come from the segments at these paths, in place of what they were before."""
-        place = f"{self.path}/ingest/log"
-        if "://" not in self.path:
-            log_tables(self.spark, paths, place)
-            return
-        register(self.spark)
-        rows = self.spark.read.format("kafka_offsets_log").load(paths).persist(StorageLevel.DISK_ONLY)
-        for name, table in LOG_TABLES.items():
-            writer = conform(table(rows), name).write.mode("overwrite").option("partitionOverwriteMode", "static")
-            if name in PARTITIONED:
-                writer = writer.partitionBy(*_KEYS)
-            writer.parquet(f"{place}/table={name}")
-        rows.unpersist()
+    @contextmanager
+    def change(
+        self,
+        command: str,
+        inputs: Collection[str] = (),
+        *,
+        anew: bool = True,
+        stream: str | None = None,
+        batch: int | None = None,
+    ) -> Iterator[None]:
+        """What is written within counts when this is left, all at once, and not at all if it is left by an exception.
 
-    def has_log(self) -> bool:
-        """Whether any segment was read."""
-        return self._exists(f"{self.path}/ingest/log")
+        `anew` begins with nothing, and puts what was written in place of whatever is there by then. Otherwise the
+        change is one of the snapshot that is there at its beginning: raises `Overtaken` if that is not the newest any
+        more.
+        """
+        self.refresh()
+        before = self._snapshot
+        began = time.time()
+        if anew:
+            self._tables = {}
+        self._changing = True
+        mark = f"changes/{new_write(began)}"
+        self.files.create(mark, "")
+        try:
+            yield
+            assert self._tables is not None
+            while True:
+                newest = self.snapshots.newest()
+                if not anew and newest != before:
+                    raise self.overtaken()
+                number = 1 + (newest.number if newest else 0)
+                # The time it began: what others write meanwhile is theirs.
+                made = Snapshot(number, command, self._tables, list(inputs), began, stream, batch)
+                if self.snapshots.add(made):
+                    break
+        except BaseException:
+            self.refresh()
+            raise
+        finally:
+            self._changing = False
+            self.files.remove(mark)
+        self._snapshot = made
+        self.snapshots.expire(KEPT)
 
-    def has_traces(self) -> bool:
-        """Whether any trace was read."""
-        return self._exists(f"{self.path}/ingest/batch=*")
+    # Writing.
 
-    def buckets(self, batch: int) -> list[int]:
-        """The buckets of the groups a batch is about."""
-        rows = self.spark.read.parquet(f"{self.path}/ingest/batch={batch}").select("bucket").distinct().collect()
-        return sorted(row.bucket for row in rows if row.bucket is not None)
-
-    # Tables and results.
-
-    def write(self, name: str, rows: DataFrame, *, only_touched: bool = False) -> None:
-        """Write a table in place of what it was before; `only_touched` leaves other days and buckets as they are."""
-        writer = conform(rows, name)
+    def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
+        """Write a table or a place of one, instead of what it was, or of what it was in the buckets of `replaces`."""
+        writer = conform(rows, PLACES.get(name, name))
         if name in _SHUFFLED:
             writer = writer.repartition(*_KEYS)
-        mode = writer.write.mode("overwrite").option(
-            "partitionOverwriteMode", "dynamic" if only_touched and name in PARTITIONED else "static"
-        )
-        if name in PARTITIONED:
+        kept = [] if replaces is None else self._other_buckets(name, set(replaces))
+        self._replace(name, [*kept, *self._write(writer, name, by_bucket=replaces is not None)])
+
+    def append_apart(self, rows: DataFrame) -> list[int]:
+        """Add rows of several tables at once: column `table` names the place of each
+        (`kafka_shim.pipeline.schemas.PLACES`). Returns the buckets they are in."""
+        folder = f"mixed/{new_write(time.time())}"
+        rows.write.partitionBy("table", *_KEYS).parquet(f"{self.path}/data/{folder}")
+        buckets: set[int] = set()
+        for table in self.files.names(f"data/{folder}"):
+            place = table.removeprefix("table=")
+            if place in PLACES:
+                self._replace(place, [*self._folders(place), f"{folder}/{table}"])
+                buckets |= {int(each.rpartition("=")[2]) for each in self._parts(f"{folder}/{table}")}
+        return sorted(buckets)
+
+    def overtaken(self) -> Overtaken:
+        """What is to be raised where somebody else has changed the warehouse."""
+        newest = self.snapshots.newest()
+        return Overtaken(f"{self.path} was changed by another {newest.command if newest else 'command'} meanwhile")
+
+    def _write(self, rows: DataFrame, name: str, *, by_bucket: bool = False) -> list[str]:
+        """Writes rows into a folder of their own; returns its name, or those of its days and buckets."""
+        table = PLACES.get(name, name)
+        write = new_write(time.time())
+        mode = rows.write.mode("errorifexists")
+        if table in PARTITIONED:
             mode = mode.partitionBy(*_KEYS)
-        for column in TABLES[name].columns:
+        for column in TABLES[table].columns:
             # Nearly all different: Parquet would build a dictionary of them and then throw it away.
             if column.type in _DIFFERENT:
                 mode = mode.option(f"parquet.enable.dictionary#{column.name}", "false")
-        mode.parquet(f"{self.path}/tables/{name}")
+        mode.parquet(f"{self.path}/data/{name}/{write}")
+        folder = f"{name}/{write}"
+        return self._parts(folder) if by_bucket and table in PARTITIONED else [folder]
+
+    def _parts(self, folder: str) -> list[str]:
+        """The folders of a day and a bucket in a folder of data."""
+        days = [name for name in self.files.names(f"data/{folder}") if name.startswith("day=")]
+        return [f"{folder}/{day}/{bucket}" for day in days for bucket in self.files.names(f"data/{folder}/{day}")]
+
+    def _other_buckets(self, name: str, buckets: set[int]) -> list[str]:
+        return [each for each in self._folders(name) if int(each.rpartition("/bucket=")[2]) not in buckets]
+
+    def _replace(self, name: str, folders: list[str]) -> None:
+        if not self._changing:
+            raise RuntimeError("a warehouse is written within a change")
+        assert self._tables is not None
+        self._tables[name] = folders
+
+    # Reading.
+
+    def _folders(self, name: str) -> list[str]:
+        if self._tables is None:
+            self.refresh()
+        assert self._tables is not None
+        return self._tables.get(name, [])
+
+    def has(self, name: str) -> bool:
+        """Whether a place or a result was written."""
+        return bool(self._folders(name))
+
+    def has_traces(self) -> bool:
+        """Whether any trace was read."""
+        return self.has("events")
+
+    def has_log(self) -> bool:
+        """Whether any segment was read."""
+        return self.has("log_records")
 
     def read(self, name: str, buckets: Collection[int] | None = None, *, steady: bool | None = None) -> DataFrame:
         """A table, of all groups or of those in some buckets; empty if nothing was written. Of `events` and `requests`
         `steady` chooses what groups at rest bring about, or the rest (`schemas.STEADY`)."""
         table = TABLES[name]
-        found = []
-        if name in INGESTED:
-            places = {None: [name, STEADY.get(name, name)], True: [STEADY.get(name, name)], False: [name]}[steady]
-            pattern = f"{self.path}/ingest/batch=*/table={{{','.join(dict.fromkeys(places))}}}"
-            found.append(self._read(table, pattern, f"{self.path}/ingest"))
-        else:
-            found.append(self._read(table, f"{self.path}/tables/{name}"))
-        if name in LOG_TABLES:
-            found.append(self._read(table, f"{self.path}/ingest/log/table={name}"))
-        there = [each for each in found if each is not None]
-        frame = reduce(DataFrame.unionByName, there) if there else self.spark.createDataFrame([], table.schema)
+        places = [place for place, of in PLACES.items() if of == name and (steady is None or steady == (place != name))]
+        folders = [folder for place in places or [name] for folder in self._folders(place)]
+        reader = self.spark.read.schema(table.ddl).option("basePath", f"{self.path}/data")
+        found = [
+            reader.parquet(*(f"{self.path}/data/{folder}" for folder in alike)).select(*table.names)
+            # What was written together with other tables lies one folder deeper.
+            for _, alike in groupby(sorted(folders), lambda folder: folder.partition("/")[0])
+        ]
+        frame = reduce(DataFrame.unionByName, found) if found else self.spark.createDataFrame([], table.schema)
         return frame if buckets is None else frame.where(F.col("bucket").isin(list(buckets)))
 
-    def _read(self, table: Table, path: str, base: str | None = None) -> DataFrame | None:
-        if not self._exists(path):
-            return None
-        reader = self.spark.read.schema(table.ddl)
-        if base is not None:
-            reader = reader.option("basePath", base)
-        return reader.parquet(path).select(*table.names)
+    # Results.
 
     def write_result(self, name: str, rows: DataFrame) -> None:
         """Write what a job says, as Parquet and as CSV in one file each; arrays are joined by commas in CSV."""
-        whole = rows.coalesce(1)
-        whole.write.mode("overwrite").parquet(f"{self.path}/results/{name}")
+        write = new_write(time.time())
+        rows.coalesce(1).write.parquet(f"{self.path}/data/{name}/{write}")
+        self._replace(name, [f"{name}/{write}"])
         written = self.result(name)
         flat = written.select(
             *(
@@ -139,19 +213,15 @@ class Warehouse:
                 for column, kind in written.dtypes
             )
         )
-        flat.coalesce(1).write.mode("overwrite").csv(f"{self.path}/results/{name}.csv", header=True)
+        flat.coalesce(1).write.csv(f"{self.path}/data/{name}.csv/{write}", header=True)
+        self._replace(f"{name}.csv", [f"{name}.csv/{write}"])
 
     def result(self, name: str) -> DataFrame:
         """What a job said."""
-        return self.spark.read.parquet(f"{self.path}/results/{name}")
+        (folder,) = self._folders(name)
+        return self.spark.read.parquet(f"{self.path}/data/{folder}")
 
-    def has_result(self, name: str) -> bool:
-        """Whether the job was asked."""
-        return self._exists(f"{self.path}/results/{name}")
-
-    def _exists(self, pattern: str) -> bool:
-        # Spark's own way to files: the warehouse may be in a distributed store.
-        context = self.spark.sparkContext
-        path = context._jvm.org.apache.hadoop.fs.Path(pattern)  # type: ignore[union-attr]
-        found = path.getFileSystem(context._jsc.hadoopConfiguration()).globStatus(path)
-        return found is not None and len(found) > 0
+    def folder(self, name: str) -> str:
+        """Where the files of a table or a result are, of one that was written at once."""
+        (folder,) = self._folders(name)
+        return f"{self.path}/data/{folder}"

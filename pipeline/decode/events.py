@@ -8,8 +8,8 @@ events not known here are ignored, as `docs/trace.md` asks. It does not know fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -110,37 +110,60 @@ _PLAIN: Final = frozenset(
 )
 
 
-def decode(
-    lines: Sequence[bytes], positions: Sequence[int], trace: str, file: str, *, bodies: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """These lines as rows; `positions` says where each begins in the file. Empty lines are left out."""
-    exchanges: list[int] = []
-    commits: list[int] = []
-    others: list[int] = []
+class Lines(NamedTuple):
+    """Lines sorted by what they hold, by their index: answered heartbeats and commits, accepted commits, the rest."""
+
+    renewals: list[int]
+    commits: list[int]
+    others: list[int]
+
+
+def sort_out(lines: Sequence[bytes]) -> Lines:
+    """The kinds of these lines, by their looks. Empty lines are left out."""
+    found = Lines([], [], [])
     for index, line in enumerate(lines):
-        if bodies:
-            others.append(index)
-        elif _EXCHANGE in line and (_FAST_APIS[0] in line or _FAST_APIS[1] in line):
-            exchanges.append(index)
+        if _EXCHANGE in line and (_FAST_APIS[0] in line or _FAST_APIS[1] in line):
+            found.renewals.append(index)
         elif _COMMIT in line:
-            commits.append(index)
+            found.commits.append(index)
         elif line:
-            others.append(index)
-    for chosen, by_arrow in ((exchanges, _exchanges), (commits, _commits)):
-        if chosen:
-            try:
-                found = by_arrow([lines[index] for index in chosen])
-            except pa.ArrowInvalid:
-                others += chosen
-            else:
-                yield _batch(found, [positions[index] for index in chosen], trace, file)
-    rows = [_row(lines[index], bodies) for index in others if lines[index]]
+            found.others.append(index)
+    return found
+
+
+def decode(
+    lines: Sequence[bytes],
+    positions: Sequence[int],
+    trace: str,
+    file: str,
+    *,
+    bodies: bool = False,
+    kinds: Collection[str] = Lines._fields,
+) -> Iterator[pa.RecordBatch]:
+    """These lines as rows, or those of `kinds` of `Lines`; `positions` says where each begins in the file. Empty lines
+    are left out."""
+    sorted_out = sort_out(lines)
+    others = sorted_out.others if "others" in kinds else []
+    for name, by_arrow in (("renewals", _exchanges), ("commits", _commits)):
+        chosen = getattr(sorted_out, name)
+        if not chosen or name not in kinds:
+            continue
+        if bodies:
+            others = others + chosen
+            continue
+        try:
+            found = by_arrow([lines[index] for index in chosen])
+        except pa.ArrowInvalid:
+            others = others + chosen
+        else:
+            yield _batch(found, [positions[index] for index in chosen], trace, file)
+    rows = [_row(lines[index], bodies) for index in others]
     if rows:
         try:
             found = _columns(rows)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             found = _columns([_judged(row) for row in rows])
-        yield _batch(found, [positions[index] for index in others if lines[index]], trace, file)
+        yield _batch(found, [positions[index] for index in others], trace, file)
 
 
 def _batch(found: dict[str, Any], positions: list[int], trace: str, file: str) -> pa.RecordBatch:

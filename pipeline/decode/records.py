@@ -29,7 +29,7 @@ from kafka_shim.persistence.records import (
     group_of,
 )
 from kafka_shim.pipeline.decode.batches import Batches
-from kafka_shim.pipeline.decode.varints import Bytes, Ints, binaries, fixed, strings, uvarints, varints
+from kafka_shim.pipeline.decode.varints import Bytes, Ints, fixed, strings, uvarints, varints
 
 KINDS: Final = {
     0: "OffsetCommit",
@@ -61,6 +61,7 @@ KINDS: Final = {
 
 SCHEMA: Final = pa.schema(
     [
+        ("log", pa.string()),
         ("file", pa.string()),
         ("position", pa.int64()),
         ("offsets_partition", pa.int32()),
@@ -94,87 +95,24 @@ _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 _FEW: Final = 8
-NO_KEY: Final = -1
 _MALFORMED: Final = "a record is malformed: its lengths do not fit its batch"
 _CODEC_NAMES: Final = pa.array([*CODECS, "?", "?", "?"])
 
 Masks = NDArray[np.bool_]
 
 
-class Commits(NamedTuple):
-    """Committed offsets of their plain form, column by column. `key` is the number `Keys` gives what a commit is about;
-    `producer_id` is -1 outside transactions; the offset of a tombstone means nothing."""
+class Source(NamedTuple):
+    """Where records come from: the segment's path, its partition of `__consumer_offsets` if its folder has a number,
+    and the log it is of."""
 
-    key: Ints
-    record_offset: Ints
-    timestamp: Ints
-    offset: Ints
-    tombstone: Masks
-    producer_id: Ints
+    file: str
+    offsets_partition: int | None
+    log: str
 
 
-class Keys:
-    """What commits are about, by number: group, topic, partition. Numbers are given in order of appearance."""
-
-    def __init__(self) -> None:
-        self.groups: list[str] = []
-        self.topics: list[str] = []
-        self.partitions: list[int] = []
-        self._numbers: dict[bytes, int] = {}
-
-    def numbers(self, raw: pa.BinaryArray) -> Ints:
-        """The numbers of these record keys (less their version); -1 for what is no text."""
-        encoded = raw.dictionary_encode()
-        every = [self._numbers.get(each, NO_KEY) for each in encoded.dictionary.to_pylist()]
-        if NO_KEY in every:
-            every = [self._number(each) for each in encoded.dictionary.to_pylist()]
-        numbers: Ints = np.array(every, np.int64)[encoded.indices.to_numpy()]
-        return numbers
-
-    def number(self, group: str, topic: str, partition: int) -> int:
-        """The number of one key."""
-        raw_group, raw_topic = group.encode(), topic.encode()
-        parts = (len(raw_group).to_bytes(2, "big"), raw_group, len(raw_topic).to_bytes(2, "big"), raw_topic)
-        return self._number(b"".join((*parts, partition.to_bytes(4, "big", signed=True))))
-
-    def _number(self, raw: bytes) -> int:
-        number = self._numbers.get(raw, NO_KEY)
-        if number == NO_KEY:
-            topic_at = 2 + int.from_bytes(raw[:2], "big")
-            try:
-                group, topic = raw[2:topic_at].decode(), raw[topic_at + 2 : -4].decode()
-            except UnicodeDecodeError:
-                return NO_KEY
-            number = self._numbers[raw] = len(self.groups)
-            self.groups.append(group)
-            self.topics.append(topic)
-            self.partitions.append(int.from_bytes(raw[-4:], "big", signed=True))
-        return number
-
-
-def commits_apart(
-    batches: Batches, file: str, offsets_partition: int | None, keys: Keys
-) -> Iterator[Commits | pa.RecordBatch]:
-    """The records of these batches: committed offsets as `Commits`; everything else, and what is not of their plain
-    form, as `decode` has it. In no order."""
-    rows, bad = _rows(batches, file, offsets_partition)
-    yield from bad
-    if rows is None:
-        return
-    plain = rows.plain_offsets() & rows.readable_metadata()
-    chosen = np.flatnonzero(plain)
-    if chosen.size:
-        numbers = keys.numbers(binaries(rows.data, rows.key[chosen] + 2, rows.key_size[chosen] - 2))
-        readable = numbers != NO_KEY
-        plain[chosen[~readable]] = False
-        yield rows.commits(chosen[readable], numbers[readable])
-    if not plain.all():
-        yield rows.one_by_one(np.flatnonzero(~plain))
-
-
-def decode(batches: Batches, file: str, offsets_partition: int | None) -> Iterator[pa.RecordBatch]:
+def decode(batches: Batches, source: Source) -> Iterator[pa.RecordBatch]:
     """The records of these batches as rows; several record batches, in no order."""
-    rows, bad = _rows(batches, file, offsets_partition)
+    rows, bad = _rows(batches, source)
     yield from bad
     if rows is None:
         return
@@ -189,29 +127,27 @@ def decode(batches: Batches, file: str, offsets_partition: int | None) -> Iterat
         yield rows.one_by_one(np.flatnonzero(~plain))
 
 
-def _rows(batches: Batches, file: str, offsets_partition: int | None) -> tuple[_Rows | None, list[pa.RecordBatch]]:
+def _rows(batches: Batches, source: Source) -> tuple[_Rows | None, list[pa.RecordBatch]]:
     """The records of these batches, None if there are none, and a row for each batch that makes no sense."""
     owner, starts, ends, wrong = record_bounds(batches)
     bad = []
     for index in wrong:
         size = int(batches.header["length"][index]) + OVERHEAD
         offset = int(batches.header["base_offset"][index])
-        bad.append(damage(file, offsets_partition, int(batches.positions[index]), size, offset, _MALFORMED))
-    return (_Rows(batches, owner, starts, ends, file, offsets_partition) if owner.size else None), bad
+        bad.append(damage(source, int(batches.positions[index]), size, offset, _MALFORMED))
+    return (_Rows(batches, owner, starts, ends, source) if owner.size else None), bad
 
 
-def damage(
-    file: str, offsets_partition: int | None, position: int, size: int, offset: int, reason: str
-) -> pa.RecordBatch:
+def damage(source: Source, position: int, size: int, offset: int, reason: str) -> pa.RecordBatch:
     """The row that says what could not be read."""
-    row = {
-        "file": file,
-        "position": position,
-        "offsets_partition": offsets_partition,
-        "record_offset": offset,
-        "reason": reason,
-        "damaged_bytes": size,
-    }
+    row = {**source._asdict(), "position": position, "record_offset": offset, "reason": reason, "damaged_bytes": size}
+    return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
+
+
+def gap(source: Source, position: int, first: int, last: int) -> pa.RecordBatch:
+    """The row that says which log offsets are missing before `position`."""
+    place = {"position": position, "kind": "gap", "record_offset": first, "offset": last}
+    row = {**source._asdict(), **place, "reason": "offsets are missing", "damaged_bytes": 0}
     return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
 
 
@@ -289,14 +225,11 @@ def _walk_records(data: bytes, at: int, end: int, count: int) -> list[int] | Non
 class _Rows:
     """The fields all records have, and from these the rows."""
 
-    def __init__(
-        self, batches: Batches, owner: Ints, starts: Ints, ends: Ints, file: str, offsets_partition: int | None
-    ) -> None:
+    def __init__(self, batches: Batches, owner: Ints, starts: Ints, ends: Ints, source: Source) -> None:
         data = batches.data
         header = batches.header
         self.data: Bytes = data
-        self.file = file
-        self.offsets_partition = offsets_partition
+        self.source = source
         self.owner = owner
         self.starts = starts
         self.ends = ends
@@ -390,31 +323,6 @@ class _Rows:
         }
         return self._batch(rows, columns)
 
-    def readable_metadata(self) -> Masks:
-        """Of the rows that `plain_offsets` chose, those whose metadata is text: most have none."""
-        readable = np.ones(len(self.owner), bool)
-        some = np.flatnonzero((self.text_size > 0) & ~self.tombstone)
-        if some.size:
-            found = binaries(self.data, self.text[some], np.minimum(self.text_size[some], self.value_size[some]))
-            try:
-                found.cast(pa.string())
-            except pa.ArrowInvalid:
-                readable[some] = [_is_text(each) for each in found.to_pylist()]
-        return readable
-
-    def commits(self, rows: Ints, numbers: Ints) -> Commits:
-        """Committed offsets, of keys with these numbers."""
-        null = self.tombstone[rows]
-        owner = self.owner[rows]
-        return Commits(
-            numbers,
-            self.record_offset[rows],
-            self.timestamp[rows],
-            fixed(self.data, np.where(null, 0, self.value[rows]) + 2, ">i8"),
-            null,
-            np.where(self.transactional, self.header["producer_id"].astype(np.int64), -1)[owner],
-        )
-
     def one_by_one(self, rows: Ints) -> pa.RecordBatch:
         """Rows of all other records, and of records that cannot be read."""
         found = [self._one(row) for row in rows.tolist()]
@@ -441,9 +349,10 @@ class _Rows:
         owner = self.owner[rows]
         count = len(rows)
         columns |= {
-            "file": pa.repeat(self.file, count),
+            "log": pa.repeat(self.source.log, count),
+            "file": pa.repeat(self.source.file, count),
             "position": pa.array(self.positions[owner]),
-            "offsets_partition": pa.repeat(pa.scalar(self.offsets_partition, pa.int32()), count),
+            "offsets_partition": pa.repeat(pa.scalar(self.source.offsets_partition, pa.int32()), count),
             "record_offset": pa.array(self.record_offset[rows]),
             "timestamp": pa.array(self.timestamp[rows]),
             "producer_id": pa.array(self.header["producer_id"].astype(np.int64)[owner]),
@@ -456,6 +365,7 @@ class _Rows:
 
 _OF_THE_BATCH: Final = frozenset(
     {
+        "log",
         "file",
         "position",
         "offsets_partition",
@@ -467,14 +377,6 @@ _OF_THE_BATCH: Final = frozenset(
         "codec",
     }
 )
-
-
-def _is_text(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def readable(raw_key: bytes, raw_value: bytes | None) -> dict[str, Any]:

@@ -107,7 +107,20 @@ def strangers(events: DataFrame, requests: DataFrame, commits: DataFrame, member
     committed = commits.where("event = 'commit' and error = 0 and generation >= 0 and member_id != ''").select(
         *_MEMBER, "seq", "at", F.col("at").alias("arrived_at"), F.lit("OffsetCommit").alias("api")
     )
+    judged = answered.unionByName(committed)
     known = membership.select(*_MEMBER, "joined_at", "left_at", "how")
+    # Nearly all members are above doubt, which their first and their last request say: the requests of the others only
+    # are looked at one by one.
+    doubted = (
+        judged.groupBy(*_MEMBER)
+        .agg(
+            F.max("arrived_at").alias("last_arrived"),
+            F.min(F.when(F.col("api") != "JoinGroup", F.col("at"))).alias("first_at"),
+        )
+        .join(known, [*_MEMBER], "left")
+        .where("left_at < last_arrived or (joined_at is null and left_at is null) or joined_at > first_at")
+        .select(*_MEMBER, "joined_at", "left_at", "how")
+    )
     whole = (
         events.where("event = 'group'")
         .groupBy(*_GROUP)
@@ -115,13 +128,11 @@ def strangers(events: DataFrame, requests: DataFrame, commits: DataFrame, member
         .where("created and not loaded")
         .select(*_GROUP, F.lit(True).alias("whole"))
     )
-    judged = answered.unionByName(committed).join(F.broadcast(known), [*_MEMBER], "left")
     # A JoinGroup is how a stranger becomes a member, but for one that was fenced.
     gone = F.expr("left_at < arrived_at and (how = 'fenced' or api != 'JoinGroup')")
     unknown = F.expr("joined_at is null and left_at is null and api != 'JoinGroup'")
     early = F.expr("joined_at > at and api != 'JoinGroup'")
-    # Nearly all are well so far, and need not be looked up again.
-    judged = judged.where(gone | unknown | early).join(F.broadcast(whole), [*_GROUP], "left")
+    judged = judged.join(doubted, [*_MEMBER]).where(gone | unknown | early).join(whole, [*_GROUP], "left")
     never = unknown & F.col("whole")
     found = judged.withColumns(
         {
@@ -161,13 +172,18 @@ def one_leader(events: DataFrame, requests: DataFrame) -> DataFrame:
     order = in_order(*_GROUP)
     both = told.unionByName(decided).withColumn("round", F.sum((F.col("kind") == "round").cast("int")).over(order))
     within = Window.partitionBy(*_GROUP, "round").orderBy("seq")
-    both = both.withColumns(
-        {
-            "leader": F.first(F.when(F.col("kind") == "round", F.col("told")), ignorenulls=True).over(within),
-            "newcomers": F.collect_set(F.when(F.col("kind") == "member", F.col("member_id"))).over(within),
-        }
-    ).where("kind = 'told' and leader is not null")
-    wrong_leader = both.where("told != leader and not array_contains(newcomers, told)")
+    decided_leader = F.first(F.when(F.col("kind") == "round", F.col("told")), ignorenulls=True).over(within)
+    both = both.withColumn("leader", decided_leader)
+    newcomers = both.where("kind = 'member'").select(
+        *_GROUP, "round", F.col("member_id").alias("told"), F.col("seq").alias("since")
+    )
+    first_of = newcomers.groupBy(*_GROUP, "round", "told").agg(F.min("since").alias("since"))
+    both = both.where("kind = 'told' and leader is not null")
+    wrong_leader = (
+        both.where("told != leader")
+        .join(first_of, [*_GROUP, "round", "told"], "left")
+        .where("since is null or since > seq")
+    )
     wrong_members = both.where("told = leader and member_id != told and size(members) > 0")
     return _violations(
         wrong_leader,
@@ -212,16 +228,14 @@ def silent_changes(events: DataFrame, requests: DataFrame, history: DataFrame) -
     )
     transactional = requests.where("api = 'TxnOffsetCommit'").select(*_GROUP).distinct()
     ended = events.where("event = 'group' and change in ('deleted', 'expired')").select(*_GROUP).distinct()
-    fetched = fetched.join(F.broadcast(transactional), [*_GROUP], "left_anti").join(
-        F.broadcast(ended), [*_GROUP], "left_anti"
-    )
+    fetched = fetched.join(transactional, [*_GROUP], "left_anti").join(ended, [*_GROUP], "left_anti")
     doubted = _doubted(events, fetched, history)
     moved = history.where("source = 'trace'").select(
         *(F.col("origin").alias("trace"), "group", F.col("position").alias("seq"), "at"),
         *(F.lit(None).cast("timestamp").alias("arrived_at"), F.col("what").alias("event")),
         *("topic", "partition", "offset"),
     )
-    return _changed_silently(events, moved.unionByName(fetched).join(F.broadcast(doubted), [*_OFFSET], "left_semi"))
+    return _changed_silently(events, moved.unionByName(fetched).join(doubted, [*_OFFSET], "left_semi"))
 
 
 def _doubted(events: DataFrame, fetched: DataFrame, history: DataFrame) -> DataFrame:
@@ -238,21 +252,29 @@ def _doubted(events: DataFrame, fetched: DataFrame, history: DataFrame) -> DataF
     asked = fetched.select(*_OFFSET, "seq", "offset", "at", "arrived_at")
     # Each change ends what was and begins what is.
     changes = history.where("source = 'trace'").select(
-        *(*key, F.col("at").alias("changed_at")),
-        F.expr("stack(2, 1, coalesce(offset, -1L), -1, coalesce(previous, -1L)) as (counts, offset)"),
+        *(*key, F.col("at").alias("time")),
+        F.expr("stack(2, 'begins', coalesce(offset, -1L), 'ends', coalesce(previous, -1L)) as (what, offset)"),
     )
-    counted = (
-        changes.join(F.broadcast(asked), [*key, "offset"])
-        .where("if(counts > 0, changed_at <= at, changed_at < arrived_at)")
-        .select(*_OFFSET, "seq", "offset", "counts")
+    changes = changes.join(asked.select(*key, "offset").distinct(), [*key, "offset"], "left_semi")
+    # An answer asks how many began until it was given, its arrival how many ended before; one pass counts both.
+    times = asked.select(
+        *_OFFSET, "seq", "offset", F.expr("stack(2, 'arrived', arrived_at, 'answered', at) as (what, time)")
     )
-    # Before the first change there was nothing.
-    always = asked.select(*_OFFSET, "seq", "offset", (F.col("offset") == -1).cast("int").alias("counts"))
+    both = times.unionByName(changes, allowMissingColumns=True)
+    # Of what is at the same time: what ends then had not ended before, and what begins then had begun.
+    turn = F.expr("case what when 'arrived' then 0 when 'answered' then 2 else 1 end")
+    order = Window.partitionBy(*key, "offset").orderBy("time", turn).rowsBetween(Window.unboundedPreceding, 0)
+    begun = F.count(F.when(F.col("what") == "begins", 1)).over(order)
+    ended = F.count(F.when(F.col("what") == "ends", 1)).over(order)
+    counts = F.when(F.col("what") == "answered", begun).when(F.col("what") == "arrived", -ended)
     return (
-        counted.unionByName(always)
+        both.withColumn("counts", counts)
+        .where("counts is not null")
         .groupBy(*_OFFSET, "seq", "offset")
         .agg(F.sum("counts").alias("counts"))
-        .join(F.broadcast(moving), "group", "left")
+        # Before the first change there was nothing.
+        .withColumn("counts", F.col("counts") + (F.col("offset") == -1).cast("int"))
+        .join(moving, "group", "left")
         .where("counts <= 0 or moves")
         .select(*_OFFSET)
         .distinct()
@@ -270,7 +292,7 @@ def _changed_silently(events: DataFrame, changes: DataFrame) -> DataFrame:
     value = F.when(F.col("event") == "commit", F.col("offset")).otherwise(F.lit(-1))
     change = F.when(F.col("event") != "fetch", F.struct("at", value.alias("offset")))
     seen = changes.withColumn("recent", F.collect_list(change).over(recent)).where("event = 'fetch'")
-    seen = seen.join(F.broadcast(whole), [*_GROUP], "left")
+    seen = seen.join(whole, [*_GROUP], "left")
     last_before = F.expr("element_at(filter(recent, each -> each.at < arrived_at), -1).offset")
     seen = seen.withColumns(
         {

@@ -27,7 +27,7 @@ def gaps(history: DataFrame, least_s: int = LEAST_GAP_S, times_median: int = TIM
     the columns of the history and `median_ms`. `at` is when commits came again."""
     long = history.where(F.col("what") == "commit").where(F.col("gap_ms") > least_s * 1000)
     # Medians are dear, and few partitions have a long gap.
-    of_those = history.join(F.broadcast(long.select("source", *_KEY).distinct()), ["source", *_KEY], "left_semi")
+    of_those = history.join(long.select("source", *_KEY).distinct(), ["source", *_KEY], "left_semi")
     medians = of_those.groupBy("source", *_KEY).agg(F.percentile_approx("gap_ms", 0.5).alias("median_ms"))
     found = (
         long.join(medians, ["source", *_KEY])
@@ -46,7 +46,7 @@ def agreement(history: DataFrame) -> DataFrame:
         F.count(F.when(F.col("source") == "trace", 1)).alias("in_trace"),
         F.count(F.when(F.col("source") == "segments", 1)).alias("in_segments"),
         F.max(F.when(F.col("source") == "trace", F.struct("at", "position"))).alias("last_in_trace"),
-        F.max(F.when(F.col("source") == "segments", F.struct("at", "position"))).alias("last_in_segments"),
+        F.max(F.when(F.col("source") == "segments", F.col("position"))).alias("last_in_segments"),
     )
     found = counted.groupBy(*_KEY).agg(
         F.sum(F.greatest(F.col("in_trace") - F.col("in_segments"), F.lit(0))).alias("only_in_trace"),

@@ -133,16 +133,7 @@ def migration(rounds: DataFrame, membership: DataFrame, partition_pauses: DataFr
         .where(F.col("away_ms") <= BACK_WITHIN_S * 1000)
         .select("trace", "group", "member_id", "left_at", "back_at")
     )
-    # The rounds between the leave and the end of the one that took the member back.
-    touched = (
-        rounds.join(restarts, ["trace", "group"])
-        .where(
-            (F.col("started_at") >= F.col("left_at") - F.expr("interval 10 milliseconds"))
-            & (F.col("started_at") <= F.col("back_at") + F.expr("interval 1 second"))
-        )
-        .select("trace", "seq", "group", "total_ms")
-        .distinct()
-    )
+    touched = _within(rounds, restarts)
     static = touched.groupBy("group").agg(
         F.count("*").alias("static_saves_rounds"), F.sum("total_ms").alias("static_saves_ms")
     )
@@ -168,3 +159,24 @@ def migration(rounds: DataFrame, membership: DataFrame, partition_pauses: DataFr
     )
     saves = F.desc(F.col("static_saves_ms") + F.col("kip848_saves_ms"))
     return in_one_part(found.withColumn("advice", advice), saves, "group")
+
+
+def _within(rounds: DataFrame, restarts: DataFrame) -> DataFrame:
+    """The rounds that began between a member's leave, or just before it, and the end of the one that took it back.
+
+    Gone through in the order of time, a round is one if some restart before it ends after it: one pass over a group.
+    """
+    begun = restarts.select(
+        *("trace", "group", (F.col("left_at") - F.expr("interval 10 milliseconds")).alias("at")),
+        *(F.lit(None).cast("bigint").alias("seq"), F.lit(None).cast("double").alias("total_ms")),
+        (F.col("back_at") + F.expr("interval 1 second")).alias("ends"),
+    )
+    started = rounds.select(
+        *("trace", "group", F.col("started_at").alias("at"), "seq", "total_ms"),
+        F.lit(None).cast("timestamp").alias("ends"),
+    )
+    # At the same time the restart comes first.
+    order = Window.partitionBy("trace", "group").orderBy("at", F.col("ends").isNull())
+    ends = F.max("ends").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    both = begun.unionByName(started).withColumn("latest", ends)
+    return both.where("seq is not null and latest >= at").select("trace", "seq", "group", "total_ms")

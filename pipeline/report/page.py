@@ -18,8 +18,8 @@ WORST_ROUNDS: Final = 6
 FEW_DAYS: Final = 2
 LANES: Final = 30
 _OF_A_STORM: Final = 2000
-_SAMPLE: Final = 100_000
-"""A sample of durations says as much as all of them, and fits."""
+_BINS_A_DECADE: Final = 10
+"""Of durations, which are counted in bins that each are as much longer than the one before."""
 
 _STYLE: Final = """
 :root{color-scheme:light dark;--paper:#fff;--card:#f6f7f9;--ink:#1c2430;--soft:#5d6673;--line:#d9dee5;--link:#1f5fbf;
@@ -98,8 +98,8 @@ def write_report(warehouse: Warehouse, page: Path, of: str) -> Path:
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f'<link rel="icon" href="data:,"><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>'
         f"{_facts(warehouse, by_cause)}<nav>{links}</nav>{body}"
-        '<p class="note">Tables and results lie beside this page as Parquet and CSV: <a href="tables/">tables</a>,'
-        ' <a href="results/">results</a>. Times are UTC.</p></html>\n'
+        '<p class="note">Tables and answers lie beside this page as Parquet and CSV, in <a href="data/">data</a>;'
+        " `kafka-shim pipeline tables` shows them. Times are UTC.</p></html>\n"
     )
     return page
 
@@ -207,8 +207,10 @@ def _worst_groups(warehouse: Warehouse) -> _Section:
 
 
 def _how_long(warehouse: Warehouse) -> _Section:
-    values = [row.total_ms for row in warehouse.read("rounds").select("total_ms").limit(_SAMPLE).collect()]
-    if not values:
+    bins = F.floor(F.log10(F.greatest(F.col("total_ms"), F.lit(1.0))) * _BINS_A_DECADE).cast("int")
+    rows = warehouse.read("rounds").groupBy(bins.alias("bin")).count().collect()
+    counts = {row["bin"]: row["count"] for row in rows if row["bin"] is not None}
+    if not counts:
         return _Section("How long", "", [])
     columns = {
         "cooperative": "cooperative", "groups": "groups", "rounds": "rounds", "mean_round_ms": "mean round",
@@ -219,7 +221,7 @@ def _how_long(warehouse: Warehouse) -> _Section:
         "How long",
         "Rounds by how long they took; and what stood still meanwhile, eager against cooperative. A pause is needless"
         " if the partition came back to the member that had it.",
-        [_figure(plots.histogram(values)), table(warehouse.result("cost"), columns)],
+        [_figure(plots.histogram(counts, _BINS_A_DECADE)), table(warehouse.result("cost"), columns)],
     )
 
 
@@ -286,7 +288,7 @@ def _advice(warehouse: Warehouse) -> _Section:
         "kip848_saves_ms": "KIP-848 saves, estimated",
     }  # fmt: skip
     body = [table(rows.orderBy(order, "group"), history)]
-    if warehouse.has_result("replays"):
+    if warehouse.has("replays"):
         played = {
             "group": "group", "played_rounds": "rounds as it was", "static_rounds": "static",
             "cooperative_rounds": "cooperative", "both_rounds": "both", "played_pause_s": "pauses as it was",

@@ -128,14 +128,15 @@ def stacked_bars(names: Sequence[str], by_cause: Mapping[str, Sequence[float]], 
         return _svg(figure)
 
 
-def histogram(values: Sequence[float]) -> str:
-    """How often which duration in ms, on a logarithmic axis."""
+def histogram(counts: Mapping[int, int], bins_a_decade: int) -> str:
+    """How often which duration, on a logarithmic axis: `counts` by the number of the bin, which are `bins_a_decade` to
+    a factor of ten, from a millisecond on."""
     with mpl.rc_context(_STYLE):
         figure, axes = _figure(2.2)
-        above = [max(value, 0.1) for value in values]
-        low, high = min(above), max(above)
-        edges = [low * (high / low) ** (step / 40) for step in range(41)] if high > low else [low * 0.5, low * 2]
-        axes.hist(above, bins=edges, color=_MAIN)
+        edges = {number: 10 ** (number / bins_a_decade) for number in (*counts, *(each + 1 for each in counts))}
+        widths = [edges[number + 1] - edges[number] for number in counts]
+        axes.bar([edges[number] for number in counts], list(counts.values()), width=widths, align="edge", color=_MAIN)
+        low, high = min(edges.values()), max(edges.values())
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(_DURATIONS)
         axes.xaxis.set_minor_formatter(_SOME_DURATIONS if high < 50 * low else NullFormatter())

@@ -10,13 +10,16 @@ Options: `splitBytes` (16 MiB), the least size of a task's part of a segment.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -28,34 +31,121 @@ from kafka_shim.pipeline.schemas import LOG_RECORDS
 SPLIT_BYTES: Final = 16 << 20
 
 _FOLDER: Final = re.compile(r"__consumer_offsets-(\d+)$")
-_SUFFIXES: Final = (".log", ".log.swap")
+_SEGMENT: Final = re.compile(r"\d+\.(log|index|timeindex|txnindex)(\.|$)")
+_TOPIC_ID: Final = re.compile(r"^topic_id: (\S+)$", re.MULTILINE)
 _INDEX_ENTRY: Final = Struct(">ii")
 _MAGIC_AT: Final = 16
 _BATCH_START: Final = Struct(">qi")
 
 
 class Part(NamedTuple):
-    """What one task reads: the batches that begin in [start, end) of a segment."""
+    """What one task reads: the batches that begin in [start, end) of a segment of size `size`.
+
+    From log offset `dense` on no offset may be missing, and the batch after the last one begins with `following`;
+    None where nobody knows.
+    """
 
     path: str
     start: int
     end: int
+    size: int = 0
+    dense: int | None = None
+    following: int | None = None
+
+
+class Unreadable(Exception):
+    """A path that cannot be read; the message is one sentence."""
 
 
 def segments(paths: str) -> list[Path]:
-    """The segments at these paths, in order. What a broker was about to delete (`.deleted`) or had not finished
-    cleaning (`.cleaned`) is left alone. Raises FileNotFoundError."""
-    found: list[Path] = []
+    """The segments at these paths, in order, each once. Raises FileNotFoundError."""
+    found: dict[Path, Path] = {}
     for name in paths.split(","):
         path = Path(name.strip().removeprefix("file:"))
         if path.is_file():
-            found.append(path)
+            found[path.resolve()] = path
             continue
         if not path.is_dir():
             raise FileNotFoundError(f"{path} is neither a segment nor a folder")
         folders = [path, *(folder for folder in path.iterdir() if folder.is_dir() and _FOLDER.search(folder.name))]
-        found += [file for folder in folders for file in folder.iterdir() if file.name.endswith(_SUFFIXES)]
-    return sorted(found)
+        for folder in folders:
+            found |= {file.resolve(): file for file in live(folder)}
+    return sorted(found.values())
+
+
+def live(folder: Path) -> list[Path]:
+    """The segments of a partition's folder that count, as a broker finds them when it starts (Kafka's
+    `LogLoader.removeTempFilesAndCollectSwapFiles`): what was to be deleted or was not wholly cleaned does not; a
+    segment that was cleaned but not yet put in place (`.swap`) counts instead of those it has the offsets of, unless
+    cleaning of what comes at or before it was not finished."""
+    files = [file for file in folder.iterdir() if file.is_file() and _SEGMENT.match(file.name)]
+    unfinished = min((_base(file) for file in files if file.name.endswith(".cleaned")), default=None)
+    swaps = [file for file in files if file.name.endswith(".log.swap")]
+    if unfinished is not None:
+        swaps = [file for file in swaps if _base(file) < unfinished]
+    plain = [file for file in files if file.suffix == ".log"]
+    if swaps:
+        first, after = min(map(_base, swaps)), max(map(_next_offset, swaps))
+        plain = [file for file in plain if not first <= _base(file) < after]
+    return sorted([*plain, *swaps], key=_base)
+
+
+def _base(file: Path) -> int:
+    return int(file.name.partition(".")[0])
+
+
+def _next_offset(file: Path) -> int:
+    """The log offset after a segment's last batch."""
+    after = _base(file)
+    with file.open("rb") as opened:
+        if opened.seek(0, 2):
+            with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                for found in batches.walk(data, 0, len(data)):
+                    if isinstance(found, batches.Batches):
+                        header = found.header[-1]
+                        after = int(header["base_offset"]) + int(header["last_offset_delta"]) + 1
+    return after
+
+
+def log_of(path: Path) -> str:
+    """The log a segment is of, the same for all copies of it: the id of the topic, which brokers keep beside it, and
+    the partition; without an id the folder's name, and without a number its path."""
+    if partition_of(path) is None:
+        return str(path.parent.resolve())
+    with contextlib.suppress(OSError):
+        topic = _TOPIC_ID.search((path.parent / "partition.metadata").read_text())
+        if topic is not None:
+            return f"{path.parent.name} {topic[1]}"
+    return path.parent.name
+
+
+def dense_from(path: Path) -> int:
+    """The log offset from which on no offset may be missing: what a broker has never cleaned. Where the broker has
+    kept no account of it beside the folder, that is the segment it appended to."""
+    if not _SEGMENT.match(path.name):
+        return 0
+    last = max(_base(file) for file in live(path.parent))
+    cleaned = _checkpoint(path.parent, "cleaner-offset-checkpoint")
+    return last if cleaned is None else min(last, cleaned)
+
+
+def _following(path: Path) -> int | None:
+    """The log offset that comes after a segment, as the next one or the broker's account of what was committed has
+    it; None if nobody knows."""
+    if not _SEGMENT.match(path.name):
+        return None
+    later = [_base(file) for file in live(path.parent) if _base(file) > _base(path)]
+    return min(later) if later else _checkpoint(path.parent, "replication-offset-checkpoint")
+
+
+def _checkpoint(folder: Path, name: str) -> int | None:
+    """What a file of the broker's has for this partition: offsets of all its partitions, after two lines."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in (folder.parent / name).read_text().splitlines()[2:]:
+            topic, number, offset = line.split(" ")
+            if f"{topic}-{number}" == folder.name:
+                return int(offset)
+    return None
 
 
 def partition_of(path: Path) -> int | None:
@@ -71,11 +161,19 @@ def parts(path: Path, split_bytes: int) -> list[Part]:
     else the headers of all batches are walked.
     """
     size = path.stat().st_size
+    if not size:
+        return []
+    dense = dense_from(path)
     if size <= split_bytes:
-        return [Part(str(path), 0, size)] if size else []
+        return [Part(str(path), 0, size, size, dense, _following(path))]
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         starts = _indexed(path, data, split_bytes) or batches.split(data, split_bytes)
-    return [Part(str(path), start, end) for start, end in zip(starts, [*starts[1:], size], strict=True)]
+        offsets = [_BATCH_START.unpack_from(data, start)[0] for start in starts[1:]]
+    ends = [*starts[1:], size]
+    return [
+        Part(str(path), start, end, size, dense, following)
+        for start, end, following in zip(starts, ends, [*offsets, _following(path)], strict=True)
+    ]
 
 
 def _indexed(path: Path, data: mmap.mmap, split_bytes: int) -> list[int] | None:
@@ -123,11 +221,11 @@ class OffsetsLogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         planned = [part for path in segments(self.paths) for part in parts(path, self.split_bytes)]
-        return [InputPartition(tuple(group)) for group in grouped(planned, self.split_bytes)]
+        return [InputPartition(tuple(map(tuple, group))) for group in grouped(planned, self.split_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        for path, start, end in partition.value:
-            yield from read_part(Part(path, start, end))
+        for part in partition.value:
+            yield from read_part(Part(*part))
 
 
 def grouped(planned: list[Part], size: int) -> Iterator[list[Part]]:
@@ -145,12 +243,37 @@ def grouped(planned: list[Part], size: int) -> Iterator[list[Part]]:
 
 
 def read_part(part: Part) -> Iterator[pa.RecordBatch]:
-    """The rows of one part of a segment."""
+    """The rows of one part of a segment. Raises `Unreadable`."""
     path = Path(part.path)
-    number = partition_of(path)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        for found in batches.walk(data, part.start, part.end):
-            if isinstance(found, batches.Damage):
-                yield records.damage(part.path, number, *found)
-            else:
-                yield from records.decode(found, part.path, number)
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read here: {error.strerror}") from error
+    with file:
+        if os.fstat(file.fileno()).st_size < part.size:
+            raise Unreadable(f"{path} is another file here than where the work was planned: it is shorter")
+        source = records.Source(part.path, partition_of(path), log_of(path))
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            expected: int | None = None
+            for found in batches.walk(data, part.start, part.end):
+                if isinstance(found, batches.Damage):
+                    expected = None
+                    yield records.damage(source, *found)
+                    continue
+                if part.dense is not None:
+                    yield from _missing(source, found, part.dense, expected)
+                expected = int(found.header["base_offset"][-1]) + int(found.header["last_offset_delta"][-1]) + 1
+                yield from records.decode(found, source)
+            if None not in (part.dense, part.following, expected) and part.dense <= expected < part.following:  # type: ignore[operator]
+                yield records.gap(source, part.end, expected, part.following - 1)  # type: ignore[operator, arg-type]
+
+
+def _missing(
+    source: records.Source, found: batches.Batches, dense: int, expected: int | None
+) -> Iterator[pa.RecordBatch]:
+    """What is missing before and between these batches."""
+    first = found.header["base_offset"].astype(np.int64)
+    after = first + found.header["last_offset_delta"] + 1
+    before = np.append(first[0] if expected is None else expected, after[:-1])
+    for index in np.flatnonzero((first > before) & (before >= dense)).tolist():
+        yield records.gap(source, int(found.positions[index]), int(before[index]), int(first[index]) - 1)

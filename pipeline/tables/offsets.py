@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from kafka_shim.pipeline.tables.columns import conform, hashes, keyed, ms_between
@@ -28,80 +28,70 @@ def history_of_trace(events: DataFrame, requests: DataFrame) -> DataFrame:
     # Brought together by group before there is a row for every partition: that moves less.
     found = both.repartition("group").select("*", F.explode("offsets").alias("each"))
     found = found.where("coalesce(each.error, 0) = 0").select(*columns)
-    return _history(
-        found.withColumns(
-            {
-                "offset": F.when(F.col("what") == "commit", F.col("offset")),
-                "source": F.lit("trace"),
-                "log": F.lit(None).cast("string"),
-                "origin": F.col("trace"),
-                "position": F.col("seq"),
-            }
-        )
-    )
+    made = {
+        "offset": F.when(F.col("what") == "commit", F.col("offset")),
+        "source": F.lit("trace"),
+        "origin": F.col("trace"),
+        "position": F.col("seq"),
+    }
+    # A group moves between traces, so time decides. The group is there because its rows have been brought together.
+    alike = hashes(*_KEY)
+    order = Window.partitionBy(*alike, "group").orderBy("at", "seq")
+    return _differences(found.withColumns(made | alike), order)
 
 
 def history_of_segments(records: DataFrame) -> DataFrame:
-    """Table `offset_history`, source `segments`, of rows of the source `kafka_offsets_log`.
+    """Table `offset_history`, source `segments`, of rows of the source `kafka_offsets_log`, of one copy of each log or
+    of several.
 
-    What a transaction wrote counts once it is committed, from the place of its marker on; without one it never did.
+    As Kafka's `OffsetMetadataManager.replay` and `replayEndTransactionMarker` have it: what a transaction wrote counts
+    from the place of its marker on if the transaction is committed, and then only if no record of the same key after it
+    counts already; of several such records of a transaction the last does. A tombstone takes back what open
+    transactions wrote before it. Records of a key thus count if and only if none that took effect earlier stands later
+    in the log, which one pass in the order of effects tells, and which leaves of copies of a record one.
     """
-    records = records.where("reason is null")
-    ends = records.where("kind = 'control' and control is not null").select(
-        "offsets_partition",
-        "producer_id",
-        F.col("record_offset").alias("marker"),
+    sound = records.where("reason is null and (kind = 'OffsetCommit' or control is not null)")
+    commits = sound.select(
+        *("log", "offsets_partition", "record_offset", "timestamp", *_KEY, "offset", "tombstone", "producer_id"),
+        (F.col("transactional") & ~F.coalesce("tombstone", F.lit(False))).alias("pending"),
         "control",
-        F.col("timestamp").alias("ended"),
     )
-    commits = records.where("kind = 'OffsetCommit'").select(
-        *("offsets_partition", "record_offset", "timestamp", *_KEY, "offset", "tombstone"),
-        *("transactional", "producer_id", "file"),
-    )
-    plain = commits.where("not transactional")
-    pending = commits.where("transactional")
-    key = ["offsets_partition", "producer_id"]
-    decided = (
-        pending.join(ends, key)
-        .where("marker > record_offset")
-        .groupBy(*key, "record_offset")
-        .agg(
-            F.min("marker").alias("marker"),
-            F.min_by("control", "marker").alias("control"),
-            F.min_by("ended", "marker").alias("ended"),
-        )
-        .where("control = 'COMMIT'")
-    )
-    effective = (
-        pending.join(decided, [*key, "record_offset"])
-        .withColumn("timestamp", F.col("ended"))
-        # Several offsets of one transaction take effect at one marker: they keep their order.
-        .withColumn("effect", F.col("marker"))
-    )
-    found = plain.withColumn("effect", F.col("record_offset")).unionByName(effective.select(*plain.columns, "effect"))
-    return _history(
-        found.withColumns(
-            {
-                "at": F.timestamp_millis("timestamp"),
-                "seq": F.col("effect"),
-                "what": F.when(F.col("tombstone"), "tombstone").otherwise("commit"),
-                "member_id": F.lit(None).cast("string"),
-                "source": F.lit("segments"),
-                # Copies of a partition, of several brokers, have a history each.
-                "log": F.regexp_extract("file", "^(.*)/[^/]*$", 1),
-                "origin": F.concat(F.lit("__consumer_offsets-"), F.col("offsets_partition").cast("string")),
-                "position": F.col("record_offset"),
-            }
-        )
-    )
+    plain = commits.where("control is null and not pending").withColumn("effect", F.col("record_offset"))
+    of_transactions = _committed(commits.where("control is not null or pending"))
+    found = plain.unionByName(of_transactions).withColumns(hashes("log", *_KEY))
+    order = Window.partitionBy("hash", "other_hash").orderBy("effect", "record_offset")
+    earlier = F.max("record_offset").over(order.rowsBetween(Window.unboundedPreceding, -1))
+    found = found.withColumn("earlier", earlier).where("earlier is null or record_offset > earlier")
+    made = {
+        "at": F.timestamp_millis("timestamp"),
+        "what": F.when(F.col("tombstone"), "tombstone").otherwise("commit"),
+        "offset": F.when(~F.col("tombstone"), F.col("offset")),
+        "member_id": F.lit(None).cast("string"),
+        "source": F.lit("segments"),
+        "origin": F.concat(F.lit("__consumer_offsets-"), F.col("offsets_partition").cast("string")),
+        "position": F.col("record_offset"),
+    }
+    return _differences(found.withColumns(made), order)
 
 
-def _history(changes: DataFrame) -> DataFrame:
-    # Segments have a place for every change; a group moves between traces, so there time decides first. The group is
-    # there because its rows have been brought together already.
-    alike = hashes("source", "log", *_KEY)
-    changes = changes.withColumns(alike | {"time": F.when(F.col("source") == "trace", F.col("at"))})
-    order = Window.partitionBy(*alike, "group").orderBy("time", "seq", "position")
+def _committed(records: DataFrame) -> DataFrame:
+    """What committed transactions wrote, of records of transactions and their markers: `effect` is the offset of the
+    marker, `timestamp` its time."""
+    # Backwards, as a frame that ends with the last row costs a pass for each of its rows.
+    backwards = Window.partitionBy("log", "producer_id").orderBy(F.desc("record_offset"))
+    marker = F.when(F.col("control").isNotNull(), F.struct("record_offset", "control", "timestamp"))
+    ended = records.withColumn("marker", F.last(marker, ignorenulls=True).over(backwards))
+    names = ("offsets_partition", "record_offset", "offset", "tombstone", "pending", "control")
+    last = (
+        ended.where("pending and marker.control = 'COMMIT'")
+        .groupBy("log", "producer_id", *_KEY, F.col("marker.record_offset").alias("effect"))
+        .agg(F.max("marker.timestamp").alias("timestamp"), F.max_by(F.struct(*names), "record_offset").alias("last"))
+    )
+    return last.select("log", "producer_id", *_KEY, "effect", "timestamp", *(f"last.{name}" for name in names))
+
+
+def _differences(changes: DataFrame, order: WindowSpec) -> DataFrame:
+    """Changes of offsets with what was before each, in the order given, as table `offset_history`."""
     found = changes.withColumns({"previous": F.lag("offset").over(order), "before": F.lag("at").over(order)})
     found = found.withColumns(
         {"delta": F.col("offset") - F.col("previous"), "gap_ms": ms_between(F.col("before"), F.col("at"))}
@@ -127,12 +117,12 @@ def lag(history: DataFrame, end_offsets: DataFrame) -> DataFrame:
     of_trace = history.where("source = 'trace'").select("group").distinct().withColumn("in_trace", F.lit(True))
     commits = (
         history.where("what = 'commit'")
-        .join(F.broadcast(of_trace), "group", "left")
+        .join(of_trace, "group", "left")
         .where("source = 'trace' or in_trace is null")
         .select(*_KEY, "at", "offset")
     )
     named = end_offsets.select("topic", "partition").distinct()
-    commits = commits.join(F.broadcast(named), ["topic", "partition"], "left_semi")
+    commits = commits.join(named, ["topic", "partition"], "left_semi")
     nothing = F.lit(None)
     both = commits.withColumns(
         {"end_offset": nothing.cast("bigint"), "known_at": nothing.cast("timestamp"), "is_commit": F.lit(1)}
@@ -163,7 +153,7 @@ def log_records(records: DataFrame) -> DataFrame:
 
 def quarantine(records: DataFrame) -> DataFrame:
     """Table `quarantine` of rows of the source `kafka_offsets_log`."""
-    damaged = records.where("reason is not null").select(
+    damaged = records.where("reason is not null and kind is null").select(
         F.lit("segments").alias("source"),
         "file",
         "position",
@@ -174,10 +164,24 @@ def quarantine(records: DataFrame) -> DataFrame:
     return conform(damaged, "quarantine")
 
 
+def gaps(records: DataFrame) -> DataFrame:
+    """Table `gaps` of rows of the source `kafka_offsets_log`."""
+    found = records.where("kind = 'gap'").select(
+        F.lit("segments").alias("source"),
+        F.coalesce(F.concat(F.lit("__consumer_offsets-"), F.col("offsets_partition").cast("string")), "log").alias(
+            "origin"
+        ),
+        F.col("record_offset").alias("first"),
+        F.col("offset").alias("last"),
+        "reason",
+    )
+    return conform(found.distinct(), "gaps")
+
+
 LOG_TABLES: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
     "log_records": log_records,
-    "quarantine": quarantine,
-    "offset_history": history_of_segments,
+    "log_quarantine": quarantine,
+    "log_gaps": gaps,
+    "log_history": history_of_segments,
 }
-"""The tables that come from segments, of rows of the source. `log_tables.py` makes the same without Spark's rows,
-where it can."""
+"""What is made of segments, of rows of the source, by place (`kafka_shim.pipeline.schemas.PLACES`)."""

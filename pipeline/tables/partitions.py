@@ -17,25 +17,17 @@ _PARTITION = ("trace", "group", "topic", "partition")
 
 
 def generations(events: DataFrame) -> DataFrame:
-    """One row an assignment: its number in the group's order, the protocol, and what is known of the next round."""
+    """One row an assignment: its number in the group's order, the number of its round, the protocol, and when the next
+    round began."""
     order = in_order(*_GROUP)
-    later = order.rowsBetween(1, Window.unboundedFollowing)
-    halves = events.where("event in ('round', 'assignment')").withColumn("started_at", wall_of("started"))
-    round_now = F.col("event") == "round"
-    joined = F.map_from_entries(
-        F.transform(
-            "waited_for",
-            lambda each: F.struct(
-                each["member_id"].alias("key"),
-                (F.unix_micros("started_at") + (each["ms"] * 1000).cast("bigint")).alias("value"),
-            ),
-        )
-    )
+    # Backwards what comes next stands before, and a frame that ends with the row is one pass over the group.
+    later = Window.partitionBy(*_GROUP).orderBy(F.desc("seq")).rowsBetween(Window.unboundedPreceding, -1)
+    halves = _halves(events).withColumn("started_at", wall_of("started"))
+    is_round = F.col("event") == "round"
     halves = halves.withColumns(
         {
-            "protocol": F.last(F.when(round_now, F.col("protocol")), ignorenulls=True).over(order),
-            "next_started_at": F.first(F.when(round_now, F.col("started_at")), ignorenulls=True).over(later),
-            "next_joined": F.first(F.when(round_now, joined), ignorenulls=True).over(later),
+            "protocol": F.last(F.when(is_round, F.col("protocol")), ignorenulls=True).over(order),
+            "next_started_at": F.last(F.when(is_round, F.col("started_at")), ignorenulls=True).over(later),
         }
     )
     return halves.where("event = 'assignment'").withColumns(
@@ -47,21 +39,38 @@ def generations(events: DataFrame) -> DataFrame:
     )
 
 
+def _halves(events: DataFrame) -> DataFrame:
+    """Rounds and assignments, with the number of the round in its group's order."""
+    counted = F.count(F.when(F.col("event") == "round", 1)).over(in_order(*_GROUP))
+    return events.where("event in ('round', 'assignment')").withColumn("round", counted)
+
+
 def assigned(generations: DataFrame) -> DataFrame:
     """One row a partition of an assignment."""
     by_topic = generations.select(
-        *("trace", "group", "seq", "at", "generation", "ordinal", "cooperative", "next_started_at", "next_joined"),
-        "next_at",
+        *("trace", "group", "seq", "at", "generation", "ordinal", "round", "cooperative", "next_started_at", "next_at"),
         F.explode("assignments").alias("of"),
     )
     return by_topic.select("*", "of.member_id", "of.topic", F.explode("of.partitions").alias("partition")).drop("of")
 
 
+def _joined(events: DataFrame) -> DataFrame:
+    """One row a member of a round: when it joined, with the number of the round before."""
+    rounds = _halves(events).where("event = 'round'").withColumn("started_at", wall_of("started"))
+    each = rounds.select(
+        *_GROUP, (F.col("round") - 1).alias("round"), "started_at", F.explode("waited_for").alias("of")
+    )
+    joined_at = F.timestamp_micros(F.unix_micros("started_at") + (F.col("of.ms") * 1000).cast("bigint"))
+    return each.groupBy(*_GROUP, "round", F.col("of.member_id").alias("member_id")).agg(
+        F.min(joined_at).alias("rejoined_at")
+    )
+
+
 def ownership(events: DataFrame) -> DataFrame:
     """Table `ownership` of table `events`."""
-    rows = assigned(generations(events))
+    rows = assigned(generations(events)).join(_joined(events), [*_GROUP, "round", "member_id"], "left")
     order = Window.partitionBy(*_PARTITION, "member_id").orderBy("ordinal")
-    rejoined = F.timestamp_micros(F.try_element_at("next_joined", F.col("member_id")))
+    rejoined = F.col("rejoined_at")
     keeps = F.col("cooperative") & (F.lead("ordinal").over(order) == F.col("ordinal") + 1)
     gone = F.col("next_started_at").isNotNull() & rejoined.isNull()
     rows = rows.withColumns(
@@ -141,28 +150,25 @@ def assignments(events: DataFrame) -> DataFrame:
         F.count("*").alias("owners"),
         F.sum("kept").alias("kept"),
         F.sum("moved").alias("moved"),
-        F.collect_list(F.struct("member_id", "had")).alias("owned"),
     )
     in_turn = Window.partitionBy(*_GROUP).orderBy("ordinal")
     found = (
         numbered.select(*key, "seq", "generation", "at", "protocol", "members", "day", "bucket")
         .join(totals, [*key], "left")
-        .withColumns(
-            {
-                "owned_before": F.lag("owned").over(in_turn),
-                "all": F.greatest("partitions", F.lag("partitions").over(in_turn)),
-                "size": F.size("members"),
-            }
-        )
+        .withColumns({"all": F.greatest("partitions", F.lag("partitions").over(in_turn)), "size": F.size("members")})
+        # An assignment to nobody has nothing to share.
+        .withColumn("least_each", F.floor(F.col("all") / F.expr("nullif(size, 0)")))
     )
-    least_each = F.floor(F.col("all") / F.col("size"))
-    still_here = F.filter("owned_before", lambda each: F.array_contains("members", each["member_id"]))
-    had = F.transform(still_here, lambda each: each["had"])
-    zero = F.lit(0).cast("bigint")
-    within = F.aggregate(had, zero, lambda total, each: total + F.least(each, F.col("least_each")))
-    above = F.aggregate(had, zero, lambda total, each: total + (each > F.col("least_each")).cast("bigint"))
-    found = found.withColumn("least_each", least_each).withColumn(
-        "best_kept", within + F.least(above, F.col("all") % F.col("size"))
+    # What each member that is still there had before.
+    still_here = found.select(*key, "least_each", F.explode("members").alias("member_id")).join(
+        by_member.select(*_GROUP, (F.col("ordinal") + 1).alias("ordinal"), "member_id", "had"), [*key, "member_id"]
+    )
+    could = still_here.groupBy(*key).agg(
+        F.sum(F.least("had", "least_each")).alias("within"),
+        F.count(F.when(F.col("had") > F.col("least_each"), 1)).alias("above"),
+    )
+    found = found.join(could, [*key], "left").withColumn(
+        "best_kept", F.col("within") + F.least(F.col("above"), F.col("all") % F.expr("nullif(size, 0)"))
     )
     found = found.withColumns(
         {

@@ -71,9 +71,11 @@ def warehouse(spark: SparkSession, shared: Path, data: Path) -> Warehouse:
     made = Warehouse(spark, str(folder))
 
     def make() -> None:
-        build(made, sort_out([str(data)]))
-        answer(made)
-        made.write_result("replays", replays(made))
+        with made.change("run"):
+            build(made, sort_out([str(data)]))
+            answer(made)
+            made.write_result("replays", replays(made))
 
     made_once(folder, make)
+    made.refresh()
     return made

@@ -26,7 +26,8 @@ def test_a_worker_that_dies_changes_nothing(spark: SparkSession, tmp_path: Path)
     assert told["executors"] == 3
 
     undisturbed = Warehouse(spark, str(tmp_path / "undisturbed"))
-    build(undisturbed, sort_out([str(data)]))
+    with undisturbed.change("run"):
+        build(undisturbed, sort_out([str(data)]))
     disturbed = Warehouse(spark, str(out))
     names = ("events", "requests", "log_records", "quarantine", *STEPS)
     same_tables(disturbed, undisturbed, names)

@@ -43,6 +43,7 @@ from kafka_shim.pipeline.decode import records
 from kafka_shim.pipeline.decode.batches import Batches, Damage, walk
 from kafka_shim.pipeline.sources.offsets_log import Part, parts, read_part
 
+SOURCE = records.Source("f", 3, "__consumer_offsets-3")
 NOW = 1_760_000_000_000
 TOPIC_ID = bytes(range(16))
 
@@ -61,10 +62,10 @@ def rows(data: bytes) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for each in walk(data, 0, len(data)):
         if isinstance(each, Damage):
-            found += records.damage("f", 3, *each).to_pylist()
+            found += records.damage(SOURCE, *each).to_pylist()
         else:
             assert isinstance(each, Batches)
-            for batch in records.decode(each, "f", 3):
+            for batch in records.decode(each, SOURCE):
                 batch.validate(full=True)
                 found += batch.to_pylist()
     return sorted(found, key=lambda row: row["record_offset"])

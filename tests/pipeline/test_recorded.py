@@ -39,10 +39,12 @@ def recorded(spark: SparkSession, shared: Path) -> Warehouse:
         with gzip.open(RECORDING / "trace" / "trace.jsonl.gz") as packed:
             (unpacked / "trace" / "trace.jsonl").write_bytes(packed.read())
         shutil.copytree(RECORDING / "segments", unpacked / "segments")
-        build(made, sort_out([str(unpacked)]))
-        answer(made)
+        with made.change("run"):
+            build(made, sort_out([str(unpacked)]))
+            answer(made)
 
     made_once(shared / "recorded", make)
+    made.refresh()
     return made
 
 

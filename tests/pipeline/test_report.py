@@ -39,7 +39,7 @@ def test_the_page(warehouse: Warehouse, tmp_path: Path) -> None:
 
 def test_results_lie_beside_it_as_csv(warehouse: Warehouse) -> None:
     for name in ("storms", "blame", "causes", "cost", "migration", "replays", "heartbeat_gaps", "regressions"):
-        (written,) = Path(warehouse.path, "results", f"{name}.csv").glob("*.csv")
+        (written,) = Path(warehouse.folder(f"{name}.csv").removeprefix("file:")).glob("*.csv")
         assert len(written.read_text().splitlines()) >= 2, name
 
 
@@ -48,17 +48,18 @@ def test_wrong_inputs_are_told_before_spark_is_started(tmp_path: Path) -> None:
     run = CliRunner()
     for command in ("run", "report", "stream"):
         done = run.invoke(cli, [command, str(tmp_path / "empty"), "--out", str(tmp_path / "out")])
-        assert done.exit_code == 1
+        assert done.exit_code == 2
         assert "holds neither a trace" in done.output
         done = run.invoke(cli, [command, str(tmp_path / "none"), "--out", str(tmp_path / "out")])
+        assert done.exit_code == 2
         assert "does not exist" in done.output
     done = run.invoke(cli, ["tables", str(tmp_path / "empty"), "rounds"])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "is not the folder of a run" in done.output
     trace = tmp_path / "trace.jsonl"
     trace.write_text("{}\n")
     done = run.invoke(cli, ["run", str(trace), "--out", str(trace / "out")])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "cannot be written" in done.output
     done = run.invoke(cli, ["tables", str(tmp_path), "nonsense"])
     assert "no table nonsense" in done.output

@@ -204,7 +204,13 @@ def test_storms_end_where_the_group_rests(spark: SparkSession) -> None:
 
 
 def log_row(place: int, **fields: Any) -> dict[str, Any]:
-    common = {"offsets_partition": 3, "record_offset": place, "timestamp": 1_000_000 + place, "producer_id": -1}
+    common = {
+        "log": "l",
+        "offsets_partition": 3,
+        "record_offset": place,
+        "timestamp": 10**6 + place,
+        "producer_id": -1,
+    }
     commit = {
         "kind": "OffsetCommit",
         "tombstone": False,
@@ -216,32 +222,53 @@ def log_row(place: int, **fields: Any) -> dict[str, Any]:
     return {**common, **commit, **fields}
 
 
+def log_of(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    return spark.createDataFrame(
+        [tuple(row.get(name) for name in LOG_RECORDS.names) for row in rows], LOG_RECORDS.schema
+    )
+
+
 def test_what_a_transaction_wrote_counts_once_it_is_committed(spark: SparkSession) -> None:
     rows = [
         log_row(0, offset=10),
         log_row(1, offset=99, transactional=True, producer_id=7),
-        log_row(2, offset=11, transactional=True, producer_id=8),
-        log_row(3, offset=12),
-        log_row(4, kind="control", control="ABORT", producer_id=7),
-        log_row(5, kind="control", control="COMMIT", producer_id=8),
-        log_row(6, offset=98, transactional=True, producer_id=7),
-        log_row(7, tombstone=True),
+        log_row(2, offset=12),
+        log_row(3, offset=97, transactional=True, producer_id=8),
+        log_row(4, offset=11, transactional=True, producer_id=8),
+        log_row(5, kind="control", control="ABORT", producer_id=7),
+        log_row(6, kind="control", control="COMMIT", producer_id=8),
+        log_row(7, offset=98, transactional=True, producer_id=7),
+        log_row(8, tombstone=True),
         {"file": "f", "position": 5, "record_offset": 9, "reason": "broken", "damaged_bytes": 7},
     ]
-    frame = spark.createDataFrame(
-        [tuple(row.get(name) for name in LOG_RECORDS.names) for row in rows], LOG_RECORDS.schema
-    )
+    frame = log_of(spark, rows)
     history = offsets.history_of_segments(frame)
-    found = history.orderBy("at", "position").collect()
-    assert [(r.what, r.offset, r.previous, r.delta) for r in found] == [
-        ("commit", 10, None, None),
-        ("commit", 12, 10, 2),
-        ("commit", 11, 12, -1),
-        ("tombstone", None, 11, None),
+    found = history.orderBy("position").collect()
+    assert [(r.what, r.offset, r.previous, r.delta, r.position) for r in found] == [
+        ("commit", 10, None, None, 0),
+        ("commit", 12, 10, 2, 2),
+        ("commit", 11, 12, -1, 4),
+        ("tombstone", None, 11, None, 8),
     ]
     assert [row.offset for row in offset_jobs.regressions(history).collect()] == [11]
     (broken,) = offsets.quarantine(frame).collect()
     assert (broken.file, broken.position, broken.offset, broken.bytes, broken.reason) == ("f", 5, 9, 7, "broken")
+
+
+def test_a_commit_later_in_the_log_outlasts_the_end_of_a_transaction(spark: SparkSession) -> None:
+    rows = [
+        log_row(0, offset=10),
+        log_row(1, offset=11, transactional=True, producer_id=7),
+        log_row(2, offset=12),
+        log_row(3, kind="control", control="COMMIT", producer_id=7),
+        # And a tombstone takes back what is not yet committed.
+        log_row(4, offset=13, transactional=True, producer_id=7),
+        log_row(5, tombstone=True),
+        log_row(6, kind="control", control="COMMIT", producer_id=7),
+    ]
+    history = offsets.history_of_segments(log_of(spark, rows))
+    assert [row.offset for row in history.orderBy("position").collect()] == [10, 12, None]
+    assert offset_jobs.regressions(history).collect() == []
 
 
 def test_lag_by_the_last_end_offset_known_then(spark: SparkSession) -> None:
@@ -275,5 +302,5 @@ def test_the_sources_yield_what_their_schemas_say(spark: SparkSession) -> None:
 
 
 def test_the_page_lists_every_column() -> None:
-    page = (DOCS / "pipeline.md").read_text()
-    assert page.endswith(documents.columns()), "run: python -m kafka_shim.pipeline.documents docs"
+    page = (DOCS / documents.PAGE).read_text()
+    assert page == documents.columns(), "run: python -m kafka_shim.pipeline.documents docs"

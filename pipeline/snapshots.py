@@ -1,0 +1,169 @@
+"""What the tables of a warehouse are: the newest snapshot says it, and a snapshot is one small file.
+
+    OUT/snapshots/00000007.json
+
+A run or a micro-batch writes its files under names of their own, where nobody looks for them, and then adds a snapshot
+that names them: readers see all of it or nothing. Two that add the same number cannot both succeed, as a rename that
+replaces nothing decides. What no snapshot of the last ones names is taken away. It does not know what is in the files.
+
+Files are reached through Hadoop's file systems, as Spark itself does, so a warehouse may be in any store that Spark
+can write to.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+FORMAT: Final = 1
+"""Of the snapshot files; a reader refuses one it does not know."""
+_LONGEST_CHANGE_S: Final = 7 * 86_400.0
+"""A change that began longer ago died without a word."""
+KEPT: Final = 2
+"""How many snapshots stay: a reader may be at work on the last but one."""
+
+
+class Snapshot(NamedTuple):
+    """`tables` has for each table the folders of its files, below the folder of all data; `stream` is the id of the
+    stream that made it, and `batch` its last micro-batch."""
+
+    number: int
+    command: str
+    tables: dict[str, list[str]]
+    inputs: list[str]
+    at: float
+    stream: str | None = None
+    batch: int | None = None
+
+
+class Overtaken(RuntimeError):
+    """Somebody else has changed the warehouse meanwhile; the message is one sentence."""
+
+
+class Files:
+    """A folder in any of Hadoop's file systems."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        self._jvm = jvm
+        self._gateway: Any = spark.sparkContext._gateway
+        self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
+        self._fs: Any = self._jvm.org.apache.hadoop.fs.Path(root).getFileSystem(self._conf)
+        self.root: str = self._fs.makeQualified(self._jvm.org.apache.hadoop.fs.Path(root)).toString().rstrip("/")
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}" if name else self.root)
+
+    def exists(self, name: str) -> bool:
+        """Whether a file or folder is there."""
+        return bool(self._fs.exists(self._path(name)))
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted; none if it is not there."""
+        if not self.exists(folder):
+            return []
+        return sorted(each.getPath().getName() for each in self._fs.listStatus(self._path(folder)))
+
+    def text(self, name: str) -> str:
+        """What a file says."""
+        stream = self._fs.open(self._path(name))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def create(self, name: str, text: str) -> bool:
+        """Make a file with this text in one step; False if there is one."""
+        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._path("").toUri(), self._conf)
+        temporary = self._path(f"{name}.{uuid4().hex}")
+        self._fs.mkdirs(temporary.getParent())
+        stream = self._fs.create(temporary, True)
+        stream.write(bytearray(text.encode()))
+        stream.close()
+        rename = self._jvm.org.apache.hadoop.fs.Options.Rename
+        only_if_new = self._gateway.new_array(rename, 1)
+        only_if_new[0] = rename.NONE
+        try:
+            context.rename(temporary, self._path(name), only_if_new)
+        except Py4JJavaError as error:
+            self._fs.delete(temporary, False)
+            if "FileAlreadyExistsException" in error.java_exception.getClass().getName():
+                return False
+            raise
+        return True
+
+    def remove(self, name: str) -> None:
+        """Take away a file, or a folder with all that is in it."""
+        self._fs.delete(self._path(name), True)
+
+
+class Snapshots:
+    """The snapshots of a warehouse, whose data lies in folder `data` beside them."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+
+    def numbers(self) -> list[int]:
+        """Of all snapshots there are, in order."""
+        names = self.files.names("snapshots")
+        return [int(name.removesuffix(".json")) for name in names if name.endswith(".json") and name[:-5].isdigit()]
+
+    def read(self, number: int) -> Snapshot:
+        """One snapshot. Raises ValueError for one of another release."""
+        found = json.loads(self.files.text(_name(number)))
+        if found.pop("format") != FORMAT:
+            raise ValueError(f"{self.files.root} was written by another release of the pipeline")
+        return Snapshot(number=number, **found)
+
+    def newest(self) -> Snapshot | None:
+        """What the tables are now; None if nothing was ever finished."""
+        numbers = self.numbers()
+        return self.read(numbers[-1]) if numbers else None
+
+    def add(self, snapshot: Snapshot) -> bool:
+        """Make it what the tables are; False if there is a snapshot of this number already."""
+        told = {"format": FORMAT, **snapshot._asdict()}
+        del told["number"]
+        return self.files.create(_name(snapshot.number), json.dumps(told))
+
+    def expire(self, keep: int = KEPT) -> int:
+        """Take away all snapshots but the last `keep`, and all data that none of these names and that was written
+        before the newest and before all changes that are under way; returns how many folders went."""
+        numbers = self.numbers()
+        for number in numbers[:-keep]:
+            self.files.remove(_name(number))
+        named = {
+            folder.partition("/day=")[0]
+            for number in numbers[-keep:]
+            for folders in self.read(number).tables.values()
+            for folder in folders
+        }
+        newest = self.read(numbers[-1]).at if numbers else 0.0
+        under_way = [at for at in map(written_at, self.files.names("changes")) if at > newest - _LONGEST_CHANGE_S]
+        before = min([newest, *under_way])
+        gone = 0
+        for table in self.files.names("data"):
+            for write in self.files.names(f"data/{table}"):
+                if f"{table}/{write}" not in named and written_at(write) < before:
+                    self.files.remove(f"data/{table}/{write}")
+                    gone += 1
+        return gone
+
+
+def _name(number: int) -> str:
+    return f"snapshots/{number:08d}.json"
+
+
+def new_write(at: float) -> str:
+    """A name nobody else gives to what is written from now on, `at` in seconds of Unix time."""
+    return f"write={int(at * 1000):013d}-{uuid4().hex[:8]}"
+
+
+def written_at(write: str) -> float:
+    """When such a name was given; now and later for a name of another form."""
+    number = write.removeprefix("write=").partition("-")[0]
+    return int(number) / 1000 if number.isdigit() else float("inf")

@@ -1,0 +1,110 @@
+"""What a log of committed offsets amounts to: the pipeline, `persistence/interchange.py` and Kafka itself agree."""
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from kafka_shim.persistence.interchange import Compacted
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
+from kafka_shim.persistence.segments import read_partition
+from kafka_shim.pipeline.tables import offsets
+from tests.persistence.real_kafka import PARTITIONS as KAFKAS
+from tests.persistence.real_kafka import RealKafka
+from tests.persistence.test_kafka_interchange import consumer, patiently
+
+from . import random_logs
+
+LOGS = 1000
+SEEDS = (20261122, 7)
+
+Offsets = dict[tuple[str, int], int]
+
+
+def by_interchange(folder: Path) -> Offsets:
+    found = {}
+    for place in sorted(folder.iterdir()):
+        compacted = Compacted(place, lambda problem: pytest.fail(str(problem)))
+        for batch, records in read_partition(place, lambda problem: pytest.fail(str(problem))):
+            compacted.feed(batch, records)
+        for key, (_, value) in compacted.live.items():
+            assert isinstance(key, OffsetCommitKey)
+            assert isinstance(value, OffsetCommitValue)
+            found[key.group, key.partition] = value.offset
+    return found
+
+
+def by_pipeline(spark: SparkSession, paths: str) -> Offsets:
+    history = offsets.history_of_segments(spark.read.format("kafka_offsets_log").load(paths))
+    # Changes that count stand in the order of the log.
+    last = history.groupBy("group", "partition").agg(F.max_by("offset", "position").alias("offset"))
+    return {(row.group, row.partition): row.offset for row in last.collect() if row.offset is not None}
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("logs")
+    for seed in SEEDS:
+        groups = [f"group-{seed}-{number}" for number in range(LOGS // len(SEEDS))]
+        random_logs.write(folder / str(seed), random_logs.woven(groups, seed, 8, 1_760_000_000_000))
+    return folder
+
+
+def test_the_pipeline_resolves_a_thousand_logs_as_an_import_does(spark: SparkSession, logs: Path) -> None:
+    for seed in SEEDS:
+        expected = by_interchange(logs / str(seed))
+        assert len(expected) > LOGS // len(SEEDS)
+        assert by_pipeline(spark, str(logs / str(seed))) == expected
+
+
+def test_copies_of_a_log_are_one_log(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+    first = logs / str(SEEDS[0])
+    # A follower that lags behind, and one that has all.
+    for broker, share in (("b1", 1.0), ("b2", 0.6), ("b3", 1.0)):
+        for place in first.iterdir():
+            copy = tmp_path / broker / place.name
+            copy.mkdir(parents=True)
+            whole = (place / f"{0:020d}.log").read_bytes()
+            (copy / f"{0:020d}.log").write_bytes(whole[: int(len(whole) * share)])
+    paths = ",".join(str(tmp_path / broker) for broker in ("b1", "b2", "b3"))
+    rows = spark.read.format("kafka_offsets_log").load(paths)
+    once = offsets.history_of_segments(spark.read.format("kafka_offsets_log").load(str(first)))
+    assert by_pipeline(spark, paths) == by_interchange(first)
+    assert offsets.history_of_segments(rows).count() == once.count()
+
+
+def test_kafka_itself_resolves_them_so(spark: SparkSession, tmp_path: Path) -> None:
+    groups = [f"group-{number}" for number in range(40)]
+    logs = tmp_path / "logs"
+    random_logs.write(logs, random_logs.woven(groups, 3, KAFKAS, int(time.time() * 1000), ended=True))
+    expected = by_interchange(logs)
+    assert by_pipeline(spark, str(logs)) == expected
+
+    kafka = RealKafka(tmp_path)
+    with kafka.running() as bootstrap:
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(random_logs.TOPIC, random_logs.PARTITIONS, 1)])[random_logs.TOPIC].result(30)
+        # The first search for a coordinator makes the offsets topic.
+        one = consumer(bootstrap, "nobody")
+        patiently(lambda: one.committed([TopicPartition(random_logs.TOPIC, 0)], 30))
+        one.close()
+    for place in logs.iterdir():
+        theirs = kafka.data / place.name
+        for file in theirs.iterdir():
+            if file.name != "partition.metadata":
+                file.unlink()
+        shutil.copytree(place, theirs, dirs_exist_ok=True)
+    found = {}
+    with kafka.running() as bootstrap:
+        for group in groups:
+            each = consumer(bootstrap, group)
+            partitions = [TopicPartition(random_logs.TOPIC, number) for number in range(random_logs.PARTITIONS)]
+            answers = patiently(lambda each=each, partitions=partitions: each.committed(partitions, 30))
+            found |= {(group, answer.partition): answer.offset for answer in answers if answer.offset >= 0}
+            each.close()
+    assert found == expected

@@ -1,0 +1,112 @@
+"""Which files count, what is missing, and what cannot be read, of traces and of segments."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_shim.persistence.batch import Record, write_batch
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from kafka_shim.pipeline.sources.offsets_log import Part, Unreadable, live, log_of, parts, read_part, segments
+from kafka_shim.pipeline.tables import traces
+
+NOW = 1_760_000_000_000
+
+
+def record(offset: int) -> Record:
+    key = OffsetCommitKey("g", "t", 0)
+    return Record(offset, NOW + offset, encode_key(key), encode_value(key, OffsetCommitValue(offset, -1, "", NOW)))
+
+
+def segment(folder: Path, first: int, last: int, suffix: str = ".log", *, without: range = range(0)) -> Path:
+    """A segment of one record a batch."""
+    folder.mkdir(parents=True, exist_ok=True)
+    batches = [write_batch([record(offset)]) for offset in range(first, last + 1) if offset not in without]
+    path = folder / f"{first:020d}{suffix}"
+    path.write_bytes(b"".join(batches))
+    return path
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [path.name.lstrip("0") or "0" for path in paths]
+
+
+def test_segments_count_as_a_broker_finds_them_when_it_starts(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-3"
+    for first in (0, 10, 20, 30):
+        segment(folder, first, first + 9)
+    segment(folder, 0, 9, ".log.deleted")
+    # A cleaned segment in place of the first two.
+    segment(folder, 0, 19, ".log.swap", without=range(2, 18))
+    assert names(live(folder)) == [".log.swap", "20.log", "30.log"]
+    # Cleaning of what comes at or before it was not finished: the broker throws both away.
+    segment(folder, 0, 5, ".log.cleaned")
+    assert names(live(folder)) == [".log", "10.log", "20.log", "30.log"]
+
+
+def test_a_segment_is_read_once_however_it_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-3"
+    path = segment(folder, 0, 3)
+    assert segments(f"{tmp_path},{folder},{path}") == [path]
+
+
+def test_copies_have_the_log_in_common_and_other_clusters_have_not(tmp_path: Path) -> None:
+    paths = [segment(tmp_path / broker / "__consumer_offsets-3", 0, 3) for broker in "abc"]
+    assert len({log_of(path) for path in paths}) == 1
+    for path, topic in zip(paths, ("one", "one", "two"), strict=True):
+        (path.parent / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic}\n")
+    assert log_of(paths[0]) == log_of(paths[1]) != log_of(paths[2])
+
+
+def missing(path: Path) -> list[tuple[int, int]]:
+    rows = [row for part in parts(path, 200) for batch in read_part(part) for row in batch.to_pylist()]
+    return [(row["record_offset"], row["offset"]) for row in rows if row["kind"] == "gap"]
+
+
+def test_offsets_that_are_missing_are_reported_where_nobody_cleaned(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-3"
+    first = segment(folder, 0, 19, without=range(3, 6))
+    second = segment(folder, 20, 39, without=range(25, 27))
+    # The first may have been compacted; the broker appends to the second.
+    assert (missing(first), missing(second)) == ([], [(25, 26)])
+    checkpoint = tmp_path / "cleaner-offset-checkpoint"
+    checkpoint.write_text("0\n1\n__consumer_offsets 3 2\n")
+    assert (missing(first), missing(second)) == ([(3, 5)], [(25, 26)])
+    # A whole segment is gone, and the end of the last.
+    third = segment(folder, 60, 64)
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\n__consumer_offsets 3 70\n")
+    assert (missing(second), missing(third)) == ([(25, 26), (40, 59)], [(65, 69)])
+
+
+def test_a_file_that_a_worker_sees_differently_is_one_sentence(tmp_path: Path) -> None:
+    path = segment(tmp_path / "__consumer_offsets-3", 0, 9)
+    (part,) = parts(path, 1 << 20)
+    with path.open("r+b") as file:
+        file.truncate(100)
+    with pytest.raises(Unreadable, match="is another file here than where the work was planned"):
+        list(read_part(part))
+    path.unlink()
+    with pytest.raises(Unreadable, match=r"000\.log cannot be read here: No such file"):
+        list(read_part(Part(*part)))
+
+
+def events(folder: Path, numbers: list[int]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"event": "member", "seq": seq, "mono": 1.0, "wall": 2.0, "group": "g"}) for seq in numbers]
+    (folder / "trace.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def test_sequence_numbers_that_are_missing_or_there_twice(spark: SparkSession, tmp_path: Path) -> None:
+    events(tmp_path / "whole", list(range(5, 9000)))
+    events(tmp_path / "holes", [*range(10), *range(12, 5000), *range(20_000, 20_010)])
+    events(tmp_path / "twice", [*range(10), 7, 8])
+    rows = spark.read.format("kafka_shim_trace").load(str(tmp_path)).select("trace", "seq")
+    found = {(row.origin, row.first, row.last, row.reason) for row in traces.gaps(rows).collect()}
+    assert found == {
+        ("holes/trace", 10, 11, "events are missing"),
+        ("holes/trace", 5000, 19_999, "events are missing"),
+        ("twice/trace", 7, 8, "events are there more than once"),
+    }
+    shutil.rmtree(tmp_path / "holes")

@@ -1,0 +1,156 @@
+"""A warehouse is what one command made of it: whole or not at all, never twice, never stale."""
+
+import json
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_shim.persistence.batch import write_batch
+from kafka_shim.pipeline import warehouse as warehouses
+from kafka_shim.pipeline.run import answer, build, sort_out
+from kafka_shim.pipeline.schemas import PLACES
+from kafka_shim.pipeline.snapshots import Overtaken
+from kafka_shim.pipeline.stream import stream
+
+from .test_sources import record
+
+
+class Warehouse(warehouses.Warehouse):
+    """Few tables are enough here."""
+
+    def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
+        if name in PLACES or name == "membership":
+            super().write(name, rows, replaces=replaces)
+
+
+def trace(folder: Path, groups: list[str], first: int = 0) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "trace.jsonl").open("a") as file:
+        for number, group in enumerate(groups, first):
+            seq = 2 * number
+            offsets = [{"topic": "t", "partition": 0, "offset": seq}]
+            event = {"event": "commit", "seq": seq, "mono": seq / 8, "wall": 1.76e9 + seq, "group": group, "error": 0}
+            file.write(json.dumps({**event, "member_id": "m", "generation": 1, "offsets": offsets}) + "\n")
+            member = {**event, "event": "member", "seq": seq + 1, "member_id": f"m{seq}", "change": "added"}
+            file.write(json.dumps(member) + "\n")
+    return folder
+
+
+def log(folder: Path) -> Path:
+    place = folder / "__consumer_offsets-1"
+    place.mkdir(parents=True)
+    (place / f"{0:020d}.log").write_bytes(write_batch([record(0), record(1)]))
+    return folder
+
+
+def groups(warehouse: Warehouse, name: str = "offset_history") -> list[str]:
+    return sorted(row.group for row in warehouse.read(name).select("group").collect())
+
+
+def run(warehouse: Warehouse, *paths: Path) -> None:
+    inputs = sort_out(map(str, paths))
+    with warehouse.change("run", [str(path) for path in paths]):
+        build(warehouse, inputs)
+
+
+def follow(warehouse: Warehouse, *paths: Path) -> None:
+    stream(warehouse, sort_out(map(str, paths))).awaitTermination()
+
+
+@pytest.mark.timeout(400)
+def test_a_run_after_a_run_or_a_stream_and_a_stream_after_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    first, second, kept = trace(tmp_path / "a", ["a", "b"]), trace(tmp_path / "b", ["c"]), log(tmp_path / "log")
+    warehouse = Warehouse(spark, out)
+    run(warehouse, first, kept)
+    assert groups(warehouse) == ["a", "b", "g", "g"]
+    # Nothing of the log is left.
+    reader = Warehouse(spark, out)
+    assert reader.snapshot is not None
+    run(warehouse, second)
+    assert groups(warehouse) == ["c"]
+    # Who reads goes on reading what there was.
+    assert groups(reader) == ["a", "b", "g", "g"]
+    reader.refresh()
+    assert groups(reader) == ["c"]
+
+    follow(warehouse, first)
+    assert groups(warehouse) == ["a", "b"]
+    trace(tmp_path / "a", ["d"], 2)
+    follow(warehouse, first)
+    assert groups(warehouse) == ["a", "b", "d"]
+    run(warehouse, first)
+    assert groups(warehouse) == ["a", "b", "d"]
+    follow(warehouse, first)
+    assert groups(warehouse) == ["a", "b", "d"]
+    assert len(warehouse.read("gaps").collect()) == 0
+    # Only what the last two snapshots say is kept.
+    assert len(warehouse.snapshots.numbers()) == 2
+
+
+def test_what_fails_leaves_nothing_and_readers_never_see_a_part(spark: SparkSession, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    first, second = trace(tmp_path / "a", ["a"]), trace(tmp_path / "b", ["b"])
+    warehouse = Warehouse(spark, out)
+    run(warehouse, first)
+
+    def in_vain() -> None:
+        with warehouse.change("run"):
+            build(warehouse, sort_out([str(second)]))
+            seen = Warehouse(spark, out)
+            assert groups(seen) == groups(seen, "membership") == ["a"]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        in_vain()
+    assert groups(warehouse) == ["a"]
+
+
+def test_a_stream_stops_where_a_run_took_its_place(spark: SparkSession, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    first, second = trace(tmp_path / "a", ["a"] * 40), trace(tmp_path / "b", ["b"])
+    warehouse = Warehouse(spark, out)
+
+    def meanwhile(batch: int) -> None:
+        run(Warehouse(spark, out), second)
+
+    query = stream(warehouse, sort_out([str(first)]), max_bytes=2000, after_batch=meanwhile)
+    with pytest.raises(StreamingQueryException, match="was changed by another run"):
+        query.awaitTermination()
+    warehouse.refresh()
+    assert groups(warehouse) == ["b"]
+
+
+def test_of_two_changes_of_one_snapshot_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    one, other = (Warehouse(spark, str(tmp_path / "out")) for _ in range(2))
+    with one.change("run"):
+        pass
+    with pytest.raises(Overtaken), one.change("stream", anew=False), other.change("stream", anew=False):
+        pass
+    assert other.snapshot is not None
+    assert one.snapshot == other.snapshot
+
+
+def test_answers_that_rest_on_a_trace_that_lacks_something_say_so(spark: SparkSession, tmp_path: Path) -> None:
+    whole, torn = trace(tmp_path / "whole", ["a"]), trace(tmp_path / "torn", ["b"])
+    for folder in (whole, torn):
+        lines = (folder / "trace.jsonl").read_text().splitlines()
+        rounds = [
+            {"event": "round", "seq": seq, "mono": 5.0, "wall": 1.76e9 + seq, "group": folder.name, "started": 4.0,
+             "ended": 5.0, "cause": "NEW_MEMBER", "generation": seq, "members": ["m"], "waited_for": []}
+            for seq in (2, 3)
+        ]  # fmt: skip
+        (folder / "trace.jsonl").write_text("\n".join([*lines, *map(json.dumps, rounds)]))
+    text = (torn / "trace.jsonl").read_text().splitlines()
+    (torn / "trace.jsonl").write_text("\n".join(text[:2] + text[3:]))
+    warehouse = warehouses.Warehouse(spark, str(tmp_path / "out"))
+    with warehouse.change("run"):
+        build(warehouse, sort_out([str(whole), str(torn)]))
+        answer(warehouse)
+    rows = warehouse.result("causes").collect()
+    assert {(row.group, row.incomplete) for row in rows} == {("whole", False), ("torn", True)}
+    shutil.rmtree(tmp_path / "out")
