@@ -33,7 +33,10 @@ from kafka_shim.conformance.report.files import write_badge, write_json, write_j
 from kafka_shim.conformance.report.html import write_html
 from kafka_shim.conformance.runner import GONE, Result, Run, Runner
 from kafka_shim.conformance.targets import ForeignTarget, Target, TargetError, open_target
-from kafka_shim.conformance.verdict import Verdict
+from kafka_shim.conformance.targets.base import PROFILES
+from kafka_shim.conformance.targets.capabilities import CAPABILITIES, advice
+from kafka_shim.conformance.targets.foreign import Place, place_of
+from kafka_shim.conformance.verdict import NOT_JUDGED, Verdict
 
 
 class OutputFile(click.Path):
@@ -48,6 +51,18 @@ class OutputFile(click.Path):
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             self.fail(f"{path} cannot be written", param, ctx)
         return path
+
+
+class PlaceOption(click.ParamType):  # type: ignore[type-arg]
+    """`NAME=HOST:PORT[,HOST:PORT]` or `NAME=COMMAND`."""
+
+    name = "place"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        profile, equals, place = str(value).partition("=")
+        if not equals or profile not in PROFILES:
+            self.fail(f"{value} is not NAME=PLACE with a NAME of {', '.join(PROFILES)}", param, ctx)
+        return profile, place_of(place)
 
 
 class ExpectationFile(click.Path):
@@ -74,11 +89,14 @@ _COLOURS = {
 OUTPUT: Final = OutputFile(dir_okay=False, writable=True, path_type=Path)
 COUNT: Final = click.IntRange(min=1)
 
+_KINDS: Final = {"consumer groups (KIP-848)": "ConsumerGroupHeartbeat", "transactions": "TxnOffsetCommit"}
+_FOREIGN: Final = frozenset({"start", "places", "capabilities", "client_id"})
 _UNUSED: Final[Mapping[str, frozenset[str]]] = {
-    "--client": frozenset({"against", "scripts", "badge_path", "seed", "expectations"}),
+    "--client": frozenset({"against", "scripts", "badge_path", "seed", "expectations"} | _FOREIGN),
     "--against": frozenset(
         {"client", "patterns", "level", "listing", "dry_run", "junit_path", "html_path", "badge_path"}
         | {"evidence_folder", "repeat", "expectations"}
+        | _FOREIGN
     ),
     "server cases": frozenset({"scripts"}),
 }
@@ -114,8 +132,25 @@ def refuse_unused(context: click.Context, clients: bool, differential: bool) -> 
     "--target",
     default="shim",
     show_default=True,
-    help="shim[:STORE], kafka[:VERSION], kfake, rdkafka-mock or HOST:PORT.",
+    help="shim[:STORE], kafka[:VERSION[xBROKERS]], kfake, rdkafka-mock, HOST:PORT[,HOST:PORT] or FILE.toml.",
 )
+@click.option("--start-command", "start", metavar="COMMAND", default="", help="What starts the target, on port {port}.")
+@click.option(
+    "--profile",
+    "places",
+    multiple=True,
+    type=PlaceOption(),
+    metavar="NAME=PLACE",
+    help="Where the target runs with other settings: addresses, or a command that starts it.",
+)
+@click.option(
+    "--capability",
+    "capabilities",
+    multiple=True,
+    type=click.Choice(list(CAPABILITIES)),
+    help="What the target can do, where that cannot be found out; may be repeated.",
+)
+@click.option("--client-id", default="", help="The client id of the suite's connections.")
 @click.option(
     "--case",
     "patterns",
@@ -154,6 +189,10 @@ def refuse_unused(context: click.Context, clients: bool, differential: bool) -> 
 def cli(
     context: click.Context,
     target: str,
+    start: str,
+    places: tuple[tuple[str, Place], ...],
+    capabilities: tuple[str, ...],
+    client_id: str,
     patterns: tuple[str, ...],
     level: str,
     listing: bool,
@@ -204,7 +243,9 @@ def cli(
         list_cases(console, cases)
         return
     try:
-        chosen = open_target(target)
+        if start and context.get_parameter_source("target") is click.core.ParameterSource.DEFAULT:
+            target = ""
+        chosen = open_target(target, start=start, places=dict(places), capabilities=capabilities, client_id=client_id)
         expected = expectations or expectations_of(chosen)
         runner = Runner(chosen, jobs=jobs, turns=repeat, seed=seed, selection=selection)
         if dry_run:
@@ -234,7 +275,11 @@ cli.add_command(matrix)
 def expectations_of(target: Target) -> Expectations:
     """What is kept here about a target; of one that somebody else started nothing is known, whatever its name."""
     if isinstance(target, ForeignTarget):
-        return Expectations([], known=False)
+        path = target.declaration.expect
+        try:
+            return Expectations.read(path) if path else Expectations([], known=False)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TargetError(f"{path} holds no expectations: {error!r}") from error
     return Expectations.of_target(target.name)
 
 
@@ -258,6 +303,8 @@ def watched(console: Console, runner: Runner, cases: list[Case], expectations: E
 
         def planned(cells: int) -> None:
             progress.update(task, total=cells, description=runner.target.name)
+            for line in introduction(runner):
+                progress.console.print(line, soft_wrap=True, markup=False, highlight=False)
 
         def is_news(result: Result) -> bool:
             return expectations.surprise(result.cell.case.id, result.cell.version, result.verdict) is not None
@@ -268,6 +315,20 @@ def watched(console: Console, runner: Runner, cases: list[Case], expectations: E
             progress.update(task, advance=1, description=told)
 
         return runner.run(cases, planned, finished, is_news)
+
+
+def introduction(runner: Runner) -> list[str]:
+    """What was found out about a target that is not ours, before any cell is run."""
+    peer = runner.peers.of("default")
+    if peer is None or not isinstance(runner.target, ForeignTarget):
+        return []
+    brokers = len(peer.routes.brokers)
+    can = [name for name in CAPABILITIES if name in peer.instance.capabilities]
+    can += [name for name, api in _KINDS.items() if peer.offers(api)]
+    count = f"{brokers} broker{'s' * (brokers != 1)}"
+    lines = [f"{runner.target.name}: {count}; found {', '.join(can) or 'nothing that only some targets can do'}"]
+    hint = advice(peer.limits)
+    return lines + ([hint] if hint else [])
 
 
 def tell(console: Console, run: Run, expectations: Expectations) -> int:
@@ -297,12 +358,23 @@ def tell(console: Console, run: Run, expectations: Expectations) -> int:
     gone = sum(each.reason == GONE for each in run.results)
     if gone:
         console.print(f"[red]the target stopped listening[/]: {gone} cells were not judged")
+    for reason, cells in unjudged(run).most_common():
+        console.print(f"not judged: {cells} cells, {escape(reason)}", soft_wrap=True, highlight=False)
     cases = len({each.cell.case.id for each in run.results})
-    console.print(f"{cases} cases, {len(run.results)} cells, {len(surprises)} not as expected, {run.seconds:.1f} s")
+    count = sum(unjudged(run).values())
+    console.print(
+        f"{cases} cases, {len(run.results)} cells, {count} not judged, {len(surprises)} not as expected, "
+        f"{run.seconds:.1f} s"
+    )
     tell_violations(console, run.violations)
     if any(each.verdict is Verdict.HARNESS_ERROR for each in run.results):
         return 2
     return 1 if surprises or run.violations or gone else 0
+
+
+def unjudged(run: Run) -> Counter[str]:
+    """How many cells say nothing of the target, by the reason."""
+    return Counter(each.reason.partition("\n")[0] for each in run.results if each.verdict in NOT_JUDGED)
 
 
 if __name__ == "__main__":

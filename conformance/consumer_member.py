@@ -46,7 +46,7 @@ class ConsumerMember:
         self.assigned: Partitions = set()
         self.owned: Partitions = set()
         self._contact = contact
-        self.wire = contact.connect(name, client_id=name)
+        self.wire = contact.connect(name, client_id=name, group=self.group)
 
     def heartbeat(self, **changes: Any) -> ConsumerGroupHeartbeatResponse:
         """One ConsumerGroupHeartbeat that says nothing new but `changes`; what it is told is remembered."""

@@ -6,17 +6,23 @@ or members.
 
 from __future__ import annotations
 
+import itertools
+import re
 import time
-from typing import Any
+from typing import Any, Final
 
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.plain import error_name, shown, shown_like
 from kafka_shim.conformance.protocol import api_of
 from kafka_shim.conformance.targets.base import Limits
 from kafka_shim.conformance.verdict import Failed, NotServed
 from kafka_shim.conformance.wire import Connection, Tape
+
+_MOVING: Final = re.compile(r"\berror_code=1[456]\b")
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 
 
 class Contact:
@@ -35,24 +41,35 @@ class Contact:
         self.answered: set[tuple[int, int]] = set()
         self._deadline = time.monotonic() + seconds
         self._connections: list[Connection] = []
-        self._aside: Connection | None = None
+        self._aside: dict[Endpoint, Connection] = {}
 
     # -- talking to the target
 
-    def connect(self, label: str | None = None, *, client_id: str = "conformance") -> Connection:
-        """A new connection."""
+    def connect(
+        self, label: str | None = None, *, client_id: str | None = None, group: str | None = None
+    ) -> Connection:
+        """A new connection, to the coordinator of the cell's group or of another."""
+        return self.connect_to(self.peer.routes.coordinator(group or self.group), label, client_id)
+
+    def connect_to(self, endpoint: Endpoint, label: str | None = None, client_id: str | None = None) -> Connection:
+        """A new connection to a broker."""
         connection = Connection(
-            self.peer.instance.host,
-            self.peer.instance.port,
+            endpoint,
             patience=self.limits.patience,
             deadline=self._deadline,
             tape=self.tape,
             label=label or f"c{len(self._connections) + 1}",
-            client_id=client_id,
+            client_id=self.peer.client_id if client_id is None else client_id,
         )
         connection.answered = self.answered
         self._connections.append(connection)
         return connection
+
+    def another_group(self, name: str) -> str:
+        """The id of another group with the same coordinator: one request may be about both."""
+        routes = self.peer.routes
+        candidates = itertools.chain([f"{self.group}-{name}"], (f"{self.group}-{name}{n}" for n in itertools.count(2)))
+        return next(each for each in candidates if routes.coordinator(each) == routes.coordinator(self.group))
 
     def version_of(self, request: Message | str) -> int:
         """The version to send a request in: the cell's for the API the case is about, else the newest."""
@@ -60,10 +77,23 @@ class Contact:
         return self.version if name == self.api else self.peer.newest(name)
 
     def call(self, request: Message, version: int | None = None) -> Any:
-        """Ask on a connection of the trial's own and wait for the answer."""
-        if self._aside is None:
-            self._aside = self.connect("aside")
-        return self._aside.call(request, self.version_of(request) if version is None else version)
+        """Ask whom the request concerns, on a connection of the cell's own, and wait for the answer."""
+        api = api_of(request).name
+        endpoint = self.peer.routes.of(request, api, self.group)
+        if endpoint not in self._aside:
+            number = len(self._aside)
+            self._aside[endpoint] = self.connect_to(endpoint, f"aside{number + 1}" if number else "aside")
+        return self._aside[endpoint].call(request, self.version_of(api) if version is None else version)
+
+    def has_moved(self) -> bool:
+        """Whether another broker coordinates now than when the cell began: what it saw says nothing then."""
+        routes = self.peer.routes
+        return not routes.is_alone and (self.saw_a_move or routes.have_moved(routes.used(self.group)))
+
+    @property
+    def saw_a_move(self) -> bool:
+        """Whether an answer said that its sender does not coordinate, or not yet."""
+        return any(_MOVING.search(frame.note) for frame in self.tape.frames if frame.direction == "=")
 
     def end(self) -> None:
         """Close what is open."""

@@ -66,7 +66,7 @@ class Member:
         self.generation = -1
         self.leader = ""
         self.protocol: str | None = None
-        self.wire: Connection = contact.connect(name, client_id=name)
+        self.wire: Connection = contact.connect(name, client_id=name, group=group)
         self._contact = contact
         self._aside: Connection | None = None
         self._told: JoinGroupResponse | None = None
@@ -90,7 +90,7 @@ class Member:
         wire = self.wire
         if self.is_waiting:
             if self._aside is None:
-                self._aside = self._contact.connect(f"{self.name}'", client_id=self.name)
+                self._aside = self._contact.connect(f"{self.name}'", client_id=self.name, group=self.group)
             wire = self._aside
         return wire.call(message, self._contact.version_of(message) if version is None else version)
 

@@ -6,10 +6,13 @@ nothing of cells.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from kafka_shim.apis.api_versions import ApiVersionsRequest
@@ -21,8 +24,9 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.harmless import GROUP_KEYS, harmless
 from kafka_shim.conformance.peer import Peer, topic_name
 from kafka_shim.conformance.protocol import BY_KEY
-from kafka_shim.conformance.targets import Instance, Target, TargetError
+from kafka_shim.conformance.targets import ForeignTarget, Instance, Limits, Target, TargetError
 from kafka_shim.conformance.targets.base import LIMIT_NAMES
+from kafka_shim.conformance.targets.capabilities import capabilities_of
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Failed, Skipped, Unadvertised
 from kafka_shim.conformance.wire import Connection, Tape, Undecodable, WireTrouble
@@ -30,6 +34,10 @@ from kafka_shim.conformance.wire import Connection, Tape, Undecodable, WireTroub
 _WARM_GROUPS: Final = [f"warm-up-{number}" for number in range(32)]
 _BROKER_RESOURCE: Final = 4
 MEMBER_ID_REQUIRED_SINCE: Final = 4
+DEFAULT: Final = "default"
+_SESSIONS_TRIED: Final = (100, 300, 1_000, 6_000)
+_SOON: Final = 1.0
+_HARDLY_ANY_MS: Final = 150
 SHARED_TOPICS: Final = (1, 3, 8, 100)
 _NOT_READY: Final = frozenset({14, 15, 16})
 
@@ -43,18 +51,24 @@ class Peers:
         self._lock = threading.Lock()
 
     def start(self, profiles: Iterable[str]) -> None:
-        """Start an instance for each of the profiles that the target has."""
-        wanted = sorted(self._target.profiles.intersection(profiles))
+        """Start an instance for each of the profiles that the target has, and the default in place of the others."""
+        profiles = set(profiles)
+        wanted = sorted(self._target.profiles & profiles | ({DEFAULT} if profiles - self._target.profiles else set()))
         with ThreadPoolExecutor(max(1, len(wanted))) as pool:
             self._peers = dict(zip(wanted, pool.map(self._prepare, wanted), strict=True))
 
     def of(self, profile: str) -> Peer | None:
-        """The newest instance of a profile, whether it still runs or not; None if the target has no such profile."""
-        return self._peers.get(profile)
+        """The newest instance of a profile, whether it still runs or not.
+
+        Where the target has no instance with these settings the default one stands in: what it is not capable of is
+        not judged.
+        """
+        return self._peers.get(profile) or self._peers.get(DEFAULT)
 
     def living(self, profile: str) -> Peer | None:
         """The instance of a profile, started again if it has crashed; one that is not ours stays as it is."""
         with self._lock:
+            profile = profile if profile in self._peers else DEFAULT
             peer = self._peers.get(profile)
             if peer is not None and peer.instance.process is not None and peer.instance.ended_at is not None:
                 peer = self._peers[profile] = self.another(profile)
@@ -62,9 +76,12 @@ class Peers:
 
     def another(self, profile: str) -> Peer:
         """One more instance of a profile, what is known of the first one taken over."""
+        profile = profile if profile in self._peers else DEFAULT
         known = self._peers[profile]
         peer = probe(self._target.start(profile))
         peer.served, peer.asks_for_ids = known.served, known.asks_for_ids
+        peer.instance.limits, peer.instance.capabilities = known.instance.limits, known.instance.capabilities
+        peer.client_id = known.client_id
         make_topics(peer, [count for count in SHARED_TOPICS if topic_name(count) in known.partitions])
         return peer
 
@@ -75,10 +92,12 @@ class Peers:
     def _prepare(self, profile: str) -> Peer:
         instance = self._target.start(profile)
         peer = probe(instance)
-        if "configurable" not in instance.capabilities:
-            instance.limits = instance.limits.configured(configuration(peer))
         find_served(peer)
         peer.asks_for_ids = asks_for_ids(peer)
+        if isinstance(self._target, ForeignTarget):
+            find_limits(peer, self._target.declaration.settings)
+            peer.client_id = self._target.declaration.client_id or peer.client_id
+        instance.capabilities |= capabilities_of(instance.limits)
         make_topics(peer)
         return peer
 
@@ -86,26 +105,25 @@ class Peers:
 def probe(instance: Instance) -> Peer:
     """Ask a target what it advertises, and wait until its coordinators answer; one that is not ours runs already."""
     deadline = time.monotonic() + (5.0 if instance.process is None else 60.0)
-    while True:
+    for endpoint in itertools.cycle(instance.endpoints):
         connection = None
         try:
-            connection = Connection(
-                instance.host, instance.port, patience=15.0, deadline=deadline, tape=Tape(), label="probe"
-            )
+            connection = Connection(endpoint, patience=15.0, deadline=deadline, tape=Tape(), label="probe")
             told = connection.call(ApiVersionsRequest(), 0)
             versions = {each.api_key: (each.min_version, each.max_version) for each in told.api_keys}
-            peer = Peer(instance, versions)
+            peer = Peer(instance, versions, endpoint)
             if coordinators_ready(connection, peer):
                 return peer
         except WireTrouble as trouble:
             if time.monotonic() > deadline:
-                raise TargetError(f"{instance.host}:{instance.port} gives no usable answer: {trouble}") from trouble
+                raise TargetError(f"{endpoint} gives no usable answer: {trouble}") from trouble
         finally:
             if connection is not None:
                 connection.close()
         if time.monotonic() > deadline:
-            raise TargetError(f"the coordinators of {instance.host}:{instance.port} never became ready")
+            raise TargetError(f"the coordinators of {endpoint} never became ready")
         time.sleep(0.05)
+    raise TargetError("no address is given")
 
 
 def coordinators_ready(connection: Connection, peer: Peer) -> bool:
@@ -117,8 +135,15 @@ def coordinators_ready(connection: Connection, peer: Peer) -> bool:
         version = peer.newest("DescribeGroups")
     except Unadvertised:
         return True
-    described = connection.call(DescribeGroupsRequest(_WARM_GROUPS), version).groups
-    return not any(group.error_code in _NOT_READY for group in described)
+    if peer.routes.is_alone:
+        described = connection.call(DescribeGroupsRequest(_WARM_GROUPS), version).groups
+        return not any(group.error_code in _NOT_READY for group in described)
+    trial = Trial(peer, "probe", "ready")
+    try:
+        groups = [trial.call(DescribeGroupsRequest([name]), version).groups[0] for name in _WARM_GROUPS]
+        return not any(group.error_code in _NOT_READY for group in groups)
+    finally:
+        trial.end()
 
 
 def find_served(peer: Peer) -> None:
@@ -131,8 +156,7 @@ def find_served(peer: Peer) -> None:
         low, high = peer.versions.get(key, (1, 0))
         for version in range(min(high, BY_KEY[key].request.versions[-1]), low - 1, -1):
             connection = Connection(
-                instance.host,
-                instance.port,
+                peer.entry,
                 patience=instance.limits.patience,
                 deadline=time.monotonic() + 60,
                 tape=Tape(),
@@ -179,12 +203,53 @@ def make_topics(peer: Peer, counts: Iterable[int] = SHARED_TOPICS) -> None:
         trial.end()
 
 
+def find_limits(peer: Peer, settings: Mapping[str, str]) -> None:
+    """Find out the limits of a target that we did not configure: by asking, else by trying; `settings` go before."""
+    told = configuration(peer)
+    limits = peer.instance.limits.configured(told)
+    if "group.min.session.timeout.ms" not in told:
+        limits = replace(limits, min_session_timeout=least_session(peer))
+    if "group.initial.rebalance.delay.ms" not in told:
+        limits = replace(limits, initial_rebalance_delay=initial_delay(peer))
+    peer.instance.limits = limits.configured(settings)
+
+
+def least_session(peer: Peer) -> int:
+    """The least session timeout, of a few that are tried, with which a member may join; in milliseconds."""
+    trial = Trial(peer, "probe", f"session-{uuid.uuid4().hex[:8]}")
+    try:
+        for timeout in _SESSIONS_TRIED:
+            member = trial.member(group=f"{trial.group}-{timeout}", session_timeout=timeout)
+            member.wire.send(member.join_request(), trial.version_of("JoinGroup"))
+            if not member.wire.answers_within(_SOON):
+                return timeout
+            if member.wire.receive().error_code != ErrorCode.INVALID_SESSION_TIMEOUT:
+                return timeout
+    except (Unadvertised, WireTrouble):
+        """The cases will say so."""
+    finally:
+        trial.end()
+    return Limits().min_session_timeout
+
+
+def initial_delay(peer: Peer) -> int:
+    """How long the first round of a lone member takes, in milliseconds; 0 if hardly any time."""
+    trial = Trial(peer, "probe", f"delay-{uuid.uuid4().hex[:8]}")
+    try:
+        member = trial.member()
+        start = time.monotonic()
+        member.join()
+        taken = int((time.monotonic() - start) * 1000)
+        return taken if taken > _HARDLY_ANY_MS else 0
+    except (Unadvertised, Failed, WireTrouble):
+        return Limits().initial_rebalance_delay
+    finally:
+        trial.end()
+
+
 def configuration(peer: Peer) -> dict[str, str]:
     """The broker settings the suite derives its waits from, as far as the target tells them."""
-    instance = peer.instance
-    connection = Connection(
-        instance.host, instance.port, patience=5.0, deadline=time.monotonic() + 10, tape=Tape(), label="probe"
-    )
+    connection = Connection(peer.entry, patience=5.0, deadline=time.monotonic() + 10, tape=Tape(), label="probe")
     try:
         version = peer.newest("DescribeConfigs")
         broker = connection.call(MetadataRequest([]), peer.newest("Metadata")).brokers[0]

@@ -20,12 +20,16 @@ from kafka_shim.conformance.cells import Cell, Selection, cells_of
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import Peers
 from kafka_shim.conformance.targets import Instance, Target
+from kafka_shim.conformance.targets.capabilities import lack_of
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Failed, Level, NotServed, Skipped, Unadvertised, Verdict
-from kafka_shim.conformance.wire import Closed, NoAnswer, Tape, Undecodable
+from kafka_shim.conformance.wire import Closed, NoAnswer, Tape, Undecodable, WireTrouble
 
 ALONE_AT_A_TIME: Final = 8
 """How many instances may run beside each other after crashes."""
+
+MOVES_FOLLOWED: Final = 4
+"""How often a cell is tried whose coordinator moves while it runs."""
 
 CALM_AT_A_TIME: Final = 6
 """How many cells may run beside each other that are judged again because time plays a part in them."""
@@ -166,7 +170,7 @@ class Runner:
         """Run one cell; never raises for what the target does."""
         peer = self.peers.living(cell.case.profile)
         if peer is None:
-            return Result(cell, Verdict.SKIP, f"the target cannot be started with {cell.case.profile}", 0.0, Tape())
+            return Result(cell, Verdict.SKIP, "the target was not started", 0.0, Tape())
         if peer.instance.process is None and peer.instance.ended_at is not None:
             return Result(cell, Verdict.SKIP, GONE, 0.0, Tape())
         if cell.version < 0:
@@ -174,14 +178,23 @@ class Runner:
         return self._run_with(peer, cell)
 
     def _run_with(self, peer: Peer, cell: Cell, *, calm: bool = False) -> Result:
+        """Run a cell; once more, in a new group, when its coordinator moved meanwhile."""
+        for attempt in range(MOVES_FOLLOWED):
+            result, has_moved = self._run_once(peer, cell, calm, attempt)
+            if not has_moved:
+                break
+        return result
+
+    def _run_once(self, peer: Peer, cell: Cell, calm: bool, attempt: int) -> tuple[Result, bool]:
+        """Run a cell; what it came to, and whether its coordinator moved meanwhile."""
         missing = cell.case.needs - peer.instance.capabilities
         if missing:
-            return Result(cell, Verdict.SKIP, f"the target lacks {', '.join(sorted(missing))}", 0.0, Tape())
+            return Result(cell, Verdict.SKIP, lack_of(missing, peer.limits), 0.0, Tape()), False
         start = time.monotonic()
         trial = Trial(
             peer,
             f"{cell.case.id.replace('/', '-')}-v{cell.version}",
-            f"{self._run_id}-{cell.turn}{'-calm' * calm}",
+            f"{self._run_id}-{cell.turn}{'-calm' * calm}{'-again' * attempt}",
             api=cell.case.api,
             version=cell.version,
             cap=cell.case.cap,
@@ -219,10 +232,13 @@ class Runner:
             verdict = Verdict.NON_STRICT
         with self._lock:
             self._answered |= trial.answered
+        has_moved = False
         if verdict not in (Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED):
             peer.instance.has_crashed()
+            has_moved = _has_moved(trial)
         end = time.monotonic()
-        return Result(cell, verdict, reason, end - start, trial.tape, due, peer.instance, end, trial.is_timed)
+        result = Result(cell, verdict, reason, end - start, trial.tape, due, peer.instance, end, trial.is_timed)
+        return result, has_moved
 
     def _run_calmly(self, result: Result) -> Result:
         """A cell in which time plays a part, and that did not hold, is judged with few beside it and more time.
@@ -261,6 +277,13 @@ class Runner:
         if result.due is None or result.due in self._answered:
             return result
         return replace(result, verdict=Verdict.DECLARED_NOT_SERVED)
+
+
+def _has_moved(trial: Trial) -> bool:
+    try:
+        return trial.has_moved()
+    except WireTrouble:
+        return False
 
 
 def is_spoilt(result: Result) -> bool:

@@ -24,7 +24,7 @@ from kafka_shim.conformance.member import RANGE, Member, Protocols
 from kafka_shim.conformance.peer import Peer, topic_name
 from kafka_shim.conformance.plain import error_name
 from kafka_shim.conformance.verdict import Failed, Skipped
-from kafka_shim.conformance.wire import Connection, NoAnswer
+from kafka_shim.conformance.wire import CLIENT_ID, Connection, NoAnswer
 
 T = TypeVar("T")
 _POLL: Final = 0.004
@@ -56,6 +56,8 @@ class Trial(Contact):
         self.is_timed = is_timed
         self._unique = name
         self._members = 0
+        # Members have a client id of their own each; one that the user chose is seen in all of them.
+        self._prefix = "" if peer.client_id == CLIENT_ID else f"{peer.client_id}-"
 
     # -- members
 
@@ -75,7 +77,7 @@ class Trial(Contact):
         self.is_timed |= min(rebalance_timeout, session_timeout or _BRIEF_MS) < _BRIEF_MS
         return Member(
             self,
-            name or f"m{self._members}",
+            name or f"{self._prefix}m{self._members}",
             group or self.group,
             instance_id=instance_id,
             protocols=protocols,
@@ -87,7 +89,7 @@ class Trial(Contact):
     def consumer(self, *topics: str, **options: Any) -> ConsumerMember:
         """A member of a consumer group that has not joined yet; see `ConsumerMember`."""
         self._members += 1
-        return ConsumerMember(self, f"m{self._members}", topics, **options)
+        return ConsumerMember(self, f"{self._prefix}m{self._members}", topics, **options)
 
     def converge(self, *members: ConsumerMember) -> None:
         """Let every member do as it is told until all are of one epoch and together own all they subscribed to."""
@@ -213,12 +215,16 @@ class Trial(Contact):
             if answer.topics[0].error_code not in (0, TOPIC_ALREADY_EXISTS):
                 raise Skipped(f"the target made no topic: {error_name(answer.topics[0].error_code)}")
 
-        def known() -> Any:
-            request = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=not makes_topics)
-            return self.call(request).topics[0]
+        request = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=not makes_topics)
+        version = self.version_of(request)
+        for endpoint in self.peer.routes.everywhere():
+            wire = self.connect_to(endpoint, "topics")
 
-        found = self.until(known, lambda topic: len(topic.partitions) >= partitions, f"topic {name} never showed")
-        self.peer.topic_ids[name] = found.topic_id
+            def found(wire: Connection = wire) -> Any:
+                return wire.call(request, version).topics[0]
+
+            topic = self.until(found, lambda topic: len(topic.partitions) >= partitions, f"topic {name} never showed")
+        self.peer.topic_ids[name] = topic.topic_id
         self.peer.partitions[name] = partitions
         return name
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_shim.apis.wire import DecodeError, Message
+from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.protocol import api_of
 
 _SIZE: Final = struct.Struct(">i")
@@ -84,8 +85,7 @@ class Connection:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        endpoint: Endpoint,
         *,
         patience: float,
         deadline: float,
@@ -103,12 +103,11 @@ class Connection:
         self._next_correlation_id = 1
         self.answered: set[tuple[int, int]] = set()
         try:
-            self._socket = socket.create_connection((host, port), timeout=self._seconds())
+            self._socket = endpoint.connect(self._seconds())
         except TimeoutError as error:
-            raise NoAnswer(f"connection {label} was not accepted") from error
+            raise NoAnswer(f"connection {label} to {endpoint} was not accepted") from error
         except OSError as error:
-            raise Closed(f"connection {label} was refused: {error}") from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            raise Closed(f"connection {label} to {endpoint} was refused: {error}") from error
 
     def _seconds(self, seconds: float | None = None) -> float:
         return max(0.001, min(self._deadline - time.monotonic(), self._patience if seconds is None else seconds))
@@ -132,8 +131,8 @@ class Connection:
     def receive(self, *, within: float | None = None) -> Any:
         """The answer to the oldest request that has none yet, decoded. `within`: seconds, not the usual patience."""
         sent = self._due[0]
-        exchange = api_of(sent.request)
-        due = (exchange.key, sent.version)
+        api = api_of(sent.request)
+        due = (api.key, sent.version)
         try:
             data = self.receive_frame(within=within)
         except WireTrouble as trouble:
@@ -144,21 +143,19 @@ class Connection:
         if correlation_id != sent.correlation_id:
             raise Undecodable(f"answer {correlation_id} came where {sent.correlation_id} was due", due)
         # ApiVersions answers with the oldest header in every version: it is read before any version is agreed on.
-        offset = 5 if sent.version in exchange.response.flexible and exchange.key != 18 else 4
+        offset = 5 if sent.version in api.response.flexible and api.key != 18 else 4
         if offset == 5 and data[4:5] != b"\0":
             raise Undecodable(
-                f"the response header of {exchange.name} v{sent.version} has no empty tag section: {data[:8].hex()}",
+                f"the response header of {api.name} v{sent.version} has no empty tag section: {data[:8].hex()}",
                 due,
             )
         try:
-            response, end = exchange.response.decoder(sent.version)(data, offset)
+            response, end = api.response.decoder(sent.version)(data, offset)
         except DecodeError as error:
-            raise Undecodable(
-                f"{exchange.name} v{sent.version} answer: {error}; bytes {data[:64].hex()}", due
-            ) from error
+            raise Undecodable(f"{api.name} v{sent.version} answer: {error}; bytes {data[:64].hex()}", due) from error
         if end != len(data):
             raise Undecodable(
-                f"{exchange.name} v{sent.version} answer is followed by {len(data) - end} bytes of no field", due
+                f"{api.name} v{sent.version} answer is followed by {len(data) - end} bytes of no field", due
             )
         self._tape.record(self.label, "=", b"", f"{response!r}")
         self.answered.add(due)

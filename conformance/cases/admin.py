@@ -121,8 +121,9 @@ def unknown(t: Trial) -> None:
 )
 def many(t: Trial) -> None:
     t.stable(1)
-    answer = t.call(DescribeGroupsRequest(["no-such-group", t.group, "nor-this"]))
-    t.equal(sorted(each.group_id for each in answer.groups), sorted(["no-such-group", t.group, "nor-this"]), "groups")
+    asked = [t.another_group("none"), t.group, t.another_group("nor-this")]
+    answer = t.call(DescribeGroupsRequest(asked))
+    t.equal(sorted(each.group_id for each in answer.groups), sorted(asked), "groups")
     t.equal({each.group_id: each.group_state for each in answer.groups}[t.group], "Stable", "the state")
 
 
@@ -203,11 +204,12 @@ def lists(t: Trial) -> None:
 )
 def lists_states(t: Trial) -> None:
     t.joined(1)
-    (gone,) = t.stable(1, group=t.group + "-empty")
+    empty = t.another_group("empty")
+    (gone,) = t.stable(1, group=empty)
     gone.leave()
     groups = listed(t)
     t.equal(groups[t.group].group_state, "CompletingRebalance", "the state")
-    t.equal(groups[t.group + "-empty"].group_state, "Empty", "the state")
+    t.equal(groups[empty].group_state, "Empty", "the state")
 
 
 @case(
@@ -219,7 +221,7 @@ def lists_states(t: Trial) -> None:
 )
 def filter_state(t: Trial) -> None:
     t.stable(1)
-    t.joined(1, group=t.group + "-completing")
+    t.joined(1, group=t.another_group("completing"))
     groups = listed(t, ["Stable"])
     t.check(t.group in groups, "the Stable group is missing")
     t.equal({each.group_state for each in groups.values()}, {"Stable"}, "states listed")
@@ -228,9 +230,10 @@ def filter_state(t: Trial) -> None:
 @case("list/filter/2", "Several states are joined by or", source="semantics 7.1 LI4", api="ListGroups", versions=(4, 5))
 def filter_states(t: Trial) -> None:
     t.stable(1)
-    t.joined(1, group=t.group + "-completing")
+    completing = t.another_group("completing")
+    t.joined(1, group=completing)
     groups = listed(t, ["Stable", "CompletingRebalance"])
-    t.check({t.group, t.group + "-completing"} <= groups.keys(), "a group is missing")
+    t.check({t.group, completing} <= groups.keys(), "a group is missing")
 
 
 @case(
@@ -327,9 +330,10 @@ def delete(t: Trial, *groups: str) -> dict[str, int]:
 )
 def batch(t: Trial) -> None:
     (member,) = t.stable(1)
-    (gone,) = t.stable(1, group=t.group + "-empty")
+    empty, missing = t.another_group("empty"), t.another_group("missing")
+    (gone,) = t.stable(1, group=empty)
     gone.leave()
-    expected = {t.group: E.NON_EMPTY_GROUP, t.group + "-empty": 0, t.group + "-missing": E.GROUP_ID_NOT_FOUND}
+    expected = {t.group: E.NON_EMPTY_GROUP, empty: 0, missing: E.GROUP_ID_NOT_FOUND}
     t.equal(delete(t, *expected), expected, "errors")
     t.equal(member.heartbeat(), 0, "the member's heartbeat")
 
@@ -387,7 +391,7 @@ def commit_after(t: Trial) -> None:
 def in_a_round(t: Trial) -> None:
     t.joined(1)
     t.equal(delete(t, t.group), {t.group: E.NON_EMPTY_GROUP}, "errors in CompletingRebalance")
-    other = t.group + "-preparing"
+    other = t.another_group("preparing")
     first, _second = t.stable(2, group=other)
     first.send_join()
     t.await_state("PreparingRebalance", other)

@@ -252,9 +252,10 @@ def assignor_by_majority(t: Trial) -> None:
     source="semantics 4.3",
     api="ConsumerGroupHeartbeat",
     profile="limits",
+    needs=("small-consumer-groups",),
 )
 def size(t: Trial) -> None:
     topic = t.topic()
-    for _ in range(t.limits.max_group_size):
+    for _ in range(t.limits.max_consumer_group_size):
         t.consumer(topic).join()
     t.expect(t.consumer(topic).full(), error_code=E.GROUP_MAX_SIZE_REACHED)

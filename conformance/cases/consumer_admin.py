@@ -110,8 +110,9 @@ def classic(t: Trial) -> None:
 @describe_case("consumer-describe/unknown/3", "Of several groups each is judged by itself", source="semantics 8.0")
 def several(t: Trial) -> None:
     live(t)
-    answer = t.call(ConsumerGroupDescribeRequest(["no-such-group", t.group]))
-    t.equal({each.group_id: each.error_code for each in answer.groups}, {"no-such-group": 69, t.group: 0}, "errors")
+    missing = t.another_group("missing")
+    answer = t.call(ConsumerGroupDescribeRequest([missing, t.group]))
+    t.equal({each.group_id: each.error_code for each in answer.groups}, {missing: 69, t.group: 0}, "errors")
 
 
 @case(

@@ -13,7 +13,7 @@ from kafka_shim.conformance.cases.offsets import commit, fetch
 from kafka_shim.conformance.member import subscription
 from kafka_shim.conformance.trial import Trial
 
-delayed_case = partial(case, api="JoinGroup", profile="limits")
+delayed_case = partial(case, api="JoinGroup", profile="limits", needs=("initial-delay",))
 SLACK = 0.08
 """Seconds a timer may fire early or an answer travel."""
 
@@ -71,6 +71,7 @@ def extends(t: Trial) -> None:
     api="JoinGroup",
     versions=(1, 9),
     profile="limits",
+    needs=("initial-delay",),
 )
 def capped(t: Trial) -> None:
     delay = t.limits.initial_rebalance_delay
@@ -127,6 +128,7 @@ def empty_again(t: Trial) -> None:
     api="JoinGroup",
     versions=(4, 9),
     profile="limits",
+    needs=("initial-delay",),
 )
 def leaves_in_delay(t: Trial) -> None:
     first, second = t.member(), t.member()
@@ -139,7 +141,7 @@ def leaves_in_delay(t: Trial) -> None:
     t.equal([each.member_id for each in told.members], [first.id], "members given to the leader")
 
 
-size_case = partial(case, api="JoinGroup", profile="limits")
+size_case = partial(case, api="JoinGroup", profile="limits", needs=("small-groups",))
 
 
 @size_case("size/full/1", "A full group refuses a newcomer (81)", source="KIP-389; semantics 2.9, GM2; peers 2.10")
@@ -155,6 +157,7 @@ def full(t: Trial) -> None:
     api="JoinGroup",
     versions=(5, 9),
     profile="limits",
+    needs=("small-groups",),
 )
 def full_static(t: Trial) -> None:
     t.settle([t.member() for _ in range(t.limits.max_group_size)])
@@ -186,6 +189,7 @@ def room_again(t: Trial) -> None:
     api="JoinGroup",
     versions=(5, 9),
     profile="limits",
+    needs=("small-groups",),
 )
 def static_replaced(t: Trial) -> None:
     members = [t.member(instance_id=f"instance-{n}") for n in range(t.limits.max_group_size)]
@@ -201,14 +205,19 @@ def static_replaced(t: Trial) -> None:
     api="JoinGroup",
     versions=(4, 9),
     profile="limits",
+    needs=("small-groups",),
 )
 def pending(t: Trial) -> None:
     for _ in range(t.limits.max_group_size + 1):
         t.expect(ask(t.member()), error_code=E.MEMBER_ID_REQUIRED)
 
 
-@size_case(
-    "size/session/1", "A session timeout above group.max.session.timeout.ms is refused (26)", source="semantics 2.2"
+@case(
+    "size/session/1",
+    "A session timeout above group.max.session.timeout.ms is refused (26)",
+    source="semantics 2.2",
+    api="JoinGroup",
+    profile="limits",
 )
 def session_bound(t: Trial) -> None:
     refused(t, ask(t.member(session_timeout=t.limits.max_session_timeout + 1)), E.INVALID_SESSION_TIMEOUT, "")
@@ -224,7 +233,7 @@ retention_case = partial(case, api="OffsetCommit", profile="retention")
     api="OffsetCommit",
     versions=(2, 4),
     profile="retention",
-    needs=("configurable",),
+    needs=("frequent-expiry",),
 )
 def expires(t: Trial) -> None:
     topic = t.topic()
@@ -236,7 +245,7 @@ def expires(t: Trial) -> None:
     "expiry/time/2",
     "An offset without a retention time outlives the clean-up",
     source="semantics 3.4",
-    needs=("configurable",),
+    needs=("frequent-expiry",),
 )
 def stays(t: Trial) -> None:
     topic = t.topic()
@@ -252,7 +261,7 @@ def stays(t: Trial) -> None:
     api="JoinGroup",
     versions=(5, 9),
     profile="retention",
-    needs=("configurable",),
+    needs=("frequent-expiry",),
 )
 def empty_group_goes(t: Trial) -> None:
     (member,) = t.stable(1, instance_id="instance-1")
@@ -267,7 +276,7 @@ def empty_group_goes(t: Trial) -> None:
     api="JoinGroup",
     versions=(5, 9),
     profile="retention",
-    needs=("configurable",),
+    needs=("frequent-expiry",),
 )
 def members_keep_group(t: Trial) -> None:
     (member,) = t.stable(1, instance_id="instance-1")
@@ -282,7 +291,7 @@ def members_keep_group(t: Trial) -> None:
     api="OffsetCommit",
     versions=(2, 4),
     profile="retention",
-    needs=("configurable",),
+    needs=("frequent-expiry",),
 )
 def last_offset_takes_group(t: Trial) -> None:
     commit(t, t.topic(), {0: 7}, retention_time_ms=1)
@@ -296,7 +305,7 @@ def last_offset_takes_group(t: Trial) -> None:
     api="OffsetCommit",
     versions=(2, 4),
     profile="retention",
-    needs=("configurable",),
+    needs=("frequent-expiry",),
 )
 def subscribed_topics_stay(t: Trial) -> None:
     subscribed, other = t.topic(3), t.topic(1)

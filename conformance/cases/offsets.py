@@ -206,7 +206,8 @@ def nothing(t: Trial) -> None:
 )
 def many(t: Trial) -> None:
     topic = t.topic()
-    groups = [f"{t.group}-{n}" for n in range(3)]
+    groups = [t.another_group(str(n)) for n in range(3)]
+    missing = t.another_group("missing")
     for n, group in enumerate(groups):
         commit(t, topic, {0: n}, group=group)
     wanted = OffsetFetchRequestTopics(topic, t.topic_id(topic), [0])
@@ -214,13 +215,13 @@ def many(t: Trial) -> None:
         OffsetFetchRequestGroup(groups[0], topics=[wanted]),
         OffsetFetchRequestGroup(groups[1], topics=None),
         OffsetFetchRequestGroup(groups[2], topics=[]),
-        OffsetFetchRequestGroup(t.group + "-missing", topics=[wanted]),
+        OffsetFetchRequestGroup(missing, topics=[wanted]),
     ]
     answer = {each.group_id: each for each in t.call(OffsetFetchRequest(groups=asked)).groups}
     offsets = {
         group: [p.committed_offset for topic in each.topics for p in topic.partitions] for group, each in answer.items()
     }
-    t.equal(offsets, {groups[0]: [0], groups[1]: [1], groups[2]: [], t.group + "-missing": [-1]}, "offsets")
+    t.equal(offsets, {groups[0]: [0], groups[1]: [1], groups[2]: [], missing: [-1]}, "offsets")
     t.equal({each.error_code for each in answer.values()}, {0}, "errors")
 
 

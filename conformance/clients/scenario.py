@@ -73,8 +73,7 @@ class Scenario:
     def call(self, request: Message, version: int) -> Any:
         """The coordinator's answer to a request of the suite's own, past the relay."""
         connection = Connection(
-            self._instance.host,
-            self._instance.port,
+            self._instance.endpoints[0],
             patience=PATIENCE,
             deadline=time.monotonic() + PATIENCE,
             tape=Tape(),

@@ -173,8 +173,7 @@ class Player:
     def _connect(self, name: str) -> Connection:
         instance = self._peer.instance
         connection = Connection(
-            instance.host,
-            instance.port,
+            instance.endpoints[0],
             patience=PATIENCE,
             deadline=self._deadline,
             tape=self.tape,

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from kafka_shim.conformance.expect import Expectation, Expectations
 from kafka_shim.conformance.runner import Result, Run
-from kafka_shim.conformance.verdict import Verdict
+from kafka_shim.conformance.verdict import NOT_JUDGED, Verdict
 
 SCHEMA: Final = 1
 
@@ -74,7 +74,7 @@ def write_junit(run: Run, expectations: Expectations, path: Path) -> None:
         elif surprise is not None:
             failures += 1
             ElementTree.SubElement(element, "failure", message=surprise).text = result.reason
-        elif result.verdict in (Verdict.SKIP, Verdict.UNIMPLEMENTED):
+        elif result.verdict in NOT_JUDGED:
             ElementTree.SubElement(element, "skipped", message=result.reason)
     suite.set("failures", str(failures))
     suite.set("errors", str(errors))
@@ -82,13 +82,17 @@ def write_junit(run: Run, expectations: Expectations, path: Path) -> None:
 
 
 def write_badge(run: Run, path: Path) -> None:
-    """The endpoint form of a shields badge: cases passed of those that ran."""
-    worst: dict[str, bool] = {}
+    """The endpoint form of a shields badge: cases passed of those judged, and how many were not, or not in full."""
+    holds: dict[str, bool] = {}
+    unjudged: set[str] = set()
     for result in run.results:
-        if result.verdict not in (Verdict.SKIP, Verdict.UNIMPLEMENTED):
-            case_id = result.cell.case.id
-            worst[case_id] = worst.get(case_id, True) and result.verdict is Verdict.PASS
-    passed = sum(worst.values())
-    colour = "brightgreen" if passed == len(worst) else "yellow" if passed * 10 > len(worst) * 9 else "red"
-    badge = {"schemaVersion": 1, "label": "group conformance", "message": f"{passed}/{len(worst)}", "color": colour}
+        case_id = result.cell.case.id
+        if result.verdict in NOT_JUDGED:
+            unjudged.add(case_id)
+        else:
+            holds[case_id] = holds.get(case_id, True) and result.verdict is Verdict.PASS
+    passed = sum(holds.values())
+    colour = "brightgreen" if passed == len(holds) else "yellow" if passed * 10 > len(holds) * 9 else "red"
+    message = f"{passed}/{len(holds)}" + (f", {len(unjudged)} not judged" if unjudged else "")
+    badge = {"schemaVersion": 1, "label": "group conformance", "message": message, "color": colour}
     path.write_text(json.dumps(badge) + "\n")

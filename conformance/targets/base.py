@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from kafka_shim.conformance import processes
+from kafka_shim.conformance.endpoint import Endpoint
 
 PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
     # Fast: a lone member's round ends at once, and sessions may be short enough to wait for.
@@ -64,6 +65,7 @@ class Limits:
     max_session_timeout: int = 1_800_000
     initial_rebalance_delay: int = 3_000
     max_group_size: int = 2_147_483_647
+    max_consumer_group_size: int = 2_147_483_647
     offset_metadata_max_bytes: int = 4_096
     request_max_bytes: int = 104_857_600
     retention_check_interval: int = 600_000
@@ -95,6 +97,7 @@ LIMIT_NAMES: Final[Mapping[str, str]] = {
     "group.max.session.timeout.ms": "max_session_timeout",
     "group.initial.rebalance.delay.ms": "initial_rebalance_delay",
     "group.max.size": "max_group_size",
+    "group.consumer.max.size": "max_consumer_group_size",
     "offset.metadata.max.bytes": "offset_metadata_max_bytes",
     "socket.request.max.bytes": "request_max_bytes",
     "offsets.retention.check.interval.ms": "retention_check_interval",
@@ -105,7 +108,8 @@ LIMIT_NAMES: Final[Mapping[str, str]] = {
 class Instance:
     """One running target: where it listens, how it is limited, what a case may count on.
 
-    `process` is what ends when the target crashes; None for one that is not ours. `ended_at` is when it did.
+    `process` is what ends when the target crashes; None for one that is not ours. `ended_at` is when it did. `others`
+    are further addresses of the same cluster.
     """
 
     host: str
@@ -115,7 +119,13 @@ class Instance:
     capabilities: frozenset[str] = frozenset()
     description: str = ""
     process: subprocess.Popen[str] | None = None
+    others: tuple[Endpoint, ...] = ()
     ended_at: float | None = None
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Every address that was given."""
+        return (Endpoint(self.host, self.port), *self.others)
 
     def has_crashed(self) -> bool:
         """Whether the target has crashed; `ended_at` is when that was first noticed, by the monotonic clock.
@@ -143,13 +153,16 @@ class Instance:
         return False
 
     def _listens(self) -> bool:
-        try:
-            socket.create_connection((self.host, self.port), timeout=1).close()
-        except ConnectionRefusedError:
-            return False
-        except OSError:
-            """Too busy to say."""
-        return True
+        """Whether any broker of it does; one too busy to accept does."""
+        for endpoint in self.endpoints:
+            try:
+                endpoint.connect(1).close()
+            except ConnectionRefusedError:
+                continue
+            except OSError:
+                return True
+            return True
+        return False
 
 
 class Target(Protocol):
@@ -210,18 +223,18 @@ def free_port() -> int:
         return port
 
 
-def wait_until_listening(port: int, process: subprocess.Popen[Any], seconds: float) -> None:
-    """Return once `port` accepts; `TargetError` if the process ends or the time is up."""
+def wait_until_listening(endpoint: Endpoint, process: subprocess.Popen[Any], seconds: float) -> None:
+    """Return once the endpoint accepts; `TargetError` if the process ends or the time is up."""
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         if process.poll() is not None:
             raise TargetError(f"the target ended with exit code {process.returncode} before it listened")
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1):
-                return
+            endpoint.connect(1).close()
+            return
         except OSError:
             time.sleep(0.02)
-    raise TargetError(f"the target did not listen on port {port} within {seconds:.0f} s")
+    raise TargetError(f"the target did not listen on {endpoint} within {seconds:.0f} s")
 
 
 def _ends_within(process: subprocess.Popen[Any], seconds: float) -> bool:

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from kafka_shim.conformance import processes
+from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.targets.base import (
     PROFILES,
+    READY_SECONDS,
     Children,
     Instance,
     Limits,
@@ -50,8 +52,6 @@ _POM: Final = """\
 """
 
 _SMALL: Final[Mapping[str, str]] = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "num.network.threads": "2",
@@ -102,13 +102,15 @@ def class_path(version: str) -> str:
 
 
 class KafkaTarget:
-    """`kafka` or `kafka:VERSION`; a line such as 3.9 means its newest release."""
+    """`kafka`, `kafka:VERSION` or `kafka:VERSIONxBROKERS`; a line such as 3.9 means its newest release."""
 
-    def __init__(self, version: str = DEFAULT_VERSION) -> None:
+    def __init__(self, spec: str = DEFAULT_VERSION) -> None:
+        version, x, brokers = spec.partition("x")
         self.version = NEWEST.get(version, version)
-        if not re.fullmatch(r"\d+\.\d+\.\d+", self.version):
-            raise TargetError(f"not a Kafka release: {version}")
-        self.name = f"kafka:{self.version}"
+        if not re.fullmatch(r"\d+\.\d+\.\d+", self.version) or (x and not re.fullmatch(r"[1-9]", brokers)):
+            raise TargetError(f"not a Kafka release, or release and number of brokers: {spec}")
+        self.brokers = int(brokers or 1)
+        self.name = f"kafka:{self.version}" + (f"x{brokers}" if self.brokers > 1 else "")
         self.profiles = frozenset(PROFILES)
         self.violations: list[str] = []
         self._children = Children()
@@ -121,35 +123,47 @@ class KafkaTarget:
         with self._lock:
             jars = class_path(self.version)
         folder = self._children.folder("conformance-kafka-")
-        port, controller = free_port(), free_port()
-        config = dict(_SMALL) | dict(PROFILES[profile])
-        config |= {
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-            "log.dirs": str(folder / "data"),
-        }
-        properties = folder / "server.properties"
-        properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
         command = [java, *_JAVA, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars]
+        controller = f"127.0.0.1:{free_port()}"
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        formatted = processes.run(
-            [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(properties)]
-        )
-        if formatted.returncode != 0:
-            raise TargetError(f"Kafka {self.version} could not format its storage: {formatted.stderr[-800:]}")
-        with open(folder / "log", "wb") as log:
-            process = self._children.start([*command, "kafka.Kafka", str(properties)], stdout=log, stderr=log)
-        wait_until_listening(port, process, 90)
+        endpoints = [Endpoint("127.0.0.1", free_port()) for _ in range(self.brokers)]
+        started = []
+        for node_id, endpoint in enumerate(endpoints, 1):
+            properties = folder / f"server-{node_id}.properties"
+            config = _config(node_id, endpoint, controller, folder) | dict(PROFILES[profile])
+            properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+            formatted = processes.run(
+                [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", properties]
+            )
+            if formatted.returncode != 0:
+                raise TargetError(f"Kafka {self.version} could not format its storage: {formatted.stderr[-800:]}")
+            with open(folder / f"log-{node_id}", "wb") as log:
+                started.append(self._children.start([*command, "kafka.Kafka", properties], stdout=log, stderr=log))
+        for endpoint, process in zip(endpoints, started, strict=True):
+            wait_until_listening(endpoint, process, READY_SECONDS)
+        several = f", {self.brokers} brokers" if self.brokers > 1 else ""
         return Instance(
-            "127.0.0.1",
-            port,
+            endpoints[0].host,
+            endpoints[0].port,
             profile,
-            Limits().configured(config),
-            frozenset({"short-sessions", "configurable"}),
-            f"Apache Kafka {self.version}",
-            process,
+            Limits().configured(PROFILES[profile]),
+            description=f"Apache Kafka {self.version}{several}",
+            process=started[0],
+            others=tuple(endpoints[1:]),
         )
 
     def stop(self) -> None:
         self._children.end()
+
+
+def _config(node_id: int, endpoint: Endpoint, controller: str, folder: Path) -> dict[str, str]:
+    """The settings of a broker; the first is the controller as well."""
+    listeners = {"PLAINTEXT": str(endpoint)} | ({"CONTROLLER": controller} if node_id == 1 else {})
+    return dict(_SMALL) | {
+        "process.roles": "broker,controller" if node_id == 1 else "broker",
+        "node.id": str(node_id),
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
+        "advertised.listeners": f"PLAINTEXT://{endpoint}",
+        "log.dirs": str(folder / f"data-{node_id}"),
+    }

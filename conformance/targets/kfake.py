@@ -106,9 +106,7 @@ class KfakeTarget:
         host, _, port = ready.split()[1].rpartition(":")
         limits = Limits().configured(settings)
         description = f"kfake {self._built_version()}"
-        return Instance(
-            host, int(port), profile, limits, frozenset({"short-sessions", "configurable"}), description, process
-        )
+        return Instance(host, int(port), profile, limits, description=description, process=process)
 
     def stop(self) -> None:
         self._children.end()

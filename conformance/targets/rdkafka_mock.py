@@ -57,7 +57,7 @@ class RdkafkaMockTarget:
         # Its later rounds last as long as the session but a second, whoever has joined.
         limits = Limits(min_session_timeout=1, initial_rebalance_delay=0, usual_session=3_000)
         description = f"librdkafka {version} mock"
-        return Instance(host, int(port), profile, limits, frozenset({"short-sessions"}), description, process)
+        return Instance(host, int(port), profile, limits, description=description, process=process)
 
     def stop(self) -> None:
         self._children.end()

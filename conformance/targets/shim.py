@@ -84,9 +84,8 @@ class ShimTarget:
             int(port),
             profile,
             Limits().configured(settings),
-            frozenset({"short-sessions", "configurable"}),
-            f"kafka-shim, store {self._store}",
-            process,
+            description=f"kafka-shim, store {self._store}",
+            process=process,
         )
 
     def stop(self) -> None:

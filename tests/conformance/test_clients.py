@@ -33,6 +33,7 @@ from kafka_shim.conformance.clients.runner import (
     with_traces,
 )
 from kafka_shim.conformance.clients.sides import Sides
+from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import probe
 from kafka_shim.conformance.targets import Instance, TargetError, open_target
@@ -58,7 +59,12 @@ def relay(instance: Instance) -> Iterator[Relay]:
 def connected(relay: Relay, broker: int = 1) -> Connection:
     deadline = time.monotonic() + 20
     return Connection(
-        "127.0.0.1", relay.ports[broker], patience=10, deadline=deadline, tape=Tape(), label="c", client_id="tester"
+        Endpoint("127.0.0.1", relay.ports[broker]),
+        patience=10,
+        deadline=deadline,
+        tape=Tape(),
+        label="c",
+        client_id="tester",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.targets import open_target
 from kafka_shim.conformance.wire import Connection, Tape
 
@@ -31,7 +32,7 @@ def candidate(address: tuple[str, int], name: str) -> tuple[Connection, Iterator
     exec(compile(code, str(PAGE), "exec"), namespace)
     stand: Callable[..., Iterator[tuple[str, int] | None]] = namespace["stand_for_election"]
     connection = Connection(
-        *address, patience=10, deadline=time.monotonic() + 60, tape=Tape(), label=name, client_id=name
+        Endpoint(*address), patience=10, deadline=time.monotonic() + 60, tape=Tape(), label=name, client_id=name
     )
     return connection, stand(connection.call, "writers", name, SESSION_MS)
 

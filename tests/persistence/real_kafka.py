@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.processes import end
 from kafka_shim.conformance.targets.base import TargetError, free_port, wait_until_listening
 from kafka_shim.conformance.targets.kafka import NEWEST, class_path
@@ -69,7 +70,7 @@ class RealKafka:
                 [*self._command, "kafka.Kafka", str(self._properties)], stdout=log, stderr=log, start_new_session=True
             )
         try:
-            wait_until_listening(self._port, process, 90)
+            wait_until_listening(Endpoint("127.0.0.1", self._port), process, 90)
             yield f"127.0.0.1:{self._port}"
         finally:
             end(process, 30)

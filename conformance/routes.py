@@ -1,0 +1,166 @@
+"""Which broker of a target a request goes to: the coordinator, the leader or the controller, as the target says.
+
+Decides nothing for a target of one broker: there every request goes to the address that was given, whatever address
+the broker advertises. It remembers what it was told until it is asked to forget.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.endpoint import Endpoint
+from kafka_shim.conformance.wire import Connection, Tape, WireTrouble
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+PATIENCE: Final = 15.0
+"""Seconds for which a coordinator that moves is waited for."""
+
+_BATCHED_SINCE: Final = 4
+_TYPED_SINCE: Final = 1
+_NOT_YET: Final = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
+)
+_OF_TRANSACTIONS: Final = frozenset({"InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"})
+_OF_LEADERS: Final = frozenset({"Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch"})
+_OF_THE_CONTROLLER: Final = frozenset({"CreateTopics", "DeleteTopics", "CreatePartitions"})
+_GROUP_LISTS: Final = ("groups", "groups_names", "group_ids")
+
+Key = tuple[int, str]
+
+
+class Routes:
+    """The brokers of a target. `newest` gives the newest version of an API that both sides have."""
+
+    def __init__(self, endpoints: Sequence[Endpoint], newest: Callable[[str], int]) -> None:
+        self._bootstrap = tuple(endpoints)
+        self._newest = newest
+        self._lock = threading.Lock()
+        self._brokers: dict[int, Endpoint] | None = None
+        self._controller = -1
+        self._coordinators: dict[Key, Endpoint] = {}
+
+    @property
+    def brokers(self) -> dict[int, Endpoint]:
+        """By node id, where the brokers listen; asked once."""
+        with self._lock:
+            if self._brokers is None:
+                answer = self._ask(MetadataRequest([]), self._newest("Metadata"))
+                self._brokers = {each.node_id: Endpoint(each.host, each.port) for each in answer.brokers}
+                self._controller = answer.controller_id
+            return self._brokers
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the target has one broker."""
+        return len(self.brokers) <= 1
+
+    def everywhere(self) -> tuple[Endpoint, ...]:
+        """Every broker."""
+        return self._bootstrap[:1] if self.is_alone else tuple(self.brokers.values())
+
+    def coordinator(self, key: str, kind: int = GROUP, *, anew: bool = False) -> Endpoint:
+        """The coordinator of a group or of a transactional id; waited for while it moves."""
+        if self.is_alone:
+            return self._bootstrap[0]
+        with self._lock:
+            if anew:
+                self._coordinators.pop((kind, key), None)
+            known = self._coordinators.get((kind, key))
+        found = known or self._find(key, kind)
+        with self._lock:
+            self._coordinators[kind, key] = found
+        return found
+
+    def of(self, request: Message, api: str, otherwise: str) -> Endpoint:
+        """Where a request goes; one that concerns no key goes to the coordinator of the group `otherwise`."""
+        if self.is_alone:
+            return self._bootstrap[0]
+        if api in _OF_TRANSACTIONS:
+            return self.coordinator(_transactional_id(request), TRANSACTION)
+        if api in _OF_LEADERS:
+            return self._leader(request)
+        if api in _OF_THE_CONTROLLER:
+            return self.brokers.get(self._controller, self._bootstrap[0])
+        group = group_of(request)
+        return self.coordinator(otherwise if group is None else group)
+
+    def have_moved(self, used: dict[Key, Endpoint]) -> bool:
+        """Whether one of these coordinators is another one now."""
+        return any(self.coordinator(key, kind, anew=True) != was for (kind, key), was in used.items())
+
+    def used(self, *groups: str) -> dict[Key, Endpoint]:
+        """The coordinators that are remembered of these groups, and of transactional ids that begin like them."""
+        with self._lock:
+            return {(kind, key): found for (kind, key), found in self._coordinators.items() if key.startswith(groups)}
+
+    def _find(self, key: str, kind: int) -> Endpoint:
+        version = self._newest("FindCoordinator")
+        if version >= _BATCHED_SINCE:
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        else:
+            request = FindCoordinatorRequest(key, kind) if version >= _TYPED_SINCE else FindCoordinatorRequest(key)
+        limit = time.monotonic() + PATIENCE
+        while True:
+            answer = self._ask(request, version)
+            found: Any = answer.coordinators[0] if version >= _BATCHED_SINCE else answer
+            if found.error_code not in _NOT_YET or time.monotonic() > limit:
+                break
+            time.sleep(0.05)
+        return Endpoint(found.host, found.port) if found.error_code == 0 else self._bootstrap[0]
+
+    def _leader(self, request: Any) -> Endpoint:
+        """The leader of the first partition a request is about."""
+        topic = (getattr(request, "topics", None) or request.topic_data)[0]
+        partition = (getattr(topic, "partitions", None) or topic.partition_data)[0]
+        number = next(
+            getattr(partition, name) for name in ("partition_index", "partition", "index") if hasattr(partition, name)
+        )
+        wanted = MetadataRequestTopic(name=getattr(topic, "topic", None) or topic.name)
+        answer = self._ask(MetadataRequest([wanted]), self._newest("Metadata"))
+        for each in answer.topics[0].partitions:
+            if each.partition_index == number and each.leader_id in self.brokers:
+                return self.brokers[each.leader_id]
+        return self._bootstrap[0]
+
+    def _ask(self, request: Message, version: int) -> Any:
+        """The answer of the first broker that gives one."""
+        trouble: WireTrouble | None = None
+        for endpoint in dict.fromkeys([*self._bootstrap, *(self._brokers or {}).values()]):
+            connection = None
+            try:
+                connection = Connection(
+                    endpoint, patience=PATIENCE, deadline=time.monotonic() + PATIENCE, tape=Tape(), label="routes"
+                )
+                return connection.call(request, version)
+            except WireTrouble as failed:
+                trouble = failed
+            finally:
+                if connection is not None:
+                    connection.close()
+        assert trouble is not None
+        raise trouble
+
+
+def group_of(request: Message) -> str | None:
+    """The group a request is about, or the first of them; None if it is about none."""
+    for name in _GROUP_LISTS:
+        groups = getattr(request, name, None)
+        if isinstance(groups, list) and groups:
+            return groups[0] if isinstance(groups[0], str) else str(groups[0].group_id)
+    return getattr(request, "group_id", None)
+
+
+def _transactional_id(request: Any) -> str:
+    for name in ("transactional_id", "v3_and_below_transactional_id"):
+        if getattr(request, name, None):
+            return str(getattr(request, name))
+    transactions = getattr(request, "transactions", None)
+    return transactions[0].transactional_id if transactions else ""
