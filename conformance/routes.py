@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
@@ -16,7 +17,8 @@ from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.endpoint import Endpoint
-from kafka_shim.conformance.wire import Connection, Tape, WireTrouble
+from kafka_shim.conformance.verdict import Unadvertised
+from kafka_shim.conformance.wire import Connection, Tape, Undecodable, WireTrouble
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -52,9 +54,13 @@ class Routes:
         """By node id, where the brokers listen; asked once."""
         with self._lock:
             if self._brokers is None:
-                answer = self._ask(MetadataRequest([]), self._newest("Metadata"))
-                self._brokers = {each.node_id: Endpoint(each.host, each.port) for each in answer.brokers}
-                self._controller = answer.controller_id
+                found: dict[int, Endpoint] = {}
+                # A target that cannot say which brokers there are is taken for one broker.
+                with suppress(Unadvertised, Undecodable):
+                    answer = self._ask(MetadataRequest([]), self._newest("Metadata"))
+                    found = {each.node_id: Endpoint(each.host, each.port) for each in answer.brokers}
+                    self._controller = answer.controller_id
+                self._brokers = found
             return self._brokers
 
     @property

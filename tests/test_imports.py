@@ -233,13 +233,6 @@ CIRCLES = [
     {"broker.sessions", "broker.watches"},
     {"server.durability", "server.memo", "server.node", "server.session", "server.trace"},
     {"testing.handles", "testing.server"},
-    {"conformance.case", "conformance.consumer_member", "conformance.member", "conformance.trial"},
-    {
-        "conformance.clients.case",
-        "conformance.clients.cases",
-        "conformance.clients.consumer_cases",
-        "conformance.clients.heartbeat_cases",
-    },
 ]
 
 
