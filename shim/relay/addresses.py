@@ -1,6 +1,6 @@
 """Which answers name brokers, and where in them.
 
-Decides which messages a relay must change so that clients come back to it: those that tell a client where a broker is.
+Decides which messages a relay must change so that clients come back to it: those that name a broker.
 It does not know which address takes the place of which.
 
 Metadata, FindCoordinator and DescribeCluster name brokers always; Fetch from version 16 and Produce from version 10 on

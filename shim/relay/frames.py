@@ -1,8 +1,8 @@
 """A stream of bytes cut into frames, most of which only pass.
 
-Decides where frames begin and end, how much of one is held in memory (never more than whoever reads asked for when the
-frame began), and that every byte passes in its order, but for frames that are held back to be changed. It does not
-know what is in a frame, nor where the bytes go.
+Decides where frames begin and end, how much of one is held in memory (never more than its `ReadPlan`), and that every
+byte passes in order, but for frames that are held back to be changed. It does not know what is in a frame, nor where
+the bytes go.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _unpack_size: Final = struct.Struct(">i").unpack_from
 T = TypeVar("T")
 
 
-class Wanted(NamedTuple):
+class ReadPlan(NamedTuple):
     """How many bytes of a frame are to be read, and whether none of them may pass until they were."""
 
     bytes: int
@@ -28,21 +28,23 @@ class Wanted(NamedTuple):
 class Frames(Generic[T]):
     """Cuts a stream whose frames begin with at least `head` bytes.
 
-    `begin` is called with a frame's size and its first `head` bytes and says what is wanted of it; `end` with that
+    `begin` is called with a frame's size and its first `head` bytes and returns how much of it to read; `end` with that
     part, and returns what is to pass in place of a frame that was held back. Both may raise DecodeError: what comes
     from there on cannot be read and only passes. `broken` then says why.
     """
 
-    def __init__(self, head: int, begin: Callable[[int, bytes], Wanted], end: Callable[[int, bytes], T | None]) -> None:
+    def __init__(
+        self, head: int, begin: Callable[[int, bytes], ReadPlan], end: Callable[[int, bytes], T | None]
+    ) -> None:
         self.broken: str | None = None
         self._head = 4 + head
         self._begin = begin
         self._end = end
         self._read = bytearray()
-        self._wanted = Wanted(0)
+        self._plan = ReadPlan(0)
         self._size = 0
         self._left = 0
-        """How many bytes of the frame under way are still to come; 0 until `begin` was asked."""
+        """How many bytes of the frame under way are still to come; 0 until `begin` has returned a plan."""
 
     @property
     def held(self) -> int:
@@ -79,8 +81,8 @@ class Frames(Generic[T]):
         (size,) = _unpack_size(self._read)
         if size < self._head - 4:
             raise DecodeError(f"a frame of {size} bytes", 0, "frame")
-        self._wanted = self._begin(size, bytes(self._read[4:]))
-        if not self._wanted.hold:
+        self._plan = self._begin(size, bytes(self._read[4:]))
+        if not self._plan.hold:
             out.append(bytes(self._read))
         self._size = size
         self._left = size + 4 - len(self._read)
@@ -89,10 +91,10 @@ class Frames(Generic[T]):
 
     @property
     def _goal(self) -> int:
-        return self._size if self._wanted.hold else min(self._wanted.bytes, self._size)
+        return self._size if self._plan.hold else min(self._plan.bytes, self._size)
 
     def _go_on(self, passing: bytes, out: list[bytes | T]) -> None:
-        if not self._wanted.hold:
+        if not self._plan.hold:
             out.append(passing)
         self._left -= len(passing)
         if self._read:
@@ -102,10 +104,10 @@ class Frames(Generic[T]):
 
     def _finish(self, out: list[bytes | T]) -> None:
         part = bytes(self._read[4:])
-        if not self._wanted.hold:
+        if not self._plan.hold:
             # It has passed: should `end` find it unreadable, it must not pass again.
             self._read.clear()
         instead = self._end(self._size, part)
         self._read.clear()
-        if self._wanted.hold and instead is not None:
+        if self._plan.hold and instead is not None:
             out.append(instead)

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message
-from kafka_shim.relay.groups import TOLD_AT_LEAST_S, Event, Group
-from kafka_shim.relay.line import TRACED, Asked, Line
+from kafka_shim.relay.groups import CONCLUDE_AFTER_S, Event, Group
+from kafka_shim.relay.proxied_connection import TRACED, PendingRequest, ProxiedConnection
 from kafka_shim.server.trace import end_offsets, shown
 
 GROUPS: Final = 20_000
@@ -28,69 +28,69 @@ _OF_MEMBERS: Final = frozenset({"Heartbeat", "SyncGroup", "LeaveGroup"})
 
 
 class Record:
-    """Takes in what the lines of a relay read; `tell(events, now)` takes events out, `now` in monotonic seconds."""
+    """Makes events of what the connections of a relay read; `emit(events, now)` gets them, `now` monotonic seconds."""
 
-    def __init__(self, tell: Callable[[list[Event], float], None], clock: Callable[[], float]) -> None:
+    def __init__(self, emit: Callable[[list[Event], float], None], clock: Callable[[], float]) -> None:
         self.groups: OrderedDict[str, Group] = OrderedDict()
-        self._tell = tell
+        self._emit_events = emit
         self._clock = clock
         self._events: list[Event] = []
         self._waiting: dict[str, Group] = {}
         self._names: dict[bytes, str] = {}
         self._ends: dict[tuple[str, int], int] = {}
         self._moved: set[tuple[str, int]] = set()
-        self._told_ends = clock()
+        self._ends_emitted_at = clock()
 
-    def asked(self, asked: Asked) -> None:
+    def on_request(self, pending: PendingRequest) -> None:
         """A request was read."""
-        if asked.key in TRACED:
-            self._name_topics(asked.request)
-            group = self._group(asked)
+        if pending.key in TRACED:
+            self._name_topics(pending.request)
+            group = self._group(pending)
             if group is not None:
-                group.asked(asked)
+                group.on_request(pending)
 
-    def answered(self, asked: Asked, answer: Any) -> None:
+    def on_answer(self, pending: PendingRequest, answer: Any) -> None:
         """An answer was read."""
         now = self._clock()
-        if asked.key == ApiKey.METADATA:
+        if pending.key == ApiKey.METADATA:
             self._learn_topics(answer)
-        elif asked.key == ApiKey.FETCH:
+        elif pending.key == ApiKey.FETCH:
             self._fetched(answer)
-        elif asked.request is None:
+        elif pending.request is None:
             return
-        elif asked.key == ApiKey.LIST_OFFSETS:
-            self._listed(asked.request, answer)
+        elif pending.key == ApiKey.LIST_OFFSETS:
+            self._listed(pending.request, answer)
         else:
-            self._exchanged(asked, answer, now)
+            self._exchanged(pending, answer, now)
             self._flush(now)
 
-    def closed(self, line: Line) -> None:
+    def closed(self, connection: ProxiedConnection) -> None:
         """A connection has ended: what is unanswered there never will be."""
-        for asked in line.waiting:
-            if asked.request is not None and asked.key in TRACED:
-                group = self.groups.get(getattr(asked.request, "group_id", ""))
+        for pending in connection.waiting:
+            if pending.request is not None and pending.key in TRACED:
+                group = self.groups.get(getattr(pending.request, "group_id", ""))
                 if group is not None:
-                    group.forget(asked)
+                    group.forget(pending)
 
     def tick(self) -> None:
-        """To be called a few times a second: tells what has waited long enough."""
+        """To be called a few times a second: writes what has waited long enough."""
         now = self._clock()
         for group in list(self._waiting.values()):
-            if group.telling is None or now - group.telling.ended >= TOLD_AT_LEAST_S:
-                group.tell()
+            if group.gathering is None or now - group.gathering.ended >= CONCLUDE_AFTER_S:
+                group.conclude()
                 del self._waiting[group.group_id]
-        if self._moved and now - self._told_ends >= END_OFFSETS_SECONDS:
-            self._told_ends = now
+        if self._moved and now - self._ends_emitted_at >= END_OFFSETS_SECONDS:
+            self._ends_emitted_at = now
             self._events.append(end_offsets((*key, self._ends[key]) for key in sorted(self._moved)))
             self._moved.clear()
         self._flush(now)
 
     def finish(self) -> None:
-        """The relay ends: tells all there is."""
+        """The relay ends: writes all there is."""
         for group in self._waiting.values():
-            group.tell()
+            group.conclude()
         self._waiting.clear()
-        self._told_ends -= END_OFFSETS_SECONDS
+        self._ends_emitted_at -= END_OFFSETS_SECONDS
         self.tick()
 
     def _emit(self, event: Event) -> None:
@@ -99,15 +99,15 @@ class Record:
     def _flush(self, now: float) -> None:
         if self._events:
             events, self._events = self._events, []
-            self._tell(events, now)
+            self._emit_events(events, now)
 
     # Groups
 
-    def _group(self, asked: Asked) -> Group | None:
+    def _group(self, pending: PendingRequest) -> Group | None:
         """The group that a request of a member is about."""
-        if asked.api not in _OF_MEMBERS and asked.api != "JoinGroup":
+        if pending.api not in _OF_MEMBERS and pending.api != "JoinGroup":
             return None
-        group_id = asked.request.group_id
+        group_id = pending.request.group_id
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id, self._emit)
@@ -117,25 +117,25 @@ class Record:
             self.groups.move_to_end(group_id)
         return group
 
-    def _exchanged(self, asked: Asked, answer: Message, now: float) -> None:
+    def _exchanged(self, pending: PendingRequest, answer: Message, now: float) -> None:
         self._name_topics(answer)
-        event = _exchange(asked, answer)
-        group = self._group(asked)
-        if asked.api == "JoinGroup":
+        event = _exchange(pending, answer)
+        group = self._group(pending)
+        if pending.api == "JoinGroup":
             assert group is not None
-            group.join_answered(asked, answer, now, event)
-            if group.telling is not None:
+            group.join_answered(pending, answer, now, event)
+            if group.gathering is not None:
                 self._waiting[group.group_id] = group
             return
         if group is not None:
-            group.answered(asked, answer, now)
-        elif asked.api == "OffsetCommit":
-            commit = _commit(asked.request, answer)
+            group.on_answer(pending, answer, now)
+        elif pending.api == "OffsetCommit":
+            commit = _commit(pending.request, answer)
             self._events.append(commit)
-            committing = self.groups.get(asked.request.group_id)
+            committing = self.groups.get(pending.request.group_id)
             if committing is not None and not commit["error"]:
-                committing.heard(asked.request.member_id, asked.arrived)
-        elif asked.api == "DeleteGroups":
+                committing.renew_session(pending.request.member_id, pending.arrived)
+        elif pending.api == "DeleteGroups":
             self._deleted(answer)
         self._events.append(event)
 
@@ -191,23 +191,23 @@ class Record:
             self._moved.add(key)
 
 
-def _exchange(asked: Asked, answer: Message) -> Event:
+def _exchange(pending: PendingRequest, answer: Message) -> Event:
     """The `exchange` event of a request and its answer."""
-    request, answered, error = shown(asked.request, answer, asked.version)
+    request, answered, error = shown(pending.request, answer, pending.version)
     return {
         "event": "exchange",
-        "conn": asked.line.number,
-        "node": asked.line.node,
-        "api": asked.api,
-        "version": asked.version,
-        "client_id": asked.client_id,
+        "conn": pending.connection.number,
+        "node": pending.connection.node,
+        "api": pending.api,
+        "version": pending.version,
+        "client_id": pending.client_id,
         "group": request.get("group_id"),
         "member": request.get("member_id") or answered.get("member_id"),
         "request": request,
         "answer": answered,
         "error": error,
-        "correlation_id": asked.correlation_id,
-        "arrived": asked.arrived,
+        "correlation_id": pending.correlation_id,
+        "arrived": pending.arrived,
     }
 
 

@@ -1,6 +1,6 @@
 """The relay: a listener for every broker of a cluster, and a connection of its own for every client's.
 
-Decides where it listens, what clients are told instead of the brokers' addresses, and how fast bytes pass: as fast as
+Decides where it listens, which addresses clients get in place of the brokers', and how fast bytes pass: as fast as
 the slower side takes them, with a bounded number of them in memory. A broker is found when an answer first names it and
 gets its listener before that answer is handed on. It does not know what is in a frame.
 """
@@ -17,7 +17,7 @@ import trio
 
 from kafka_shim.apis.wire import EncodeError
 from kafka_shim.relay.addresses import Named
-from kafka_shim.relay.line import IN_FLIGHT, Line, Naming
+from kafka_shim.relay.proxied_connection import IN_FLIGHT, BrokersAnswer, ProxiedConnection
 from kafka_shim.relay.record import Record
 
 log: Final = logging.getLogger("kafka_shim.relay")
@@ -47,7 +47,7 @@ class Broker:
 class Relay:
     """Relays clients of `host:port` to the cluster at `upstream`.
 
-    `advertise` is the host that clients are told, `record` what hears of all that is read, `clock` monotonic seconds.
+    `advertise` is the host in answers to clients, `record` gets all that is read, `clock` is monotonic seconds.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Relay:
         return found
 
     async def _listen_for(self, broker: Broker) -> None:
-        """A port after the relay's own, or any free one if that was asked for."""
+        """A port after the relay's own, or any free one if that was pending for."""
         first = self.port + 1 + sum(each.local_port > 0 for each in self.brokers.values())
         for port in range(first, min(first + _TRIES, 65536)):
             try:
@@ -128,7 +128,7 @@ class Relay:
         broker = self.brokers.get(named.node_id)
         if broker is None:
             if len(self.brokers) >= BROKERS:
-                self.note(f"more than {BROKERS} brokers: the others are told to clients as they are")
+                self.note(f"more than {BROKERS} brokers: clients get the addresses of the others as they are")
                 return
             broker = self.brokers[named.node_id] = Broker(named.node_id, named.host, named.port)
             await self._listen_for(broker)
@@ -152,13 +152,13 @@ class Relay:
             self.note(f"{host}:{port} cannot be reached: {error or 'no answer'}")
             await trio.aclose_forcefully(client)
             return
-        line = Line(
+        connection = ProxiedConnection(
             self._numbers,
             -1 if broker is None else broker.node_id,
             f"/{peer[0]}",
             clock=self._clock,
-            asked=partial(self._safely, self._record.asked),
-            answered=partial(self._safely, self._record.answered),
+            on_request=partial(self._safely, self._record.on_request),
+            on_answer=partial(self._safely, self._record.on_answer),
             note=self.note,
         )
         self.connections += 1
@@ -168,15 +168,15 @@ class Relay:
                     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 answered = trio.lowlevel.ParkingLot()
-                nursery.start_soon(self._upward, line, client, upstream, answered, nursery.cancel_scope)
-                nursery.start_soon(self._downward, line, client, upstream, answered, nursery.cancel_scope)
+                nursery.start_soon(self._upward, connection, client, upstream, answered, nursery.cancel_scope)
+                nursery.start_soon(self._downward, connection, client, upstream, answered, nursery.cancel_scope)
         finally:
             self.connections -= 1
-            self._safely(self._record.closed, line)
+            self._safely(self._record.closed, connection)
 
     async def _upward(
         self,
-        line: Line,
+        connection: ProxiedConnection,
         client: trio.SocketStream,
         upstream: trio.SocketStream,
         answered: trio.lowlevel.ParkingLot,
@@ -184,8 +184,8 @@ class Relay:
     ) -> None:
         try:
             while data := await client.receive_some(CHUNK):
-                await upstream.send_all(line.from_client(bytes(data)))
-                while len(line.waiting) > IN_FLIGHT:
+                await upstream.send_all(connection.from_client(bytes(data)))
+                while len(connection.waiting) > IN_FLIGHT:
                     await answered.park()
             await upstream.send_eof()
             # It may still be answered, and then the broker closes.
@@ -195,7 +195,7 @@ class Relay:
 
     async def _downward(
         self,
-        line: Line,
+        connection: ProxiedConnection,
         client: trio.SocketStream,
         upstream: trio.SocketStream,
         answered: trio.lowlevel.ParkingLot,
@@ -204,7 +204,7 @@ class Relay:
         try:
             while data := await upstream.receive_some(CHUNK):
                 passing = bytearray()
-                for part in line.from_broker(bytes(data)):
+                for part in connection.from_broker(bytes(data)):
                     passing += part if isinstance(part, bytes) else await self._changed(part)
                 answered.unpark_all()
                 if passing:
@@ -213,19 +213,19 @@ class Relay:
             pass
         scope.cancel()
 
-    async def _changed(self, naming: Naming) -> bytes:
+    async def _changed(self, naming: BrokersAnswer) -> bytes:
         for named in naming.brokers:
             await self._stand_in(named)
         try:
             return naming.changed()
         except EncodeError as error:
-            self.note(f"the answer to {naming.asked.api} cannot be written: {error}")
+            self.note(f"the answer to {naming.pending.api} cannot be written: {error}")
             return naming.frame
 
-    def _safely(self, tell: Callable[..., None], *what: Any) -> None:
+    def _safely(self, take: Callable[..., None], *arguments: Any) -> None:
         """What the trace is about must not come between a client and its cluster, whatever goes wrong with it."""
         try:
-            tell(*what)
+            take(*arguments)
         except Exception as error:
             if (text := f"the trace lacks something: {error!r}") not in self._noted:
                 self.note(text)

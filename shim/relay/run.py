@@ -1,4 +1,4 @@
-"""One relay from ready line to signal: its trace, its listeners, and how what cannot be is told to the operator.
+"""One relay from ready line to signal: its trace, its listeners, and the sentence for each option that cannot be.
 
 Decides the order in which they start and stop. It does not know command lines.
 """
@@ -28,12 +28,12 @@ _ANY: Final = frozenset({"", "0.0.0.0", "::"})
 
 
 class Unusable(Exception):
-    """What the operator asked for cannot be; the message is one plain sentence."""
+    """An option cannot be carried out; the message is one plain sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What `kafka-shim trace record` was told; see its help."""
+    """The options of `kafka-shim trace record`; see its help."""
 
     upstream: tuple[str, int]
     listen: tuple[str, int]
@@ -51,7 +51,7 @@ def run(options: Options) -> None:
     host, port = options.listen
     advertise = options.advertise or host
     if advertise in _ANY:
-        raise Unusable("Clients must be told a host that they can reach: name one with --advertise.")
+        raise Unusable("Name a host that clients can reach with --advertise.")
     try:
         socket.create_connection(options.upstream, timeout=5).close()
     except OSError as error:

@@ -10,7 +10,7 @@ from kafka_shim.apis.join_group import (
 )
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.relay.groups import Group
-from kafka_shim.relay.line import Asked, Line
+from kafka_shim.relay.proxied_connection import PendingRequest, ProxiedConnection
 
 JOIN_GROUP = 11
 
@@ -21,30 +21,30 @@ class Seen:
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
         self.group = Group("billing", self.events.append)
-        self.line = Line(
-            1, 1, "/127.0.0.1", clock=lambda: 0.0, asked=self.unread, answered=self.unread, note=self.unread
+        self.connection = ProxiedConnection(
+            1, 1, "/127.0.0.1", clock=lambda: 0.0, on_request=self.unread, on_answer=self.unread, note=self.unread
         )
 
     def unread(self, *_: object) -> None:
-        raise AssertionError("no bytes pass this line")
+        raise AssertionError("no bytes pass here")
 
-    def join(self, at: float, member_id: str) -> Asked:
+    def join(self, at: float, member_id: str) -> PendingRequest:
         protocols = [JoinGroupRequestProtocol("range", b"")]
-        asked = Asked(self.line, JOIN_GROUP, 7, 0)
-        asked.request = JoinGroupRequest("billing", 10_000, 60_000, member_id, None, "consumer", protocols)
-        asked.arrived = at
-        self.group.asked(asked)
-        return asked
+        pending = PendingRequest(self.connection, JOIN_GROUP, 7, 0)
+        pending.request = JoinGroupRequest("billing", 10_000, 60_000, member_id, None, "consumer", protocols)
+        pending.arrived = at
+        self.group.on_request(pending)
+        return pending
 
-    def refused(self, at: float, asked: Asked, member_id: str) -> None:
+    def refused(self, at: float, pending: PendingRequest, member_id: str) -> None:
         answer = JoinGroupResponse(0, ErrorCode.MEMBER_ID_REQUIRED, -1, None, None, "", False, member_id, [])
-        self.group.join_answered(asked, answer, at, {"event": "exchange"})
+        self.group.join_answered(pending, answer, at, {"event": "exchange"})
 
-    def answered(self, at: float, asked: Asked, generation: int, leader: str, members: list[str]) -> None:
-        member_id = asked.request.member_id
+    def answered(self, at: float, pending: PendingRequest, generation: int, leader: str, members: list[str]) -> None:
+        member_id = pending.request.member_id
         listed = [JoinGroupResponseMember(each, None, b"") for each in members] if member_id == leader else []
         answer = JoinGroupResponse(0, 0, generation, "consumer", "range", leader, False, member_id, listed)
-        self.group.join_answered(asked, answer, at, {"event": "exchange"})
+        self.group.join_answered(pending, answer, at, {"event": "exchange"})
 
     def rounds(self) -> list[tuple[Any, ...]]:
         return [
@@ -59,7 +59,7 @@ def test_a_join_that_passes_the_answers_of_the_round_before_is_the_cause_of_the_
     first = seen.join(1.0, "a")
     second = seen.join(3.9, "b")
     seen.answered(4.0, first, 1, "a", ["a"])
-    seen.group.tell()
+    seen.group.conclude()
     again = seen.join(4.5, "a")
     seen.answered(5.0, again, 2, "a", ["a", "b"])
     seen.answered(5.0, second, 2, "a", [])

@@ -19,7 +19,7 @@ from kafka_shim.apis.wire.headers import encode_request_header
 from kafka_shim.cli import cli
 from kafka_shim.conformance.clients.crew import CLIENTS, Crew, all_of
 from kafka_shim.groups.trace import problems
-from kafka_shim.relay.line import IN_FLIGHT
+from kafka_shim.relay.proxied_connection import IN_FLIGHT
 from kafka_shim.relay.record import Record
 from kafka_shim.relay.relay import Relay
 from tests.relay.recording import recording, running

@@ -15,7 +15,7 @@ import kafka_shim.lab.puppets
 from kafka_shim.groups.trace import problems
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.scheduler import Link
-from kafka_shim.relay.line import Line, Naming
+from kafka_shim.relay.proxied_connection import BrokersAnswer, ProxiedConnection
 from kafka_shim.relay.record import Record
 from kafka_shim.testing import Network, Simulation
 
@@ -39,11 +39,11 @@ class Recorded:
         class RecordedLink(Link):
             def __init__(self, *args: Any) -> None:
                 super().__init__(*args)
-                self.line = Line(
+                self.line = ProxiedConnection(
                     self.session.number, 1, "/127.0.0.1",
                     clock=lambda: recorded.simulation.now,
-                    asked=recorded.record.asked,
-                    answered=recorded.record.answered,
+                    on_request=recorded.record.on_request,
+                    on_answer=recorded.record.on_answer,
                     note=recorded.notes.append,
                 )  # fmt: skip
 
@@ -54,7 +54,7 @@ class Recorded:
 
             def send(self, data: bytes) -> bool:
                 passed = self.line.from_broker(data)
-                assert b"".join(part.frame if isinstance(part, Naming) else part for part in passed) == data
+                assert b"".join(part.frame if isinstance(part, BrokersAnswer) else part for part in passed) == data
                 return super().send(data)
 
             def end(self, now: float) -> None:

@@ -22,8 +22,8 @@ from kafka_shim.apis.produce import (
 from kafka_shim.apis.wire import DecodeError, Message
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header, encode_response_header
-from kafka_shim.relay.frames import Frames, Wanted
-from kafka_shim.relay.line import IN_FLIGHT, READ_BYTES, Asked, Line, Naming
+from kafka_shim.relay.frames import Frames, ReadPlan
+from kafka_shim.relay.proxied_connection import IN_FLIGHT, READ_BYTES, BrokersAnswer, PendingRequest, ProxiedConnection
 
 
 def asks(request: Message, version: int, correlation_id: int = 7) -> bytes:
@@ -36,18 +36,18 @@ def answers(key: int, response: Message, version: int, correlation_id: int = 7) 
 
 
 class Seen:
-    """A line, and what it was found to read."""
+    """A connection, and what it read."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
-        self.answered: list[tuple[Asked, Any]] = []
+        self.pending: list[PendingRequest] = []
+        self.answered: list[tuple[PendingRequest, Any]] = []
         self.notes: list[str] = []
         self.now = 0.0
-        self.line = Line(
+        self.connection = ProxiedConnection(
             1, 5, "/127.0.0.1",
             clock=lambda: self.now,
-            asked=self.asked.append,
-            answered=lambda asked, answer: self.answered.append((asked, answer)),
+            on_request=self.pending.append,
+            on_answer=lambda pending, answer: self.answered.append((pending, answer)),
             note=self.notes.append,
         )  # fmt: skip
 
@@ -55,8 +55,8 @@ class Seen:
         """What passes to the client, every broker's port made 1 more."""
         out = b""
         for start in range(0, len(data), chunk):
-            for part in self.line.from_broker(data[start : start + chunk]):
-                if isinstance(part, Naming):
+            for part in self.connection.from_broker(data[start : start + chunk]):
+                if isinstance(part, BrokersAnswer):
                     for named in part.brokers:
                         named.place.port = named.port + 1
                     part = part.changed()
@@ -72,9 +72,9 @@ def test_every_byte_passes_once_in_order_however_it_is_cut(
     read: list[bytes] = []
     plan = iter([each for _, each in frames])
 
-    def begin(size: int, head: bytes) -> Wanted:
+    def begin(size: int, head: bytes) -> ReadPlan:
         wanted = next(plan)
-        return Wanted(size if wanted != "pass" else 8, hold=wanted == "hold")
+        return ReadPlan(size if wanted != "pass" else 8, hold=wanted == "hold")
 
     def end(size: int, part: bytes) -> bytes | None:
         read.append(part)
@@ -99,7 +99,7 @@ def test_every_byte_passes_once_in_order_however_it_is_cut(
 def test_garbage_passes_as_it_came(garbage: bytes, chunk: int) -> None:
     seen = Seen()
     good = asks(HeartbeatRequest("g", 1, "m"), 4)
-    there = b"".join(seen.line.from_client(part) for part in cut(good + garbage, chunk))
+    there = b"".join(seen.connection.from_client(part) for part in cut(good + garbage, chunk))
     assert (good + garbage).startswith(there)
     assert len(good + garbage) - len(there) < 12
     back = answers(12, HeartbeatResponse(), 4) + garbage
@@ -116,29 +116,29 @@ def test_an_exchange_is_read_and_passes_untouched() -> None:
     seen = Seen()
     seen.now = 3.0
     request = asks(HeartbeatRequest("g", 1, "m"), 4)
-    assert b"".join(map(seen.line.from_client, cut(request, 5))) == request
+    assert b"".join(map(seen.connection.from_client, cut(request, 5))) == request
     answer = answers(12, HeartbeatResponse(error_code=27), 4)
     assert seen.back(answer, 3) == answer
-    ((asked, answered),) = seen.answered
-    assert seen.asked == [asked]
-    assert (asked.request.group_id, asked.arrived, asked.client_id, answered.error_code) == ("g", 3.0, "me", 27)
-    assert seen.line.held == 0
-    assert not seen.line.waiting
+    ((pending, answered),) = seen.answered
+    assert seen.pending == [pending]
+    assert (pending.request.group_id, pending.arrived, pending.client_id, answered.error_code) == ("g", 3.0, "me", 27)
+    assert seen.connection.held == 0
+    assert not seen.connection.waiting
 
 
 def test_a_request_is_taken_up_when_the_one_before_it_is_answered() -> None:
     seen = Seen()
-    seen.line.from_client(asks(HeartbeatRequest("g", 1, "m"), 4, 1) + asks(HeartbeatRequest("h", 1, "m"), 4, 2))
-    assert [asked.request.group_id for asked in seen.asked] == ["g"]
+    seen.connection.from_client(asks(HeartbeatRequest("g", 1, "m"), 4, 1) + asks(HeartbeatRequest("h", 1, "m"), 4, 2))
+    assert [pending.request.group_id for pending in seen.pending] == ["g"]
     seen.now = 9.0
     seen.back(answers(12, HeartbeatResponse(), 4, 1))
-    assert [(asked.request.group_id, asked.arrived) for asked in seen.asked] == [("g", 0.0), ("h", 9.0)]
+    assert [(pending.request.group_id, pending.arrived) for pending in seen.pending] == [("g", 0.0), ("h", 9.0)]
 
 
 @pytest.mark.parametrize("version", range(14))
 def test_brokers_of_metadata_are_changed_and_nothing_else(version: int) -> None:
     seen = Seen()
-    seen.line.from_client(asks(MetadataRequest(topics=[]), version))
+    seen.connection.from_client(asks(MetadataRequest(topics=[]), version))
     brokers = [MetadataResponseBroker(node, f"b{node}", 9000 + node) for node in (1, 2)]
     changed = [MetadataResponseBroker(node, f"b{node}", 9001 + node) for node in (1, 2)]
     assert seen.back(answers(3, MetadataResponse(brokers=brokers), version), 11) == answers(
@@ -151,7 +151,7 @@ def test_coordinators_are_changed_unless_there_is_none(version: int) -> None:
     seen = Seen()
     wanted = FindCoordinatorRequest(key="g") if version < 4 else FindCoordinatorRequest(coordinator_keys=["g"])
     for host, port, expected in (("b", 9000, 9001), ("", -1, -1)):
-        seen.line.from_client(asks(wanted, version))
+        seen.connection.from_client(asks(wanted, version))
 
         def found(port: int, host: str = host) -> FindCoordinatorResponse:
             if version < 4:
@@ -164,7 +164,7 @@ def test_coordinators_are_changed_unless_there_is_none(version: int) -> None:
 
 def test_new_leaders_are_changed_in_what_a_produce_is_answered() -> None:
     seen = Seen()
-    seen.line.from_client(asks(ProduceRequest(acks=-1, timeout_ms=1), 10))
+    seen.connection.from_client(asks(ProduceRequest(acks=-1, timeout_ms=1), 10))
     answer = ProduceResponse(node_endpoints=[NodeEndpoint(1, "b", 9000)])
     assert seen.back(answers(0, answer, 10)) == answers(
         0, ProduceResponse(node_endpoints=[NodeEndpoint(1, "b", 9001)]), 10
@@ -179,8 +179,8 @@ def test_a_produce_without_acknowledgement_is_not_waited_for(version: int) -> No
     for name in names:
         for acks in (0, 1):
             for data in cut(asks(ProduceRequest(name, acks, 1, records), version, acks), 5000):
-                seen.line.from_client(data)
-    assert [asked.correlation_id for asked in seen.line.waiting] == [1] * len(names)
+                seen.connection.from_client(data)
+    assert [pending.correlation_id for pending in seen.connection.waiting] == [1] * len(names)
     seen.back(answers(0, ProduceResponse(), version, 1))
     assert seen.notes == []
 
@@ -189,9 +189,9 @@ def test_versions_and_apis_nobody_knows_pass_and_are_noted_once() -> None:
     seen = Seen()
     for number in range(3):
         future = frame(encode_request_header(12, 99, number, "me") + b"whatever")
-        assert seen.line.from_client(future) == future
+        assert seen.connection.from_client(future) == future
         unknown = frame(encode_request_header(777, 3, number, "me") + b"whatever")
-        assert seen.line.from_client(unknown) == unknown
+        assert seen.connection.from_client(unknown) == unknown
         back = frame(number.to_bytes(4, "big") + b"so")
         assert seen.back(back + back) == back + back
     assert set(seen.notes) == {"Heartbeat of version 99 is not known"}
@@ -201,7 +201,7 @@ def test_versions_and_apis_nobody_knows_pass_and_are_noted_once() -> None:
 def test_a_request_that_cannot_be_read_passes_with_its_answer() -> None:
     seen = Seen()
     broken = frame(encode_request_header(12, 4, 7, "me") + b"\xff\xff")
-    assert seen.line.from_client(broken) == broken
+    assert seen.connection.from_client(broken) == broken
     answer = answers(12, HeartbeatResponse(error_code=42), 4)
     assert seen.back(answer) == answer
     assert "cannot be read" in seen.notes[0]
@@ -209,41 +209,41 @@ def test_a_request_that_cannot_be_read_passes_with_its_answer() -> None:
 
 def test_large_frames_pass_without_being_kept() -> None:
     seen = Seen()
-    seen.line.from_client(frame(encode_request_header(1, 17, 7, "me") + b"fetch"))
+    seen.connection.from_client(frame(encode_request_header(1, 17, 7, "me") + b"fetch"))
     size = READ_BYTES * 5
     answer = frame((7).to_bytes(4, "big") + bytes(size))
     for data in cut(answer, 65536):
-        assert seen.line.from_broker(data) == [data] or seen.line.held == 0
-        assert seen.line.held < 100_000
-    assert not seen.line.waiting
+        assert seen.connection.from_broker(data) == [data] or seen.connection.held == 0
+        assert seen.connection.held < 100_000
+    assert not seen.connection.waiting
     fetched = answers(1, FetchResponse(), 17)
-    seen.line.from_client(frame(encode_request_header(1, 17, 7, "me") + b"fetch"))
+    seen.connection.from_client(frame(encode_request_header(1, 17, 7, "me") + b"fetch"))
     assert seen.back(fetched) == fetched
 
 
 def test_what_follows_an_old_sasl_handshake_only_passes() -> None:
     seen = Seen()
     handshake = frame(encode_request_header(17, 0, 7, "me") + b"\x00\x05PLAIN")
-    assert seen.line.from_client(handshake) == handshake
+    assert seen.connection.from_client(handshake) == handshake
     token = frame(b"\x00me\x00secret")
-    assert seen.line.from_client(token) == token
+    assert seen.connection.from_client(token) == token
     assert seen.back(b"\x00\x00") == b"\x00\x00"
     assert len(seen.notes) == 1
 
 
 def test_an_answer_to_another_request_ends_the_reading_not_the_passing() -> None:
     seen = Seen()
-    seen.line.from_client(asks(HeartbeatRequest("g", 1, "m"), 4))
+    seen.connection.from_client(asks(HeartbeatRequest("g", 1, "m"), 4))
     stray = answers(12, HeartbeatResponse(), 4, 8)
     assert seen.back(stray) == stray
     assert seen.answered == []
     more = asks(HeartbeatRequest("g", 1, "m"), 4) * (IN_FLIGHT + 10)
-    assert seen.line.from_client(more) == more
-    assert not seen.line.waiting
+    assert seen.connection.from_client(more) == more
+    assert not seen.connection.waiting
 
 
 def test_a_frame_of_no_size_breaks_the_stream() -> None:
-    def never(size: int, head: bytes) -> Wanted:
+    def never(size: int, head: bytes) -> ReadPlan:
         raise DecodeError("no", 0, "x")
 
     cut_ = Frames(4, never, lambda size, part: None)

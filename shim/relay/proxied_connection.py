@@ -20,7 +20,7 @@ from kafka_shim.apis.registry import DECLARED
 from kafka_shim.apis.wire import DecodeError
 from kafka_shim.apis.wire.headers import decode_request_header, decode_response_header, is_flexible
 from kafka_shim.relay import addresses
-from kafka_shim.relay.frames import Frames, Wanted
+from kafka_shim.relay.frames import Frames, ReadPlan
 from kafka_shim.server.trace import GROUP_KEYS
 
 READ_BYTES: Final = 1 << 20
@@ -49,16 +49,16 @@ _unpack_short: Final = struct.Struct(">h").unpack_from
 _pack_size: Final = struct.Struct(">i").pack
 
 
-class Asked:
+class PendingRequest:
     """A request that is not answered yet. `request` is None where it was not read.
 
     `arrived` is when the broker takes it up, monotonic seconds: when it has come and the one before it is answered.
     """
 
-    __slots__ = ("arrived", "client_id", "correlation_id", "key", "line", "request", "version")
+    __slots__ = ("arrived", "client_id", "correlation_id", "connection", "key", "request", "version")
 
-    def __init__(self, line: Line, key: int, version: int, correlation_id: int) -> None:
-        self.line = line
+    def __init__(self, connection: ProxiedConnection, key: int, version: int, correlation_id: int) -> None:
+        self.connection = connection
         self.key = key
         self.version = version
         self.correlation_id = correlation_id
@@ -78,24 +78,24 @@ class Asked:
         return api is not None and self.version in api.request.versions
 
 
-class Naming(NamedTuple):
+class BrokersAnswer(NamedTuple):
     """An answer that names brokers, held back: `frame` is what came, `answer` what it says."""
 
-    asked: Asked
+    pending: PendingRequest
     frame: bytes
     answer: Any
     brokers: list[addresses.Named]
 
     def changed(self) -> bytes:
         """The frame after `answer` was changed."""
-        _, offset = decode_response_header(self.frame[4:], self.asked.key, self.asked.version)
-        body = DECLARED[self.asked.key].response.encoder(self.asked.version)(self.answer)
+        _, offset = decode_response_header(self.frame[4:], self.pending.key, self.pending.version)
+        body = DECLARED[self.pending.key].response.encoder(self.pending.version)(self.answer)
         return _pack_size(offset + len(body)) + self.frame[4 : 4 + offset] + body
 
 
-class Line:
-    """The connection. `asked` is called with each request that was read, `answered` with each answer; `note` with what
-    could not be read, a text that is the same for all cases of a kind."""
+class ProxiedConnection:
+    """The connection. `on_request` gets each request that was read, `on_answer` each answer; `note` gets what could not
+    be read, in a text that is the same for all cases of a kind."""
 
     def __init__(
         self,
@@ -104,22 +104,22 @@ class Line:
         client_host: str,
         *,
         clock: Callable[[], float],
-        asked: Callable[[Asked], None],
-        answered: Callable[[Asked, Any], None],
+        on_request: Callable[[PendingRequest], None],
+        on_answer: Callable[[PendingRequest, Any], None],
         note: Callable[[str], None],
     ) -> None:
         self.number = number
         self.node = node
         self.client_host = client_host
-        self.waiting: deque[Asked] = deque()
+        self.waiting: deque[PendingRequest] = deque()
         self._clock = clock
-        self._on_asked = asked
-        self._on_answered = answered
+        self._on_request = on_request
+        self._on_answer = on_answer
         self._note = note
         self._requests: Frames[bytes] = Frames(_REQUEST_HEAD, self._request_begins, self._request_ends)
-        self._answers: Frames[bytes | Naming] = Frames(_ANSWER_HEAD, self._answer_begins, self._answer_ends)
-        self._current: Asked | None = None
-        self._answering: Asked | None = None
+        self._answers: Frames[bytes | BrokersAnswer] = Frames(_ANSWER_HEAD, self._answer_begins, self._answer_ends)
+        self._current: PendingRequest | None = None
+        self._answering: PendingRequest | None = None
         self._unread = False
 
     @property
@@ -135,7 +135,7 @@ class Line:
         self._give_up_if(self._requests.broken)
         return out
 
-    def from_broker(self, data: bytes) -> list[bytes | Naming]:
+    def from_broker(self, data: bytes) -> list[bytes | BrokersAnswer]:
         """What to hand on to the client, in order."""
         if self._unread and not self._answers.held:
             return [data]
@@ -151,94 +151,94 @@ class Line:
 
     # Requests
 
-    def _request_begins(self, size: int, head: bytes) -> Wanted:
+    def _request_begins(self, size: int, head: bytes) -> ReadPlan:
         key, version, correlation_id = _unpack_head(head)
         if not (0 <= key <= _HIGHEST_KEY and 0 <= version <= _HIGHEST_KEY):
             raise DecodeError(f"a request of key {key} and version {version}", 0, "RequestHeader")
-        self._current = asked = Asked(self, key, version, correlation_id)
+        self._current = pending = PendingRequest(self, key, version, correlation_id)
         if key == ApiKey.PRODUCE:
-            return Wanted(_LONGEST_HEADER)
+            return ReadPlan(_LONGEST_HEADER)
         if key in _REQUESTS_READ and size <= READ_BYTES:
-            return Wanted(size)
-        self.waiting.append(asked)
-        return Wanted(_REQUEST_HEAD)
+            return ReadPlan(size)
+        self.waiting.append(pending)
+        return ReadPlan(_REQUEST_HEAD)
 
     def _request_ends(self, size: int, part: bytes) -> None:
-        asked = self._current
-        assert asked is not None
-        if asked.key == ApiKey.PRODUCE:
-            if _acknowledged(part, asked.version):
-                self.waiting.append(asked)
+        pending = self._current
+        assert pending is not None
+        if pending.key == ApiKey.PRODUCE:
+            if _acknowledged(part, pending.version):
+                self.waiting.append(pending)
             return
-        if asked.key == ApiKey.SASL_HANDSHAKE and asked.version == 0:
+        if pending.key == ApiKey.SASL_HANDSHAKE and pending.version == 0:
             raise DecodeError("after SaslHandshake of version 0 comes what is no frame of Kafka's", 0, "SaslHandshake")
-        if asked.key not in _REQUESTS_READ:
+        if pending.key not in _REQUESTS_READ:
             return
         if len(part) < size:
-            self._note(f"{asked.api} above {READ_BYTES} bytes is not read")
+            self._note(f"{pending.api} above {READ_BYTES} bytes is not read")
             return
-        asked.arrived = self._clock()
-        self.waiting.append(asked)
-        if not asked.readable:
-            self._note(f"{asked.api} of version {asked.version} is not known")
+        pending.arrived = self._clock()
+        self.waiting.append(pending)
+        if not pending.readable:
+            self._note(f"{pending.api} of version {pending.version} is not known")
             return
         try:
             *_, client_id, offset = decode_request_header(part)
-            api = DECLARED[asked.key]
-            asked.request = api.normalise(api.request.decoder(asked.version)(part, offset)[0], asked.version)
+            api = DECLARED[pending.key]
+            pending.request = api.normalise(api.request.decoder(pending.version)(part, offset)[0], pending.version)
         except DecodeError as error:
-            self._note(f"{asked.api} of version {asked.version} cannot be read ({error})")
+            self._note(f"{pending.api} of version {pending.version} cannot be read ({error})")
             return
-        asked.client_id = client_id or ""
-        if self.waiting[0] is asked:
-            self._on_asked(asked)
+        pending.client_id = client_id or ""
+        if self.waiting[0] is pending:
+            self._on_request(pending)
 
     # Answers
 
-    def _answer_begins(self, size: int, head: bytes) -> Wanted:
+    def _answer_begins(self, size: int, head: bytes) -> ReadPlan:
         (correlation_id,) = _unpack_id(head)
         if not self.waiting:
             raise DecodeError("an answer without a request", 0, "ResponseHeader")
-        self._answering = asked = self.waiting.popleft()
-        if asked.correlation_id != correlation_id:
+        self._answering = pending = self.waiting.popleft()
+        if pending.correlation_id != correlation_id:
             raise DecodeError("an answer to another request than the first", 0, "ResponseHeader")
-        if not asked.readable:
-            if asked.key in _ALWAYS_NAMING:
-                self._note(f"{asked.api} of version {asked.version} is not known: it tells clients the real brokers")
-            return Wanted(_ANSWER_HEAD)
-        naming = asked.version >= addresses.SINCE.get(asked.key, _HIGHEST_KEY)
-        if naming and size <= (NAMING_BYTES if asked.key in _ALWAYS_NAMING else READ_BYTES):
-            return Wanted(size, hold=True)
-        if asked.key in _ALWAYS_NAMING:
-            self._note(f"{asked.api} above {NAMING_BYTES} bytes is not read: it tells clients the real brokers")
-        if asked.key in _ANSWERS_READ and size <= READ_BYTES:
-            return Wanted(size)
-        return Wanted(_ANSWER_HEAD)
+        if not pending.readable:
+            if pending.key in _ALWAYS_NAMING:
+                self._note(f"{pending.api} of version {pending.version} is unknown: it names the real brokers")
+            return ReadPlan(_ANSWER_HEAD)
+        naming = pending.version >= addresses.SINCE.get(pending.key, _HIGHEST_KEY)
+        if naming and size <= (NAMING_BYTES if pending.key in _ALWAYS_NAMING else READ_BYTES):
+            return ReadPlan(size, hold=True)
+        if pending.key in _ALWAYS_NAMING:
+            self._note(f"{pending.api} above {NAMING_BYTES} bytes is not read: it names the real brokers")
+        if pending.key in _ANSWERS_READ and size <= READ_BYTES:
+            return ReadPlan(size)
+        return ReadPlan(_ANSWER_HEAD)
 
-    def _answer_ends(self, size: int, part: bytes) -> bytes | Naming | None:
-        asked = self._answering
-        assert asked is not None
+    def _answer_ends(self, size: int, part: bytes) -> bytes | BrokersAnswer | None:
+        pending = self._answering
+        assert pending is not None
         try:
-            return self._read_answer(asked, size, part)
+            return self._read_answer(pending, size, part)
         finally:
             if self.waiting and self.waiting[0].request is not None:
                 self.waiting[0].arrived = self._clock()
-                self._on_asked(self.waiting[0])
+                self._on_request(self.waiting[0])
 
-    def _read_answer(self, asked: Asked, size: int, part: bytes) -> bytes | Naming | None:
-        if len(part) < size or not asked.readable:
+    def _read_answer(self, pending: PendingRequest, size: int, part: bytes) -> bytes | BrokersAnswer | None:
+        if len(part) < size or not pending.readable:
             return None
         frame = _pack_size(size) + part
         try:
-            _, offset = decode_response_header(part, asked.key, asked.version)
-            answer, _ = DECLARED[asked.key].response.decoder(asked.version)(part, offset)
+            _, offset = decode_response_header(part, pending.key, pending.version)
+            answer, _ = DECLARED[pending.key].response.decoder(pending.version)(part, offset)
         except DecodeError as error:
-            self._note(f"the answer to {asked.api} of version {asked.version} cannot be read ({error})")
+            self._note(f"the answer to {pending.api} of version {pending.version} cannot be read ({error})")
             return frame
-        if asked.key in _ANSWERS_READ:
-            self._on_answered(asked, answer)
-        brokers = addresses.named(asked.key, answer) if asked.key in addresses.SINCE else []
-        return Naming(asked, frame, answer, brokers) if brokers else frame
+        if pending.key in _ANSWERS_READ:
+            self._on_answer(pending, answer)
+        brokers = addresses.named(pending.key, answer) if pending.key in addresses.SINCE else []
+        return BrokersAnswer(pending, frame, answer, brokers) if brokers else frame
 
 
 def _acknowledged(part: bytes, version: int) -> bool:
