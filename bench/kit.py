@@ -90,7 +90,7 @@ def simulation() -> tuple[float, int]:
     simulated.run(3600)
     took = time.process_time() - began
     assert len(simulated.group("billing").members) == 1000
-    served = [each for node in simulated.cluster.nodes.values() for each in node.table.served.values()]
+    served = [each for node in simulated.cluster.nodes.values() for each in node.table.endpoints.values()]
     return took, sum(each.calls for each in served if each.api.name == "Heartbeat")
 
 

@@ -3,9 +3,20 @@
 from typing import Any
 
 from kafka_shim.apis.registry import APIS
-from kafka_shim.server.call import Call
+from kafka_shim.groups.interface import Client
 from kafka_shim.server.handlers import name_topics
 from kafka_shim.server.requests import REQUESTS
+
+
+class Call:
+    """What a handler sees of a request besides its message; rules that park it reply to this object."""
+
+    def __init__(self, version: int, client: Client, arrived: float, groups: Any, broker: Any) -> None:
+        self.version = version
+        self.client = client
+        self.arrived = arrived
+        self.groups = groups
+        self.broker = broker
 
 
 def handle(request: Any, call: Call) -> Any:

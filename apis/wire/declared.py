@@ -15,6 +15,7 @@ from kafka_shim.apis.wire.types import Array, Nested, Type, as_type, parse_versi
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Struct")
+D = TypeVar("D", bound="Declarable")
 
 _ZERO: Final = object()
 
@@ -184,6 +185,16 @@ class Declarable(metaclass=Declared):
         compiled = cls.__init__ = _compile_constructor(cls)  # type: ignore[method-assign]
         compiled(self, *args, **kwargs)
 
+    def copied(self: D) -> D:
+        """Another instance with the same values; what is in arrays and structs is shared."""
+        cls = type(self)
+        copy = cls.__dict__.get("_copy")
+        if copy is None:
+            copy = _compile_copy(cls)
+            type.__setattr__(cls, "_copy", staticmethod(copy))
+        made: D = copy(self)
+        return made
+
     def __eq__(self, other: object) -> bool:
         if self.__class__ is not other.__class__:
             return NotImplemented
@@ -219,6 +230,16 @@ def _compile_constructor(cls: type[Declarable]) -> Callable[..., None]:
         source.lines(body or ["pass"])
     constructor: Callable[..., None] = source.compile("__init__")["__init__"]
     return constructor
+
+
+def _compile_copy(cls: type[Declarable]) -> Callable[[Any], Any]:
+    source = Source(f"{cls.__name__} copy")
+    with source.block("def copy(o):"):
+        source.line(f"made = {source.constant('new', object.__new__)}({source.constant('cls', cls)})")
+        source.lines([f"made.{each.name} = o.{each.name}" for each in cls.fields])
+        source.line("return made")
+    copy: Callable[[Any], Any] = source.compile("copy")["copy"]
+    return copy
 
 
 @dataclass_transform()

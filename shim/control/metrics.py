@@ -142,7 +142,7 @@ class Metrics:
             f"{OURS}refused_connections", "Connections closed for what they sent.", labels=["node"]
         )
         for node in cluster.nodes.values():
-            for served in list(node.table.served.values()):
+            for served in list(node.table.endpoints.values()):
                 requests.add_metric([str(node.id), served.api.name, str(served.version)], served.calls)
             connections.add_metric([str(node.id)], len(node.sessions))
             refused.add_metric([str(node.id)], node.refused)

@@ -37,8 +37,8 @@ commit itself) and topic id."""
 class Commit:
     """What a commit says besides its offsets, of which there is one for each of `rows`.
 
-    `member_epochs`: the version of the request knows member epochs (v9+). `traced` is the template of its trace event,
-    once it was made again.
+    `member_epochs`: the version of the request knows member epochs (v9+). `repeats`: it was made at least once.
+    `traced` is the template of its trace event, once it was made again.
     """
 
     __slots__ = (
@@ -47,6 +47,7 @@ class Commit:
         "group_instance_id",
         "member_epochs",
         "member_id",
+        "repeats",
         "retention_ms",
         "rows",
         "traced",
@@ -77,6 +78,21 @@ class Commit:
         self.retention_ms = request.retention_time_ms
         self.rows = rows
         self.traced: Template | None = None
+        self.repeats = False
+
+    def of(self, rows: list[Row]) -> Commit:
+        """The same commit of other partitions."""
+        made: Commit = object.__new__(Commit)
+        made.group_id = self.group_id
+        made.generation = self.generation
+        made.member_id = self.member_id
+        made.group_instance_id = self.group_instance_id
+        made.member_epochs = self.member_epochs
+        made.retention_ms = self.retention_ms
+        made.rows = rows
+        made.traced = None
+        made.repeats = False
+        return made
 
     def too_large(self, limit: int) -> list[bool]:
         """For each of `rows` whether its metadata is longer than `limit`; nothing if none has any."""
@@ -140,8 +156,9 @@ def again(shard: Shard, known: Commit, offsets: Sequence[int], now: float) -> bo
         known.member_id, known.group_instance_id, known.generation, member_epochs=known.member_epochs
     ):
         return False
-    if known.traced is None and shard.outbox.tracing:
+    if shard.outbox.tracing and known.traced is None and known.repeats:
         known.traced = _event_template(shard, known)
+    known.repeats = True
     _accept(shard, group, known, offsets, now)
     return True
 

@@ -11,9 +11,8 @@ from itertools import count
 from math import inf
 from typing import Any, Final, Literal
 
-from kafka_shim.apis.wire import Message
 from kafka_shim.lab.interception import Facts, Interception, Match, Unmatchable
-from kafka_shim.server.session import Session
+from kafka_shim.server.exchange import Exchange
 
 Point = Literal["request", "answer"]
 
@@ -35,7 +34,7 @@ NAMED_POINTS: Final[dict[str, tuple[Match, Point]]] = {
 class Held:
     """A request, or its answer, that is stopped."""
 
-    session: Session
+    exchange: Exchange
     facts: Facts
     data: bytes | None
     """The answer; None if the request is held."""
@@ -65,7 +64,7 @@ class Barrier:
             **self.match.to_json(),
             "reached": self.reached,
             "held": [
-                {"connection": held.session.number, "api": held.facts.api, "member": held.facts.member}
+                {"connection": held.exchange.session.number, "api": held.facts.api, "member": held.facts.member}
                 for held in self.held
             ],
         }
@@ -81,9 +80,9 @@ class Barrier:
         now = self._barriers.interception.cluster.clock()
         for held in going:
             if held.data is None:
-                held.session.resume(now)
+                held.exchange.run(now)
             else:
-                held.session.deliver(held.data, now)
+                held.exchange.deliver(held.data, now)
         self._barriers.interception.settle()
         return len(going)
 
@@ -94,20 +93,19 @@ class Barrier:
 
     # As an intercept
 
-    def request(self, session: Session, facts: Facts, now: float) -> bool:
+    def request(self, exchange: Exchange, facts: Facts, now: float) -> bool:
         """See `Intercept`."""
-        return self.point == "request" and self._stop(session, facts, None)
+        return self.point == "request" and self._stop(exchange, facts, None)
 
-    def answer(self, session: Session, facts: Facts, response: Message, data: bytes, now: float) -> bool:
+    def answer(self, exchange: Exchange, facts: Facts, data: bytes, now: float) -> bool:
         """See `Intercept`."""
-        return self.point == "answer" and self._stop(session, facts, data)
+        return self.point == "answer" and self._stop(exchange, facts, data)
 
-    def _stop(self, session: Session, facts: Facts, data: bytes | None) -> bool:
-        assert session.request is not None
-        if not self.match.fits(facts, session.request):
+    def _stop(self, exchange: Exchange, facts: Facts, data: bytes | None) -> bool:
+        if not self.match.fits(facts, exchange.request):
             return False
-        session.hold()
-        self.held.append(Held(session, facts, data))
+        exchange.hold()
+        self.held.append(Held(exchange, facts, data))
         self.reached += 1
         self._barriers.interception.waiters.check()
         return True

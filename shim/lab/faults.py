@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any, Final, Literal, get_args
 
-from kafka_shim.apis.wire import Message
 from kafka_shim.lab.interception import Facts, Interception, Match, Unmatchable, error_code, split_match
+from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.session import Session
 
 Action = Literal["error", "delay", "drop", "swallow", "close", "duplicate", "half-open", "slow"]
@@ -136,65 +136,60 @@ class Fault:
 
     # As an intercept
 
-    def request(self, session: Session, facts: Facts, now: float) -> bool:
+    def request(self, exchange: Exchange, facts: Facts, now: float) -> bool:
         """See `Intercept`."""
-        if self.plan.after_rule or not self._is_due(session, facts, now):
+        if self.plan.after_rule or not self._is_due(exchange, facts, now):
             return False
         match self.plan.action:
             case "error":
-                assert session.served is not None
-                session.answer(session.served.api.error(session.request, self.plan.code), now)
+                exchange.substitute(self.plan.code, now)
             case "delay":
-                session.hold()
-                self._faults.interception.later(self.plan.seconds, session.resume)
+                exchange.hold()
+                self._faults.interception.later(self.plan.seconds, exchange.run)
             case "close":
-                session.transport.close()
+                exchange.session.transport.close()
             case "duplicate":
-                _run_again(session, now)
+                _run_again(exchange, now)
                 return False
             case "half-open":
-                session.hold()
+                exchange.hold()
         return True
 
-    def answer(self, session: Session, facts: Facts, response: Message, data: bytes, now: float) -> bool:
+    def answer(self, exchange: Exchange, facts: Facts, data: bytes, now: float) -> bool:
         """See `Intercept`."""
-        if not self.plan.after_rule or not self._is_due(session, facts, now):
+        if not self.plan.after_rule or not self._is_due(exchange, facts, now):
             return False
         match self.plan.action:
             case "error":
-                served = session.served
-                assert served is not None
-                error = served.api.error(session.request, self.plan.code)
-                session.send(served.answer(session.correlation_id, served.body(error)))
+                exchange.deliver(exchange.error_frame(self.plan.code), now)
             case "delay":
-                session.hold()
-                self._faults.interception.later(self.plan.seconds, lambda later: session.deliver(data, later))
+                exchange.hold()
+                self._faults.interception.later(self.plan.seconds, lambda later: exchange.deliver(data, later))
             case "close":
                 if self.plan.when == "answered":
-                    session.send(data)
-                session.transport.close()
+                    exchange.session.send(data)
+                exchange.session.transport.close()
             case "slow":
-                session.hold()
-                self._trickle(session, data)
+                exchange.hold()
+                self._trickle(exchange, data)
         return True
 
-    def _trickle(self, session: Session, data: bytes) -> None:
+    def _trickle(self, exchange: Exchange, data: bytes) -> None:
         size = max(1, int(self.plan.bytes_per_second * PIECE_SECONDS))
         pieces = [data[start : start + size] for start in range(0, len(data), size)]
 
         def send(now: float) -> None:
             if len(pieces) == 1:
-                session.deliver(pieces[0], now)
-            elif not session.closed:
-                session.transport.send(pieces.pop(0))
+                exchange.deliver(pieces[0], now)
+            elif not exchange.session.closed:
+                exchange.session.transport.send(pieces.pop(0))
                 self._faults.interception.later(size / self.plan.bytes_per_second, send)
 
         send(self._faults.interception.cluster.clock())
 
-    def _is_due(self, session: Session, facts: Facts, now: float) -> bool:
-        assert session.request is not None
+    def _is_due(self, exchange: Exchange, facts: Facts, now: float) -> bool:
         plan = self.plan
-        if not self.match.fits(facts, session.request):
+        if not self.match.fits(facts, exchange.request):
             return False
         self.matched += 1
         if plan.nth is not None:
@@ -206,7 +201,7 @@ class Fault:
         if due:
             self.fired += 1
             if len(self.firings) < REMEMBERED_FIRINGS:
-                firing = Firing(now, session.number, facts.api, facts.group, facts.member, facts.client_id)
+                firing = Firing(now, exchange.session.number, facts.api, facts.group, facts.member, facts.client_id)
                 self.firings.append(firing)
             self._faults.interception.waiters.check()
         return due
@@ -270,9 +265,10 @@ class Faults:
 
 
 class _Nowhere:
-    """The transport of a session nobody listens to."""
+    """The transport of a connection that nobody listens to."""
 
     peer = "nobody"
+    paused = False
 
     def send(self, data: bytes) -> bool:
         return True
@@ -284,8 +280,7 @@ class _Nowhere:
     def close(self) -> None: ...
 
 
-def _run_again(session: Session, now: float) -> None:
-    """Hand the session's request to its rule once more, first, and let the answer leave to nobody."""
-    assert session.served is not None
-    assert session.request is not None
-    session.twin(_Nowhere()).run(session.served, session.request, now, intercepted=True)
+def _run_again(exchange: Exchange, now: float) -> None:
+    """Hand the request to its rule once more, first; the answer goes to nobody."""
+    nowhere = Session(exchange.session.node, _Nowhere(), exchange.client.client_host, exchange.session.number)
+    exchange.copy(nowhere).run(now)

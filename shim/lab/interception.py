@@ -24,7 +24,7 @@ from kafka_shim.server.trace import error_in
 
 if TYPE_CHECKING:
     from kafka_shim.server.cluster import Cluster
-    from kafka_shim.server.session import Session
+    from kafka_shim.server.exchange import Exchange
 
 API_NAMES: Final = {api.name: key for key, api in APIS.items()}
 
@@ -41,13 +41,11 @@ class Facts:
 
     __slots__ = ("api", "broker", "client_id", "error", "generation", "group", "instance", "member", "role", "state")
 
-    def __init__(self, session: Session, response: Message | None = None) -> None:
-        served, request = session.served, session.request
-        assert served is not None
-        self.api = served.api.name
-        self.broker = session.node.id
-        self.client_id = session.client_id
-        assert request is not None
+    def __init__(self, exchange: Exchange) -> None:
+        request, response, node = exchange.request, exchange.response, exchange.session.node
+        self.api = exchange.endpoint.api.name
+        self.broker = node.id
+        self.client_id = exchange.client.client_id
         self.group = next(iter(groups_of(request)), "")
         self.member = getattr(request, "member_id", "") or ""
         self.instance = getattr(request, "group_instance_id", None)
@@ -59,7 +57,7 @@ class Facts:
         self.generation: int = getattr(
             request, "generation_id", getattr(request, "generation_id_or_member_epoch", None)
         )  # type: ignore[assignment]
-        group: Any = session.node.groups.groups.get(self.group)
+        group: Any = node.groups.groups.get(self.group)
         self.state = "" if group is None else str(group.state.value)
         self.role = "" if group is None or not self.member else _role(group, self.member)
         self.error = None if response is None else error_in(response)
@@ -137,11 +135,11 @@ def error_code(code: int | str) -> ErrorCode:
 class Intercept(Protocol):
     """Something that takes requests over, or answers, or both."""
 
-    def request(self, session: Session, facts: Facts, now: float) -> bool:
-        """Whether it has taken over the session's request; the session is held, or has been told what to do."""
+    def request(self, exchange: Exchange, facts: Facts, now: float) -> bool:
+        """Whether it has taken the exchange over before its rule: it holds it, or has ended it."""
 
-    def answer(self, session: Session, facts: Facts, response: Message, data: bytes, now: float) -> bool:
-        """Whether it has taken over the session's answer; the same."""
+    def answer(self, exchange: Exchange, facts: Facts, data: bytes, now: float) -> bool:
+        """Whether it has taken the exchange over before its answer `data` leaves; the same."""
 
 
 class Interception:
@@ -171,15 +169,15 @@ class Interception:
 
     # As the sessions' interceptor
 
-    def requested(self, session: Session, now: float) -> bool:
+    def requested(self, exchange: Exchange, now: float) -> bool:
         """See `Interceptor`."""
-        facts = Facts(session)
-        return any(intercept.request(session, facts, now) for intercept in list(self._intercepts))
+        facts = Facts(exchange)
+        return any(intercept.request(exchange, facts, now) for intercept in list(self._intercepts))
 
-    def answering(self, session: Session, response: Message, data: bytes, now: float) -> bool:
+    def answering(self, exchange: Exchange, data: bytes, now: float) -> bool:
         """See `Interceptor`."""
-        facts = Facts(session, response)
-        return any(intercept.answer(session, facts, response, data, now) for intercept in list(self._intercepts))
+        facts = Facts(exchange)
+        return any(intercept.answer(exchange, facts, data, now) for intercept in list(self._intercepts))
 
     def settle(self) -> None:
         """Hand on what came of requests that were let go, and wake who waits for it."""

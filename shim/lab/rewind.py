@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.group import Expelled, Group
 from kafka_shim.lab.interception import Facts, Interception
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
-from kafka_shim.server.session import Session
+from kafka_shim.server.exchange import Exchange
 
 if TYPE_CHECKING:
     from kafka_shim.groups.shard import Shard
@@ -47,7 +46,7 @@ class _Removed:
         self.instance_id = member.group_instance_id
         self.rebalance_timeout = member.rebalance_timeout
         # What it has parked is answered now, and tells it.
-        self.session = member.exchange if isinstance(member.exchange, Session) else None
+        self.session = member.exchange.session if isinstance(member.exchange, Exchange) else None
 
 
 class Rewind:
@@ -60,7 +59,7 @@ class Rewind:
         self.is_over = False
         self._interception = interception
         self._away: dict[str, _Removed] = {}
-        self._held: list[Session] = []
+        self._held: list[Exchange] = []
         cluster = interception.cluster
         now = cluster.clock()
         shard, group = self._find(offsets)
@@ -109,34 +108,33 @@ class Rewind:
 
     # As an intercept
 
-    def request(self, session: Session, facts: Facts, now: float) -> bool:
+    def request(self, exchange: Exchange, facts: Facts, now: float) -> bool:
         """See `Intercept`."""
         if facts.group != self.group_id:
             return False
         away = self._away.get(facts.member)
         if facts.api in _MEMBERSHIP and away is not None:
-            away.session = session
+            away.session = exchange.session
         if facts.api == "LeaveGroup" and facts.member in self._away:
             self._came_back(facts.member)
         elif facts.api == "JoinGroup":
-            self._join(session, facts)
+            self._join(exchange, facts)
             return True
         elif facts.api == "OffsetCommit" and not facts.member:
             # Some clients commit as if from outside the group once they have lost their place in it.
-            assert session.served is not None
-            session.answer(session.served.api.error(session.request, ErrorCode.UNKNOWN_MEMBER_ID), now)
+            exchange.substitute(ErrorCode.UNKNOWN_MEMBER_ID, now)
             return True
         return False
 
-    def answer(self, session: Session, facts: Facts, response: Message, data: bytes, now: float) -> bool:
+    def answer(self, exchange: Exchange, facts: Facts, data: bytes, now: float) -> bool:
         """See `Intercept`."""
         return False
 
-    def _join(self, session: Session, facts: Facts) -> None:
-        session.hold()
-        self._held.append(session)
+    def _join(self, exchange: Exchange, facts: Facts) -> None:
+        exchange.hold()
+        self._held.append(exchange)
         for member_id, away in self._away.items():
-            if away.session is session or (facts.instance is not None and facts.instance == away.instance_id):
+            if away.session is exchange.session or (facts.instance is not None and facts.instance == away.instance_id):
                 self._came_back(member_id)
                 return
         # It may have connected anew since it was told.
@@ -172,8 +170,8 @@ class Rewind:
         self.is_over = True
         self._interception.remove(self)
         held, self._held = self._held, []
-        for session in held:
-            session.resume(now)
+        for exchange in held:
+            exchange.run(now)
         self._interception.settle()
 
 

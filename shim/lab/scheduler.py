@@ -114,6 +114,7 @@ class Link:
 
     def __init__(self, stage: Stage, client: Client, node: Node, name: str) -> None:
         self.peer = name
+        self.paused = False
         self.session = Session(node, self, "/127.0.0.1", next(stage.cluster.connections))
         self.is_open = True
         self._stage = stage

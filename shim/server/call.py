@@ -1,33 +1,28 @@
-"""One request on its way to a rule: what its header and connection say, and the rules it may be handed to."""
+"""What a handler sees of an exchange: the request's header and connection, and the rules it may ask."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from kafka_shim.broker.broker import Broker
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.service import GroupService
 
 
-class Call:
-    """`now` is monotonic seconds of the coordinator's clock. `token` names the reply should the rule park it. `node_id`
-    is the broker that received the request.
+class Call(Protocol):
+    """One request on its way to a rule. Rules that park it reply to this very object.
+
+    `arrived` is monotonic seconds of the coordinator's clock.
     """
 
-    __slots__ = ("version", "client", "token", "now", "node_id", "groups", "broker")
+    client: Client
+    arrived: float
 
-    def __init__(
-        self,
-        version: int,
-        client: Client,
-        token: object,
-        now: float,
-        node_id: int,
-        groups: GroupService,
-        broker: Broker,
-    ) -> None:
-        self.version = version
-        self.client = client
-        self.token = token
-        self.now = now
-        self.node_id = node_id
-        self.groups = groups
-        self.broker = broker
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def groups(self) -> GroupService: ...
+
+    @property
+    def broker(self) -> Broker: ...

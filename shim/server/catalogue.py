@@ -21,7 +21,7 @@ from kafka_shim.broker.documents import changes, describe, obey
 from kafka_shim.broker.settings import Settings
 from kafka_shim.broker.topics import OFFSETS_TOPIC, TopicError, Topics
 from kafka_shim.persistence.store import SharedStore, StoreError
-from kafka_shim.server.session import Session
+from kafka_shim.server.exchange import Exchange
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -58,12 +58,12 @@ class Catalogue:
         """As the documents say, between two changes; None when it must be made anew."""
         self._wanted: set[str] = set()
         self._one_at_a_time = trio.Lock()
-        self._ask, self._asked = trio.open_memory_channel[tuple[Rule, Session]](inf)
+        self._ask, self._asked = trio.open_memory_channel[tuple[Rule, Exchange]](inf)
         self._want, self._to_make = trio.open_memory_channel[str](inf)
 
     def change(self, rule: Rule, token: object) -> None:
         """See `Shared.change`: the answer of `rule` is the token's, once what it did is written."""
-        assert isinstance(token, Session)
+        assert isinstance(token, Exchange)
         self._ask.send_nowait((rule, token))
 
     def want(self, name: str) -> None:
@@ -88,7 +88,7 @@ class Catalogue:
             await self._read()
 
     async def _serve_changes(self) -> None:
-        async for rule, session in self._asked:
+        async for rule, exchange in self._asked:
             response: Message | None = None
             failure = ErrorCode.REQUEST_TIMED_OUT
             try:
@@ -102,9 +102,9 @@ class Catalogue:
             # What the client has sent since is served as soon as it has its answer.
             self._check(now)
             if response is None:
-                session.fail(failure, now)
+                exchange.fail(failure, now)
             else:
-                session.reply(response, 0, now)
+                exchange.answer(response, 0, now)
             self._settle(now)
 
     async def _serve_wants(self) -> None:

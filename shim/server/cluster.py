@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -35,15 +34,13 @@ from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
 from kafka_shim.server.leases import Leases
 from kafka_shim.server.loading import Loader
-from kafka_shim.server.node import Node
+from kafka_shim.server.node import Interceptor, Node
 from kafka_shim.server.ownership import Ownership
 from kafka_shim.server.peers import Peers
 from kafka_shim.server.placement import id_of, leader_of, shared_cluster_id
+from kafka_shim.server.session import Session
 from kafka_shim.server.ticks import Ticks
 from kafka_shim.server.trace import Exchanges
-
-if TYPE_CHECKING:
-    from kafka_shim.server.session import Interceptor, Session
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,41 +17,32 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import trio
 
-from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.store import FencedError, Store, StoreError
 from kafka_shim.server.requests import groups_of, transactional_ids_of
 
-if TYPE_CHECKING:
-    from kafka_shim.server.session import Session
-
 log: Final = logging.getLogger("kafka_shim.server")
 
 
-class Held:
-    """An answer that waits for a batch. `since` is monotonic seconds."""
+class Held(Protocol):
+    """An exchange whose answer waits for a batch, `since` monotonic seconds; `exchange.py` has it."""
 
-    __slots__ = ("data", "response", "session", "since")
+    since: float
 
-    def __init__(self, session: Session, response: Message, data: bytes, since: float) -> None:
-        self.session = session
-        self.response = response
-        self.data = data
-        self.since = since
+    @property
+    def request(self) -> Any: ...
 
-    def release(self, now: float) -> None:
+    def send(self, now: float) -> None:
         """The batch is durable."""
-        self.session.release(self.response, self.data, now)
 
     def fail(self, code: int, now: float) -> None:
         """The batch has failed, or is not waited for any longer: the client gets `code`."""
-        self.session.fail(code, now)
 
 
 class Durability:
@@ -95,9 +86,9 @@ class Durability:
         # One access at a time, whether it writes or loads.
         self._access = trio.Lock()
 
-    def hold(self, gate: int, held: Held) -> None:
-        """Send this answer when batch `gate` is durable."""
-        self._held.setdefault(gate, []).append(held)
+    def hold(self, required_batch: int, held: Held) -> None:
+        """Send this answer when the batch is durable."""
+        self._held.setdefault(required_batch, []).append(held)
 
     def settle(self, now: float) -> None:
         """Hand on what the rules have left in the outbox. Call it after requests and timers."""
@@ -114,8 +105,8 @@ class Durability:
                     if not (outbox.replies or outbox.thens):
                         return
             replies, outbox.replies = outbox.replies, []
-            for session, response, gate in replies:
-                session.reply(response, gate, now)  # type: ignore[attr-defined]
+            for exchange, response, required_batch in replies:
+                exchange.answer(response, required_batch, now)
 
     def _take_thens(self, now: float) -> None:
         thens, self._outbox.thens = self._outbox.thens, []
@@ -148,7 +139,7 @@ class Durability:
         for _, action in self._thens.pop(number, ()):
             action(now)
         for held in self._held.pop(number, ()):
-            held.release(now)
+            held.send(now)
 
     def _failed(self, number: int, records: list[tuple[int, Any, Any]], error: StoreError, now: float) -> None:
         log.error("batch %d of %d records was not written: %s", number, len(records), error)
@@ -186,8 +177,7 @@ class Durability:
         self._written.set()
 
     def _concerns(self, held: Held, partitions: Collection[int]) -> bool:
-        request = held.session.request
-        assert request is not None
+        request = held.request
         # A transactional id lives where a group of its name does.
         names = groups_of(request) + transactional_ids_of(request)
         # Who names none, as ListGroups does, may have been shown any.

@@ -84,11 +84,11 @@ def sync_group(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Par
     INCONSISTENT_GROUP_PROTOCOL (23)."""
     if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    return call.groups.sync(request, call.token, call.now)
+    return call.groups.sync(request, call, call.arrived)
 
 
 def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    groups = call.groups.describe(request.groups, call.now)
+    groups = call.groups.describe(request.groups, call.arrived)
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
@@ -135,7 +135,7 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
         topics.append(topic)
     refused = unknown_ids + unknown_partitions
     if not refused:
-        return call.groups.commit(request, call.now, unknown_group_is_69=call.version >= 9)
+        return call.groups.commit(request, call.arrived, unknown_group_is_69=call.version >= 9)
     if unknown_partitions:
         topics = [topic for topic in topics if topic.partitions]
     if not topics:
@@ -148,7 +148,7 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
         request.retention_time_ms,
         topics,
     )
-    response = call.groups.commit(view, call.now, unknown_group_is_69=call.version >= 9)
+    response = call.groups.commit(view, call.arrived, unknown_group_is_69=call.version >= 9)
     response.topics = merge(refused + response.topics, _name_and_id)
     return response
 
@@ -200,7 +200,7 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
         topics,
     )
     return call.groups.commit_in_transaction(
-        view, refused, call.token, call.now, supported_operation=_of_txn_offset_commit(call.version)
+        view, refused, call, call.arrived, supported_operation=_of_txn_offset_commit(call.version)
     )
 
 
@@ -231,9 +231,9 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespo
             refused.append(OffsetDeleteResponseTopic(topic.name, answers))
         topics.append(OffsetDeleteRequestTopic(topic.name, known))
     if not refused:
-        return call.groups.delete_offsets(request, call.now)
+        return call.groups.delete_offsets(request, call.arrived)
     view = OffsetDeleteRequest(request.group_id, [topic for topic in topics if topic.partitions])
-    response = call.groups.delete_offsets(view, call.now)
+    response = call.groups.delete_offsets(view, call.arrived)
     if response.error_code == 0:
         response.topics = merge(refused + response.topics, lambda topic: topic.name)
     return response
@@ -250,7 +250,7 @@ def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse
 
 
 def _fetch_by_name(group: OffsetFetchRequestGroup, require_stable: bool, call: Call) -> OffsetFetchResponseGroup:
-    return call.groups.fetch(group, require_stable=require_stable, now=call.now)
+    return call.groups.fetch(group, require_stable=require_stable, now=call.arrived)
 
 
 def _fetch_by_id(group: OffsetFetchRequestGroup, require_stable: bool, call: Call) -> OffsetFetchResponseGroup:
@@ -288,7 +288,7 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse:
     INVALID_REQUEST (42)."""
     if call.version < 12 and any(topic.name is None or any(topic.topic_id) for topic in request.topics or ()):
         return metadata_api.error(request, ErrorCode.INVALID_REQUEST)
-    return call.broker.metadata(request, call.now)
+    return call.broker.metadata(request, call.arrived)
 
 
 def list_offsets(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:

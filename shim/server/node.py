@@ -1,11 +1,11 @@
-"""One broker of this process: its address, its rules, and the connections it has.
+"""One broker of this process: its address, its rules, its connections, and what it shares with the others.
 
-Decides nothing; it is what connections, timers and whoever looks from outside find each other by.
+Decides nothing. It does not know how a request is read or answered: `session.py` and `exchange.py` do.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.topics import Node as Address
@@ -15,12 +15,58 @@ from kafka_shim.server.durability import Durability
 from kafka_shim.server.table import Table
 from kafka_shim.server.trace import Exchanges
 
-if TYPE_CHECKING:
-    from kafka_shim.server.session import Interceptor, Session
+
+class Transport(Protocol):
+    """What carries the bytes of a connection. `paused` says whether reading is stopped."""
+
+    peer: str
+
+    @property
+    def paused(self) -> bool: ...
+
+    def send(self, data: bytes) -> bool:
+        """Send, and return whether all of it is out; if not, `Session.drained` is called once it is."""
+
+    def pause(self) -> None:
+        """Read no more from the client until `resume`."""
+
+    def resume(self) -> None:
+        """Read again."""
+
+    def close(self) -> None:
+        """End the connection, and call `Session.lost`."""
+
+
+class Connection(Protocol):
+    """A connection of a client to a node; `session.py` has it. `client_id` is that of its newest request."""
+
+    transport: Transport
+
+    @property
+    def client_id(self) -> str: ...
+
+    def forget(self) -> None:
+        """Remember no request, so that the next one is not handed to its rule without its interceptor."""
+
+
+class Interceptor(Protocol):
+    """What may stand between the connections of a node and its rules; `shim/lab/` has one.
+
+    It sees each `Exchange` twice, and may take it over: then it holds the exchange, ends it, or closes the connection.
+    """
+
+    def requested(self, exchange: Any, now: float) -> bool:
+        """The request is about to be handed to its rule. Return True to take it over."""
+
+    def answering(self, exchange: Any, data: bytes, now: float) -> bool:
+        """The answer `data` is about to leave. Return True to take it over."""
 
 
 class Node:
-    """One broker. It is `up` unless it was stopped or killed; `release` is the Kafka release it poses as."""
+    """It is `up` unless it was stopped or killed; `release` is the Kafka release it poses as.
+
+    `refused` counts connections closed for what they sent.
+    """
 
     def __init__(
         self,
@@ -41,7 +87,6 @@ class Node:
         self.durability = durability
         self.exchanges = exchanges
         self.table = Table(release)
-        self.sessions: set[Session] = set()
+        self.sessions: set[Any] = set()
         self.refused = 0
-        """Connections closed for what they sent."""
         self.interceptor: Interceptor | None = None

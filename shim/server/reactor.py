@@ -109,6 +109,11 @@ class Connection:
             self._watch(self._events & ~select.EPOLLOUT)
             self.session.drained(now)
 
+    @property
+    def paused(self) -> bool:
+        """See `Transport`."""
+        return not self._events & select.EPOLLIN
+
     def pause(self) -> None:
         """See `Transport.pause`."""
         self._watch(self._events & ~select.EPOLLIN)

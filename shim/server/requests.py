@@ -107,18 +107,18 @@ def cluster(operation: Operation) -> Concern:
 REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.JOIN_GROUP: Row(
         lambda r, c: c.groups.join(
-            r, c.client, c.token, c.now, member_id_required=c.version >= 4, skip_assignment_supported=c.version >= 9),
+            r, c.client, c, c.arrived, member_id_required=c.version >= 4, skip_assignment_supported=c.version >= 9),
         (group(READ),)),
     ApiKey.SYNC_GROUP: Row(handlers.sync_group, (group(READ),)),
     ApiKey.HEARTBEAT: Row(
         lambda r, c: HeartbeatResponse(
-            0, c.groups.heartbeat(r.group_id, r.generation_id, r.member_id, r.group_instance_id, c.now)),
+            0, c.groups.heartbeat(r.group_id, r.generation_id, r.member_id, r.group_instance_id, c.arrived)),
         (group(READ),)),
-    ApiKey.LEAVE_GROUP: Row(lambda r, c: c.groups.leave(r, c.now), (group(READ),)),
+    ApiKey.LEAVE_GROUP: Row(lambda r, c: c.groups.leave(r, c.arrived), (group(READ),)),
     ApiKey.DESCRIBE_GROUPS: Row(handlers.describe_groups, (group(DESCRIBE, lambda r: r.groups),)),
     ApiKey.LIST_GROUPS: Row(lambda r, c: c.groups.list(r.states_filter, r.types_filter), (cluster(DESCRIBE),)),
     ApiKey.DELETE_GROUPS: Row(
-        lambda r, c: DeleteGroupsResponse(results=c.groups.delete(r.groups_names, c.now)),
+        lambda r, c: DeleteGroupsResponse(results=c.groups.delete(r.groups_names, c.arrived)),
         (group(DELETE, lambda r: r.groups_names),)),
     ApiKey.FIND_COORDINATOR: Row(
         handlers.find_coordinator,
@@ -140,37 +140,37 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.DESCRIBE_CLUSTER: Row(lambda r, c: c.broker.describe_cluster(r), (cluster(DESCRIBE),)),
     ApiKey.PRODUCE: Row(
         lambda r, c: c.broker.produce(
-            r, c.token, c.now, by_topic_id=c.version >= 13, zstd_allowed=c.version >= 7, leaders_told=c.version >= 10,
+            r, c, c.arrived, by_topic_id=c.version >= 13, zstd_allowed=c.version >= 7, leaders_told=c.version >= 10,
             supported_operation=_of_produce(c.version)),
         (transaction(WRITE), topics(WRITE, lambda r: _named(r.topic_data)))),
     ApiKey.FETCH: Row(
-        lambda r, c: c.broker.fetch(r, c.token, c.now, by_topic_id=c.version >= 13, leaders_told=c.version >= 16),
+        lambda r, c: c.broker.fetch(r, c, c.arrived, by_topic_id=c.version >= 13, leaders_told=c.version >= 16),
         (topics(READ, lambda r: [t.topic or t.topic_id for t in r.topics]),)),
     ApiKey.LIST_OFFSETS: Row(handlers.list_offsets, (topics(DESCRIBE),)),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
         lambda r, c: c.broker.offset_for_leader_epoch(r), (topics(DESCRIBE, lambda r: [t.topic for t in r.topics]),)),
 
-    ApiKey.CREATE_TOPICS: Row(lambda r, c: c.broker.create_topics(r, c.token, c.now), (topics(CREATE),)),
+    ApiKey.CREATE_TOPICS: Row(lambda r, c: c.broker.create_topics(r, c, c.arrived), (topics(CREATE),)),
     ApiKey.DELETE_TOPICS: Row(
-        lambda r, c: c.broker.delete_topics(r, c.token, c.now, disabled_is_73=c.version >= 3),
+        lambda r, c: c.broker.delete_topics(r, c, c.arrived, disabled_is_73=c.version >= 3),
         (topics(DELETE, lambda r: _named(r.topics)),)),
-    ApiKey.CREATE_PARTITIONS: Row(lambda r, c: c.broker.create_partitions(r, c.token, c.now), (topics(ALTER),)),
+    ApiKey.CREATE_PARTITIONS: Row(lambda r, c: c.broker.create_partitions(r, c, c.arrived), (topics(ALTER),)),
     ApiKey.DESCRIBE_CONFIGS: Row(
         lambda r, c: c.broker.describe_configs(r),
         (topics(DESCRIBE_CONFIGS, lambda r: _configured(r, 2)), group(DESCRIBE_CONFIGS, lambda r: _configured(r, 32)))),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Row(
-        lambda r, c: c.broker.incremental_alter_configs(r, c.token, c.now),
+        lambda r, c: c.broker.incremental_alter_configs(r, c, c.arrived),
         (topics(ALTER_CONFIGS, lambda r: _configured(r, 2)), group(ALTER_CONFIGS, lambda r: _configured(r, 32)))),
 
-    ApiKey.INIT_PRODUCER_ID: Row(lambda r, c: c.broker.init_producer_id(r, c.now), (transaction(WRITE),)),
+    ApiKey.INIT_PRODUCER_ID: Row(lambda r, c: c.broker.init_producer_id(r, c.arrived), (transaction(WRITE),)),
     ApiKey.ADD_PARTITIONS_TO_TXN: Row(
-        lambda r, c: c.broker.add_partitions_to_txn(r, c.now),
+        lambda r, c: c.broker.add_partitions_to_txn(r, c.arrived),
         (transaction(WRITE, lambda r: [t.transactional_id for t in r.transactions]),
          topics(WRITE, lambda r: _added(r)))),
     ApiKey.ADD_OFFSETS_TO_TXN: Row(
-        lambda r, c: c.broker.add_offsets_to_txn(r, c.now), (transaction(WRITE), group(READ))),
-    ApiKey.END_TXN: Row(lambda r, c: c.broker.end_txn(r, c.now, bumps_epoch=c.version >= 5), (transaction(WRITE),)),
-    ApiKey.WRITE_TXN_MARKERS: Row(lambda r, c: c.broker.write_txn_markers(r, c.now), (cluster(CLUSTER_ACTION),)),
+        lambda r, c: c.broker.add_offsets_to_txn(r, c.arrived), (transaction(WRITE), group(READ))),
+    ApiKey.END_TXN: Row(lambda r, c: c.broker.end_txn(r, c.arrived, bumps_epoch=c.version >= 5), (transaction(WRITE),)),
+    ApiKey.WRITE_TXN_MARKERS: Row(lambda r, c: c.broker.write_txn_markers(r, c.arrived), (cluster(CLUSTER_ACTION),)),
 }
 # fmt: on
 

@@ -1,77 +1,50 @@
 """One connection's conversation: bytes in, frames, one request at a time, bytes out.
 
-Decides when a request runs and when its answer leaves, what is done with bytes that are no request, and when to stop
-listening to a client. Knows no socket: a `Transport` carries the bytes. It knows no rule: `table.py` names them.
+Decides when a request may be served, what is done with bytes that are no request, and when to stop listening to a
+client. Knows no socket: a `Transport` carries the bytes. What becomes of one request is `exchange.py`'s.
 
 As in Kafka, a connection's requests are answered in order and one at a time: while one is parked, or its answer waits
 for records to become durable or for the client to read the one before, later ones wait. Of those only so many bytes are
 taken from the client; then reading stops until there is room.
 
 Clients send the same Heartbeat, Fetch or OffsetCommit again and again, different only in the correlation id and a few
-numbers. So the last ones are remembered (`memo.py`): bytes that are the same are not decoded again, and go to the same
-rule.
+numbers. The last ones are remembered (`remembered.py`): bytes that are the same are not decoded again, and go to the
+same rule.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from enum import Enum
+from typing import Any, Final
 
 from kafka_shim.apis.keys import ApiKey
-from kafka_shim.apis.wire import DecodeError, EncodeError, Message
-from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.apis.wire import DecodeError
 from kafka_shim.apis.wire.frames import FrameError, FrameSplitter
-from kafka_shim.apis.wire.frames import frame as framed
 from kafka_shim.apis.wire.headers import decode_request_header
-from kafka_shim.groups.interface import NO_REPLY, PARKED, Client
-from kafka_shim.server.call import Call
-from kafka_shim.server.durability import Held
-from kafka_shim.server.memo import REMEMBERED, Memo, remember
-from kafka_shim.server.table import Served
-
-if TYPE_CHECKING:
-    from kafka_shim.server.node import Node
+from kafka_shim.groups.interface import Client
+from kafka_shim.server.exchange import Exchange
+from kafka_shim.server.node import Node, Transport
+from kafka_shim.server.remembered import Remembered, remember
 
 log: Final = logging.getLogger("kafka_shim.server")
 
 WAITING_BYTES: Final = 64 * 1024
 """How much is taken from a client whose earlier request is not answered yet."""
 
-_REMEMBERED_ANSWER: Final = 4096
-
-_MEMOS: Final = 4
-_MEMO_BYTES: Final = 16 * 1024
-"""How many requests of a session are remembered, and how long they may be together."""
-
-_NO_MEMOS: Final[dict[bytes, Memo]] = {}
-
 _NOTHING: Final[deque[bytes]] = deque()
 """What waits of almost every session; a deque of its own would be a third of what a session needs."""
 
 
-class Transport(Protocol):
-    """What carries a session's bytes."""
-
-    peer: str
-
-    def send(self, data: bytes) -> bool:
-        """Send, and say whether all of it is out; if not, `Session.drained` is called once it is."""
-
-    def pause(self) -> None:
-        """Read no more from the client until `resume`."""
-
-    def resume(self) -> None:
-        """Read again."""
-
-    def close(self) -> None:
-        """End the connection; the session is told by `lost`."""
+_NOTHING_REMEMBERED: Final[dict[bytes, Remembered]] = {}
 
 
 class _Gone:
     """The transport of a session whose connection is gone."""
 
     peer = "nobody"
+    paused = False
 
     def send(self, data: bytes) -> bool:
         return True
@@ -89,41 +62,43 @@ class _Gone:
 _GONE: Final = _Gone()
 
 
-class Interceptor(Protocol):
-    """What a node may have between its connections and its rules: see `interception.py`."""
+class State(Enum):
+    """What a session does with the next bytes of its client."""
 
-    def requested(self, session: Session, now: float) -> bool:
-        """The session's request is about to be handed to its rule. True: it is not, and the interceptor sees to it."""
+    READY = "ready"
+    """They begin a request that can be served at once."""
+    READING = "reading"
+    """They go on with a request of which a part is here."""
+    BUSY = "busy"
+    """They wait: an exchange is not finished."""
+    BLOCKED = "blocked"
+    """They wait: the client has not read all of the last answer."""
+    CLOSED = "closed"
+    """There are none: the connection is gone."""
 
-    def answering(self, session: Session, response: Message, data: bytes, now: float) -> bool:
-        """The answer `data` is about to leave. True: it does not, and the interceptor sees to it."""
+
+_READY, _READING, _BUSY, _BLOCKED, _CLOSED = State
 
 
 class Session:
-    """The conversation on one connection to a node. It is the token of the request it has in hand.
+    """The conversation on one connection to a node. `exchange` is the one that its requests wait for, if any.
 
-    `number` counts connections of the process, for the trace.
+    `number` counts connections of the process, for the trace. `last_answer` is a response with its bytes, which may be
+    that of the next exchange too. Of `remembered` and `last_commit` see `Remembering`.
     """
 
     __slots__ = (
-        "_at_rest",
-        "_blocked",
-        "_call",
-        "_last_body",
-        "_last_response",
-        "_memos",
-        "_paused",
         "_splitter",
         "_waiting",
         "_waiting_bytes",
-        "arrived",
-        "busy",
-        "closed",
-        "correlation_id",
+        "client",
+        "exchange",
+        "last_answer",
+        "last_commit",
         "node",
         "number",
-        "request",
-        "served",
+        "remembered",
+        "state",
         "transport",
     )
 
@@ -131,28 +106,25 @@ class Session:
         self.node = node
         self.transport = transport
         self.number = number
-        self.closed = False
-        self.busy = False
-        """A request is parked, or its answer waits for the store."""
-        self.served: Served | None = None
-        self.request: Message | None = None
-        self.correlation_id = b""
-        self.arrived = 0.0
-        self._call = Call(0, Client("", client_host), self, 0.0, node.id, node.groups, node.broker)
+        self.client = Client("", client_host)
+        self.state = _READY
+        self.exchange: Exchange | None = None
+        self.last_answer: tuple[object, bytes] = (None, b"")
+        self.remembered = _NOTHING_REMEMBERED
+        self.last_commit: object = None
         self._splitter = FrameSplitter()
         self._waiting = _NOTHING
         self._waiting_bytes = 0
-        self._blocked = False
-        self._paused = False
-        self._at_rest = True
-        self._memos = _NO_MEMOS
-        self._last_response: object | None = None
-        self._last_body = b""
 
     @property
     def client_id(self) -> str:
         """The client id of the newest request's header."""
-        return self._call.client.client_id
+        return self.client.client_id
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is gone."""
+        return self.state is _CLOSED
 
     @property
     def waiting_bytes(self) -> int:
@@ -163,244 +135,125 @@ class Session:
 
     def receive(self, data: bytes, now: float) -> None:
         """Bytes arrived at `now`, monotonic seconds."""
-        memo = self._memos.get(data[:8])
-        if memo is not None and self._at_rest and memo.serve(self, data, now):
-            return
+        if self.state is _READY:
+            remembered = self.remembered.get(data[:8])
+            if remembered is not None and remembered.serve(self, data, now):
+                return
         try:
             frames = self._splitter.feed(data)
         except FrameError as error:
-            for frame in error.frames:
-                self._take(frame)
+            self._wait(error.frames)
             self._go_on(now)
             self.refuse(str(error))
             return
-        if len(frames) == 1 and not self.busy and not self._waiting and not self._blocked:
+        if len(frames) == 1 and (self.state is _READY or self.state is _READING):
             self._serve(frames[0], now)
         else:
-            for frame in frames:
-                self._take(frame)
-            self._go_on(now)
-        self._settle_reading()
+            self._wait(frames)
+        self._go_on(now)
 
     def lost(self) -> None:
         """The connection is gone. As in Kafka a parked request stays parked, though nobody gets the answer."""
-        if not self.closed:
-            self.closed = True
+        if self.state is not _CLOSED:
+            self.state = _CLOSED
             self._waiting = _NOTHING
             self._splitter = FrameSplitter()
-            self._memos = _NO_MEMOS
-            self._at_rest = False
-            if self.busy:
-                self.node.broker.forget(self)
+            self.remembered = _NOTHING_REMEMBERED
+            if self.exchange is not None:
+                self.node.broker.forget(self.exchange)
             self.node.sessions.discard(self)
-            # Nothing goes round in circles now, so what the connection took is free at once, without the collector.
+            # Break the reference cycles, so that reference counting frees the session without the collector.
+            self.exchange = None
             self.transport = _GONE
-            self._call.token = None
 
     def drained(self, now: float) -> None:
         """The transport has sent everything; the client reads."""
-        self._blocked = False
-        self._go_on(now)
-        self._settle_reading()
+        if self.state is _BLOCKED:
+            self.state = _READY
+            self._go_on(now)
 
     def refuse(self, reason: str) -> None:
-        """Close the connection without an answer, and say why in the log."""
-        if not self.closed:
+        """Close the connection without an answer, and log why."""
+        if self.state is not _CLOSED:
             log.warning("closed the connection of %s: %s", self.transport.peer, reason)
             self.node.refused += 1
             self.transport.close()
 
     def failed(self) -> None:
         """Serving this client raised what nobody foresaw: it loses its connection, nobody else notices."""
-        if not self.closed:
+        if self.state is not _CLOSED:
             log.exception("closed the connection of %s: serving it failed", self.transport.peer)
             self.node.refused += 1
             self.transport.close()
 
-    # From the rules
-
-    def reply(self, response: Message, gate: int, now: float) -> None:
-        """The parked request is answered; the answer leaves when batch `gate` is durable."""
-        if not self.closed:
-            self._answer(response, gate, now)
-            self._continue(now)
-
-    def release(self, response: Message, data: bytes, now: float) -> None:
-        """What the answer may show is durable now."""
-        if not self.closed:
-            self.busy = False
-            self._send(response, data, now)
-            self._continue(now)
-
-    def fail(self, code: int, now: float) -> None:
-        """What the answer would have shown could not be made durable: the client gets `code` (semantics 2.10)."""
-        if not self.closed and self.busy and self.served is not None and self.request is not None:
-            self._answer(self.served.api.error(self.request, code), 0, now)
-            self._continue(now)
-
-    # From an interceptor
-
     def forget(self) -> None:
-        """Remember no request, so that the next one is not handed to its rule unseen."""
-        self._memos = _NO_MEMOS
+        """See `Connection.forget`."""
+        self.remembered = _NOTHING_REMEMBERED
 
-    def hold(self) -> None:
-        """Serve nothing more of this connection until `resume`, `deliver` or `skip`."""
-        self.busy = True
-        self._at_rest = False
+    # From exchanges
 
-    def resume(self, now: float) -> None:
-        """Hand the request that was held to its rule."""
-        if not self.closed:
-            self.busy = False
-            assert self.served is not None
-            assert self.request is not None
-            self.run(self.served, self.request, now, intercepted=True)
-            self._continue(now)
+    def begin(self, exchange: Exchange) -> None:
+        """Serve nothing more until this exchange is finished."""
+        self.exchange = exchange
+        self.state = _BUSY
 
-    def deliver(self, data: bytes, now: float) -> None:
-        """Send the answer that was held, and go on."""
-        if not self.closed:
-            self.busy = False
-            self.send(data)
-            self._continue(now)
+    def send(self, data: bytes) -> None:
+        """Send a whole answer."""
+        if not self.transport.send(data) and self.state is not _CLOSED:
+            self.state = _BLOCKED
 
-    def skip(self, now: float) -> None:
-        """Go on as if what was held had been answered."""
-        if not self.closed:
-            self.busy = False
-            self._continue(now)
-
-    def answer(self, response: Message, now: float) -> None:
-        """Answer the request in hand without its rule; the interceptor is not asked again."""
-        assert self.served is not None
-        served = self.served
-        if self.node.outbox.tracing:
-            self.node.exchanges.answered(self, response)
-        self.send(served.answer(self.correlation_id, served.body(response)))
-
-    def twin(self, transport: Transport) -> Session:
-        """Another session with the same request in hand, as if it had come over `transport` too."""
-        twin = Session(self.node, transport, self._call.client.client_host, self.number)
-        twin._call.client = self._call.client
-        twin._call.version = self._call.version
-        twin.correlation_id = self.correlation_id
-        return twin
-
-    def _continue(self, now: float) -> None:
+    def finish(self, now: float) -> None:
+        """The exchange that others wait for is finished: serve what has come since."""
+        self.exchange = None
+        if self.state is _BUSY:
+            self.state = _READY
         self._go_on(now)
-        self._settle_reading()
 
     # Requests
 
-    def _take(self, frame: bytes) -> None:
-        if self._waiting is _NOTHING:
-            self._waiting = deque()
-        self._waiting.append(frame)
-        self._waiting_bytes += len(frame)
+    def _wait(self, frames: list[bytes]) -> None:
+        if frames:
+            if self._waiting is _NOTHING:
+                self._waiting = deque()
+            self._waiting += frames
+            self._waiting_bytes += sum(map(len, frames))
 
     def _go_on(self, now: float) -> None:
-        """Serve what waits, as far as it need not wait any longer."""
+        """Serve what waits, as far as it need not wait any longer; then stop or resume reading."""
         waiting = self._waiting
-        while waiting and not (self.busy or self._blocked or self.closed):
+        while waiting and (self.state is _READY or self.state is _READING):
             frame = waiting.popleft()
             self._waiting_bytes -= len(frame)
             self._serve(frame, now)
-        if not waiting:
+        if self.state is _READY or self.state is _READING:
             self._waiting = _NOTHING
-
-    def _settle_reading(self) -> None:
-        """Stop or resume reading, and note whether the next bytes begin a request that can be served at once."""
-        if self.closed:
-            return
-        stuck = self.busy or self._blocked
-        self._at_rest = not (stuck or self._waiting or self._splitter.buffered)
-        full = stuck and self.waiting_bytes > WAITING_BYTES
-        if full is not self._paused:
-            self._paused = full
-            if full:
-                self.transport.pause()
-            else:
+            self.state = _READING if self._splitter.buffered else _READY
+            if self.transport.paused:
                 self.transport.resume()
+        elif self.state is not _CLOSED and self.waiting_bytes > WAITING_BYTES:
+            self.transport.pause()
 
     def _serve(self, frame: bytes, now: float) -> None:
-        head = frame[:4]
-        table = self.node.table
-        served = table.served.get(head)
-        if served is None and (len(frame) < 8 or (served := table.find(head)) is None):
+        endpoint = self.node.table.find(frame)
+        if endpoint is None:
             self._refuse_unserved(frame)
             return
-        assert served is not None
         try:
-            _, _, _, client_id, offset = decode_request_header(frame)
-            request = served.decode(frame, offset, self.node.broker)
+            _, _, _, client_id, body = decode_request_header(frame)
+            request = endpoint.decode(frame, body, self.node.broker)
         except DecodeError as error:
-            self.refuse(f"malformed {served.api.name} request, version {served.version}: {error}")
+            self.refuse(f"malformed {endpoint.api.name} request, version {endpoint.version}: {error}")
             return
-        call = self._call
-        if client_id != call.client.client_id:
-            call.client = Client(client_id or "", call.client.client_host)
-            self._memos = _NO_MEMOS
-        call.version = served.version
-        self.correlation_id = frame[4:8]
-        self.run(served, request, now)
-        # A remembered request goes to its rule by a way of its own, past an interceptor.
-        if served.key in REMEMBERED and len(frame) < _MEMO_BYTES and self.node.interceptor is None and not self.closed:
-            self._remember(served, request, framed(frame), offset + 4)
-
-    def _remember(self, served: Served, request: Message, data: bytes, body: int) -> None:
-        head = data[:8]
-        memos = self._memos
-        memo = remember(self, served, request, data, body, memos.get(head))
-        if memo is not None:
-            if head not in memos:
-                # What a memo begins with says how long it is.
-                together = len(data) + sum(int.from_bytes(each[:4]) for each in memos)
-                if not memos or len(memos) == _MEMOS or together > _MEMO_BYTES:
-                    memos = self._memos = {}
-            memos[head] = memo
-
-    def run(self, served: Served, request: Message, now: float, intercepted: bool = False) -> None:
-        """Hand a request to its rule. `correlation_id` and the call's client and version are set."""
-        call = self._call
-        call.now = self.arrived = now
-        self.served = served
-        self.request = request
-        interceptor = self.node.interceptor
-        if interceptor is not None and not intercepted and interceptor.requested(self, now):
-            return
-        served.calls += 1
-        outbox = self.node.outbox
-        outbox.gate = 0
-        try:
-            response = served.handle(request, call)
-        except Exception:
-            log.exception("%s of %s failed", served, self.transport.peer)
-            response = served.api.error(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-        if response is PARKED:
-            self.busy = True
-            self._at_rest = False
-            if outbox.tracing:
-                self.node.exchanges.parked(self)
-        elif response is not NO_REPLY:
-            assert isinstance(response, Message)
-            self._answer(response, outbox.gate, now)
-
-    def take_up(self, served: Served, request: Message, correlation_id: bytes, now: float) -> None:
-        """Have a request in hand that its rule was asked already, and serve nothing more until it is answered."""
-        self.served = served
-        self.request = request
-        self.correlation_id = correlation_id
-        self.arrived = now
-        self.busy = True
-        self._at_rest = False
-
-    def answer_later(
-        self, served: Served, request: Message, correlation_id: bytes, response: Message, now: float
-    ) -> None:
-        """Answer a request that a rule was asked already, once the outbox's gate is durable."""
-        self.take_up(served, request, correlation_id, now)
-        self._answer(response, self.node.outbox.gate, now)
+        if client_id != self.client.client_id:
+            self.client = Client(client_id or "", self.client.client_host)
+            self.remembered = _NOTHING_REMEMBERED
+        exchange = Exchange(self, endpoint, request, self.client, frame[4:8])
+        exchange.arrive(now)
+        if not exchange.finished and self.state is not _CLOSED:
+            self.begin(exchange)
+        # A remembered request bypasses the interceptor, so none is remembered while there is one.
+        if self.node.interceptor is None:
+            remember(self, exchange, frame, body)
 
     def _refuse_unserved(self, frame: bytes) -> None:
         key, version = int.from_bytes(frame[:2], signed=True), int.from_bytes(frame[2:4], signed=True)
@@ -410,50 +263,6 @@ class Session:
             self.send(self.node.table.unsupported_version(frame[4:8]))
         else:
             self.refuse(f"API key {key}, version {version}, is not served")
-
-    # Answers
-
-    def _answer(self, response: Message, gate: int, now: float) -> None:
-        served = self.served
-        assert served is not None
-        if response is self._last_response:
-            body = self._last_body
-        else:
-            try:
-                body = served.body(response)
-            except EncodeError:
-                log.exception("the answer to %s cannot be encoded", served)
-                self.refuse(f"the answer to {served.api.name}, version {served.version}, cannot be encoded")
-                return
-            if served.key == ApiKey.FETCH and len(body) <= _REMEMBERED_ANSWER:
-                self._last_response = response
-                self._last_body = body
-        data = served.answer(self.correlation_id, body)
-        durability = self.node.durability
-        if gate > durability.durable:
-            self.busy = True
-            self._at_rest = False
-            durability.hold(gate, Held(self, response, data, now))
-        else:
-            self.busy = False
-            self._send(response, data, now)
-
-    def _send(self, response: Message, data: bytes, now: float) -> None:
-        if self.node.outbox.tracing:
-            self.node.exchanges.answered(self, response)
-        interceptor = self.node.interceptor
-        if interceptor is None or not interceptor.answering(self, response, data, now):
-            self.send(data)
-
-    def send(self, data: bytes) -> None:
-        """Send a whole answer that was made before."""
-        if not self.transport.send(data):
-            self.block()
-
-    def block(self) -> None:
-        """The client has not read all of the last answer: nothing more is served until `drained`."""
-        self._blocked = True
-        self._at_rest = False
 
 
 def client_host(address: Any) -> str:

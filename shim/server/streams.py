@@ -50,9 +50,15 @@ class StreamConnection:
         self._something_unsent.set()
         return False
 
+    @property
+    def paused(self) -> bool:
+        """See `Transport`."""
+        return not self._readable.is_set()
+
     def pause(self) -> None:
         """See `Transport.pause`."""
-        self._readable = trio.Event()
+        if self._readable.is_set():
+            self._readable = trio.Event()
 
     def resume(self) -> None:
         """See `Transport.resume`."""

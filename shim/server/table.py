@@ -28,7 +28,7 @@ _head: Final = struct.Struct(">hh")
 _pack_size: Final = struct.Struct(">i").pack
 
 
-class Served:
+class Endpoint:
     """One version of one API. `calls` counts its requests.
 
     `constants` are whole answers by error code, for an API whose answers are nothing but that; each in two parts,
@@ -42,10 +42,10 @@ class Served:
         "calls",
         "constants",
         "encode",
-        "handle",
         "header_end",
         "key",
         "names_topics",
+        "rule",
         "shape",
         "version",
     )
@@ -59,14 +59,14 @@ class Served:
         self._normalise = None if api.normalise is unchanged else api.normalise
         self.encode: Callable[[Any], bytes] = api.response.encoder(version)
         self.names_topics = version >= row.names_topics_since
-        self.handle: Callable[[Any, Call], Message | Parked | NoReply] = row.rule
+        self.rule: Callable[[Any, Call], Message | Parked | NoReply] = row.rule
         self.shape = api.shape
         self.header_end = encode_response_header(api.key, version, 0)[4:]
         self.constants: dict[int, tuple[bytes, bytes]] = {}
         self.calls = 0
 
     def __repr__(self) -> str:
-        return f"<Served {self.api.name} {self.version}>"
+        return f"<Endpoint {self.api.name} {self.version}>"
 
     def decode(self, frame: bytes, offset: int, broker: Broker) -> Any:
         """The request whose body begins at `offset`, in its newest form. Raises DecodeError."""
@@ -81,14 +81,14 @@ class Served:
         """A response in its newest form as the bytes of this version. Raises EncodeError."""
         return self.encode(self.shape(response, self.version))
 
-    def answer(self, correlation_id: bytes, body: bytes) -> bytes:
+    def frame(self, correlation_id: bytes, body: bytes) -> bytes:
         """The frame that answers the request of this correlation id."""
         end = self.header_end
         return b"".join((_pack_size(4 + len(end) + len(body)), correlation_id, end, body))
 
-    def around(self, response: Message) -> tuple[bytes, bytes]:
+    def split_around_correlation_id(self, response: Message) -> tuple[bytes, bytes]:
         """The frame that answers a request with `response`: what is before the correlation id, and after it."""
-        whole = self.answer(bytes(4), self.body(response))
+        whole = self.frame(bytes(4), self.body(response))
         return whole[:4], whole[8:]
 
 
@@ -97,17 +97,19 @@ class Table:
 
     def __init__(self, release: str) -> None:
         self.release = release
-        self.served: dict[bytes, Served] = {}
+        self.endpoints: dict[bytes, Endpoint] = {}
         """By the first four bytes of a request."""
         self._unsupported = unsupported_version(PROFILES[release][ApiKey.API_VERSIONS]).encode(0)
 
-    def find(self, head: bytes) -> Served | None:
-        """The entry for a request whose header begins with these four bytes; None if it is not served."""
-        key, version = _head.unpack(head)
-        if key not in APIS or not is_served(self.release, key, version):
-            return None
-        served = self.served[head] = Served(APIS[key], version)
-        return served
+    def find(self, frame: bytes) -> Endpoint | None:
+        """The endpoint that a request's frame is for; None if there is none."""
+        head = frame[:4]
+        endpoint = self.endpoints.get(head)
+        if endpoint is None and len(frame) >= 8:
+            key, version = _head.unpack(head)
+            if key in APIS and is_served(self.release, key, version):
+                endpoint = self.endpoints[head] = Endpoint(APIS[key], version)
+        return endpoint
 
     def unsupported_version(self, correlation_id: bytes) -> bytes:
         """The frame that answers a version of ApiVersions that is not served, in the form of version 0 (KIP-511)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.offset_commit import (
@@ -20,13 +20,11 @@ from kafka_shim.apis.offset_commit import (
 from kafka_shim.apis.wire import Message, Struct, uuid_text
 from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.types import Array, Nested, Type
+from kafka_shim.groups.interface import Client
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.repeated import HOLE, Template, template
 from kafka_shim.server.requests import groups_of
-
-if TYPE_CHECKING:
-    from kafka_shim.server.session import Session
-    from kafka_shim.server.table import Served
+from kafka_shim.server.table import Endpoint
 
 GROUP_KEYS: Final = frozenset(
     {
@@ -52,64 +50,89 @@ BY_FIELD: Final = frozenset({OffsetCommitRequestPartition, OffsetCommitResponseP
 the fields."""
 
 
+class Connection(Protocol):
+    """The connection of a traced exchange; `session.py` has it."""
+
+    number: int
+
+    @property
+    def node(self) -> Node: ...
+
+
+class Node(Protocol):
+    """The node it is to; `node.py` has it."""
+
+    id: int
+
+
+class Traced(Protocol):
+    """An exchange as far as the trace shows it; `exchange.py` has it."""
+
+    endpoint: Endpoint
+    client: Client
+    correlation_id: bytes
+    arrived: float
+    response: Message | None
+
+    @property
+    def request(self) -> Any: ...
+
+    @property
+    def session(self) -> Connection: ...
+
+
 class Exchanges:
     """Puts `exchange` and `parked` events of a process into its outbox."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
 
-    def parked(self, session: Session) -> None:
-        """The session's request was parked."""
-        served, request = session.served, session.request
-        assert served is not None
-        assert request is not None
-        if served.key in GROUP_KEYS:
+    def parked(self, exchange: Traced) -> None:
+        """The request was parked."""
+        endpoint, request = exchange.endpoint, exchange.request
+        if endpoint.key in GROUP_KEYS:
             self._outbox.event(
                 "parked",
-                conn=session.number,
-                node=session.node.id,
-                api=served.api.name,
-                correlation_id=int.from_bytes(session.correlation_id, signed=True),
+                conn=exchange.session.number,
+                node=exchange.session.node.id,
+                api=endpoint.api.name,
+                correlation_id=int.from_bytes(exchange.correlation_id, signed=True),
                 group=next(iter(groups_of(request)), ""),
                 member=getattr(request, "member_id", ""),
             )
 
-    def answered(self, session: Session, response: Message) -> None:
-        """The session's request is being answered."""
-        served, request = session.served, session.request
-        assert served is not None
-        assert request is not None
-        if served.key in GROUP_KEYS:
-            self._outbox.events.append(
-                exchange(session, served, request, response)
-                | {
-                    "correlation_id": int.from_bytes(session.correlation_id, signed=True),
-                    "arrived": session.arrived,
-                }
-            )
+    def answered(self, exchange: Traced) -> None:
+        """The request is being answered."""
+        if exchange.endpoint.key in GROUP_KEYS:
+            event = exchange_event(exchange)
+            event["correlation_id"] = int.from_bytes(exchange.correlation_id, signed=True)
+            event["arrived"] = exchange.arrived
+            self._outbox.events.append(event)
 
 
-def exchange(session: Session, served: Served, request: Message, response: Message) -> dict[str, Any]:
+def exchange_event(exchange: Traced) -> dict[str, Any]:
     """An `exchange` event, all but correlation id and time of arrival."""
-    asked, answered, error = shown(request, response, served.version)
+    assert exchange.response is not None
+    endpoint = exchange.endpoint
+    request, answer, error = shown(exchange.request, exchange.response, endpoint.version)
     return {
         "event": "exchange",
-        "conn": session.number,
-        "node": session.node.id,
-        "api": served.api.name,
-        "version": served.version,
-        "client_id": session.client_id,
-        "group": asked.get("group_id"),
-        "member": asked.get("member_id") or answered.get("member_id"),
-        "request": asked,
-        "answer": answered,
+        "conn": exchange.session.number,
+        "node": exchange.session.node.id,
+        "api": endpoint.api.name,
+        "version": endpoint.version,
+        "client_id": exchange.client.client_id,
+        "group": request.get("group_id"),
+        "member": request.get("member_id") or answer.get("member_id"),
+        "request": request,
+        "answer": answer,
         "error": error,
     }
 
 
-def template_of(session: Session, served: Served, request: Message, response: Message) -> Template:
+def template_of(exchange: Traced) -> Template:
     """The template of an `exchange` event that differs from others in its correlation id alone."""
-    return template(exchange(session, served, request, response) | {"correlation_id": HOLE})
+    return template(exchange_event(exchange) | {"correlation_id": HOLE})
 
 
 def end_offsets(ends: Iterable[tuple[str, int, int]]) -> dict[str, Any]:

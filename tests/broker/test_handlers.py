@@ -28,9 +28,8 @@ from kafka_shim.apis.profiles import PROFILES
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.interface import NO_REPLY, Client
-from kafka_shim.server.call import Call
 from tests.broker.context import Cluster, batch
-from tests.handling import handle
+from tests.handling import Call, handle
 
 
 class Coordinators:
@@ -54,7 +53,7 @@ def cluster_of_two() -> Cluster:
 
 def ask(cluster: Cluster, api: Api, request: Message, version: int) -> Any:
     """The response to a request, both as bytes on their way; None where nothing is answered."""
-    call = Call(version, Client("client", "/127.0.0.1"), "token", cluster.now, 1, Coordinators(), cluster.broker)
+    call = Call(version, Client("client", "/127.0.0.1"), cluster.now, Coordinators(), cluster.broker)
     decoded = api.request.decode(request.encode(version), version)
     answer = handle(decoded, call)
     if answer is NO_REPLY:

@@ -32,8 +32,7 @@ from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.records import OffsetCommitKey
-from kafka_shim.server.call import Call
-from tests.handling import handle
+from tests.handling import Call, handle
 
 from .context import EPOCH_MS, Cluster, fetch_request, partitions_of
 
@@ -110,7 +109,7 @@ class Transacting:
     def judge(self, name: str, request: Message, version: int) -> Any:
         """As `ask`, but what the handler has written is not durable yet."""
         api = registry.APIS[KEYS[name]]
-        call = Call(version, CLIENT, next(self.tokens), self.now, 1, self.service, self.cluster.broker)
+        call = Call(version, CLIENT, self.now, self.service, self.cluster.broker)
         answer = handle(request, call)
         return answer if answer is PARKED else api.shape(answer, version)
 

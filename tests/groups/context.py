@@ -33,8 +33,7 @@ from kafka_shim.groups.interface import PARKED, Client
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.timers import Timers
-from kafka_shim.server.call import Call
-from tests.handling import handle
+from tests.handling import Call, handle
 
 WALL_OFFSET = 1_700_000_000.0
 GROUP = "group"
@@ -55,11 +54,10 @@ RANGE = ("range", subscription("topic"))
 ROUND_ROBIN = ("roundrobin", subscription("topic"))
 
 
-class Reply:
-    """One request: its answer, or None while it is parked. It is its own token."""
+class Reply(Call):
+    """One request: its answer, or None while it is parked."""
 
-    def __init__(self) -> None:
-        self.response: Any = None
+    response: Any = None
 
     @property
     def parked(self) -> bool:
@@ -145,11 +143,10 @@ class Context:
 
     def send(self, api: Any, request: Any, version: int, client: Client | None = None) -> Reply:
         """Send a request through its API's `handle`."""
-        reply = Reply()
-        call = Call(version, client or self.client, reply, self.now, 1, self.service, self.broker)
+        reply = Reply(version, client or self.client, self.now, self.service, self.broker)
         # What a rule parks, it may release before it returns.
         self.parked.add(reply)
-        response = handle(request, call)
+        response = handle(request, reply)
         if response is not PARKED:
             self.parked.remove(reply)
             reply.response = response

@@ -14,8 +14,7 @@ from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.memory import MemoryStore
-from kafka_shim.server.call import Call
-from tests.handling import handle
+from tests.handling import Call, handle
 
 CLIENT = Client("client", "/127.0.0.1")
 START_MS = 1_700_000_000_000
@@ -144,7 +143,7 @@ class Coordinator:
     # Requests, as the server hands them on
 
     def call(self, version: int) -> Call:
-        return Call(version, CLIENT, next(self.tokens), self.now, 0, self.service, self.broker)  # type: ignore[arg-type]
+        return Call(version, CLIENT, self.now, self.service, self.broker)
 
     def commit(
         self, group: str, offsets: dict[tuple[str, int], int], *, member: str = "", generation: int = -1,

@@ -336,13 +336,13 @@ def test_commits_are_traced_by_the_schema() -> None:
 def test_an_answer_waits_for_the_records_it_may_show() -> None:
     here = Coordinator()
     here.outbox.batch = 7
-    here.outbox.gate = 0
+    here.outbox.begin()
     here.commit("grp", {FOO0: 5})
-    assert here.outbox.gate == 7
-    here.outbox.gate = 0
+    assert here.outbox.required_batch == 7
+    here.outbox.begin()
     here.outbox.batch = 8
     here.fetch("grp", FOO0)
-    assert here.outbox.gate == 7
+    assert here.outbox.required_batch == 7
 
 
 @given(

@@ -24,6 +24,7 @@ class Client:
     def __init__(self, cluster: Cluster, node: Node) -> None:
         self.peer = "test"
         self.closed = False
+        self.paused = False
         self.cluster = cluster
         self.node = node
         self.session = Session(node, self, "/127.0.0.1", next(cluster.connections))

@@ -142,11 +142,11 @@ async def test_a_failing_rule_is_answered_and_the_connection_goes_on(caplog: pyt
     wire = Wire(cluster())
     wire.receive(request(ListGroupsRequest(), 4))
     wire.answers()
-    served = next(iter(wire.session.node.table.served.values()))
-    rule, served.handle = served.handle, lambda request, call: 1 / 0
+    endpoint = next(iter(wire.session.node.table.endpoints.values()))
+    rule, endpoint.rule = endpoint.rule, lambda request, call: 1 / 0
     with caplog.at_level(logging.CRITICAL):
         wire.receive(request(ListGroupsRequest(), 4, 8))
-    served.handle = rule
+    endpoint.rule = rule
     assert wire.answer(ListGroupsResponse, 4) == (8, ListGroupsResponse(error_code=-1))
     wire.receive(request(ListGroupsRequest(), 4, 9))
     assert wire.answer(ListGroupsResponse, 4)[1].error_code == 0

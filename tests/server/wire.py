@@ -40,6 +40,10 @@ class Wire:
         self.session.node.sessions.add(self.session)
         self._splitter = FrameSplitter()
 
+    @property
+    def paused(self) -> bool:
+        return self.is_paused
+
     def send(self, data: bytes) -> bool:
         self.sent += data
         return self.takes_all

@@ -23,7 +23,7 @@ from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.trace import problems
 from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
-from kafka_shim.server.memo import MAX_COMMIT_BYTES, CommitMemo
+from kafka_shim.server.remembered import MAX_BYTES, MAX_COMMIT_BYTES, MAX_REQUESTS, RememberedCommit
 from kafka_shim.server.trace_file import TraceFile
 from tests.server.test_trace_file import events_of
 from tests.server.wire import Wire, read, request
@@ -116,7 +116,7 @@ class Side:
         }
         group = service.groups.get("billing")
         sessions = {} if group is None else {name: each.session.deadline for name, each in group.members.items()}
-        calls = {str(served): served.calls for served in self.session.node.table.served.values()}
+        calls = {str(each): each.calls for each in self.session.node.table.endpoints.values()}
         counted = (service.counters.offset_commits, self.cluster.durability.batches, calls)
         self.answers += self.wire.answers()
         return self.answers, self.wire.is_closed, self.events, stored, shown, sessions, counted
@@ -136,8 +136,10 @@ ROWS = st.sampled_from(
 OFFSETS = st.integers(-(2**40), 2**40)
 VERSIONS = st.integers(2, 10)
 AGAIN = st.tuples(st.just("again"), st.integers(-(2**63), 2**63 - 1))
+ELSEWHERE = st.tuples(st.just("elsewhere"), st.integers(0, 1000), st.lists(st.integers(-1, 4), min_size=2, max_size=2))
 OTHER = st.one_of(
     AGAIN,
+    ELSEWHERE,
     st.tuples(st.just("changed"), st.integers(0, 400), st.integers(1, 255)),
     st.tuples(st.just("split"), st.integers(1, 100)),
     st.tuples(st.just("twice")),
@@ -180,6 +182,10 @@ def play(side: Side, steps: list[tuple[Any, ...]]) -> None:
             side.receive(committing(said[1]), now)
         elif step == "again" and newest is not None:
             side.receive(committing(min(said[0], 2**63 - 4)), now)
+        elif step == "elsewhere" and newest is not None:
+            topics = [(name, metadata) for name, _, metadata in newest[0]]
+            rows = [(name, said[1][n], metadata) for n, (name, metadata) in enumerate(topics)]
+            side.receive(side.commit(rows, said[0], newest[1], next(numbers)), now)
         elif step == "changed" and newest is not None:
             data = bytearray(committing(5))
             data[8 + said[0] % (len(data) - 8)] ^= said[1]
@@ -232,17 +238,17 @@ def remembered(side: Side, version: int = 7) -> Callable[[int], bytes]:
 
     for offset in (1, 2):
         side.receive(made(offset), NOW)
-    assert [type(memo) for memo in side.session._memos.values()] == [CommitMemo]
+    assert [type(each) for each in side.session.remembered.values()] == [RememberedCommit]
     side.wire.answers()
     return made
 
 
 @pytest.mark.parametrize("version", range(2, 11))
 async def test_the_third_commit_to_the_same_partitions_is_not_decoded(version: int) -> None:
-    side = Side(False)
+    side = Side(False, listened=False)
     made = remembered(side, version)
-    served = side.session.node.table.served[made(3)[4:8]]
-    served._decode = lambda data, offset: pytest.fail("decoded")
+    endpoint = side.session.node.table.endpoints[made(3)[4:8]]
+    endpoint._decode = lambda data, offset: pytest.fail("decoded")
     side.receive(made(3), NOW)
     number, answer = side.wire.answer(OffsetCommitResponse, version)
     assert number == 3
@@ -252,12 +258,40 @@ async def test_the_third_commit_to_the_same_partitions_is_not_decoded(version: i
     assert stored["payments"][1].metadata == "at 1"
 
 
-async def test_what_else_a_client_sends_does_not_make_it_forgotten() -> None:
+@pytest.mark.parametrize("version", [2, 7, 8, 10])
+@pytest.mark.parametrize("listened", [False, True])
+async def test_a_commit_to_other_partitions_of_the_same_topics_is_remembered(version: int, listened: bool) -> None:
+    told = []
+    for forgetful in (False, True):
+        side = Side(forgetful, listened)
+        for number, (one, other) in enumerate([(0, 1), (0, 1), (2, 0), (1, 0), (1, 0), (0, 1), (2, 1)]):
+            if number == 2 and not forgetful and not listened:
+                (endpoint,) = [each for each in side.session.node.table.endpoints.values() if each.key == 8]
+                endpoint._decode = lambda data, offset: pytest.fail("decoded")
+            rows: list[tuple[str, int, str | None]] = [("orders", one, "x"), ("payments", other, None)]
+            side.receive(side.commit(rows, 10 * number, version, number), NOW)
+        told.append(side.seen())
+    assert told[0] == told[1]
+
+
+async def test_a_commit_to_a_partition_that_does_not_exist_is_refused_though_the_rest_is_remembered() -> None:
     side = Side(False)
     made = remembered(side)
+    side.receive(side.commit([("orders", 3, ""), ("payments", 1, "at 1")], 9, 7, 9), NOW)
+    _, answer = side.wire.answer(OffsetCommitResponse, 7)
+    errors = {topic.name: [each.error_code for each in topic.partitions] for topic in answer.topics}
+    assert errors == {"orders": [3], "payments": [0]}
+    side.receive(made(10), NOW)
+    _, answer = side.wire.answer(OffsetCommitResponse, 7)
+    assert [each.error_code for topic in answer.topics for each in topic.partitions] == [0, 0]
+
+
+async def test_what_else_a_client_sends_does_not_make_it_forgotten() -> None:
+    side = Side(False, listened=False)
+    made = remembered(side)
     side.receive(request(HeartbeatRequest("billing", side.generation, side.member_id), 3), NOW)
-    assert len(side.session._memos) == 2
-    side.session.node.table.served[made(3)[4:8]]._decode = lambda data, offset: pytest.fail("decoded")
+    assert len(side.session.remembered) == 2
+    side.session.node.table.endpoints[made(3)[4:8]]._decode = lambda data, offset: pytest.fail("decoded")
     side.receive(made(3), NOW)
     assert len(side.wire.answers()) == 2
 
@@ -287,17 +321,17 @@ async def test_only_so_much_is_remembered() -> None:
         rows: list[tuple[str, int, str | None]] = [("orders", 0, "")] * (length + 1)
         for offset in (1, 2):
             side.receive(side.commit(rows, offset, 7, 1), NOW)
-            assert len(side.session._memos) <= 4
+            assert len(side.session.remembered) <= MAX_REQUESTS
     rows = [("orders", 0, "")] * (MAX_COMMIT_BYTES // 18)
-    before = dict(side.session._memos)
+    before = dict(side.session.remembered)
     for offset in (1, 2, 3):
         side.receive(side.commit(rows, offset, 7, 1), NOW)
-    assert side.session._memos == before
+    assert side.session.remembered == before
     assert len(side.wire.answers()) == 43
     for length in (3_000, 5_000, 7_000, 9_000, 15_000, 17_000):
         side.receive(request(HeartbeatRequest("g" * length, 1, side.member_id), 4), NOW)
-        assert sum(int.from_bytes(head[:4]) for head in side.session._memos) < 16 * 1024
-    assert len(side.session._memos) == 1
+        assert sum(int.from_bytes(head[:4]) for head in side.session.remembered) <= MAX_BYTES
+    assert len(side.session.remembered) == 1
 
 
 async def test_a_commit_that_the_store_refuses_is_told_as_it_was_sent() -> None:
@@ -335,11 +369,11 @@ async def test_a_remembered_commit_in_a_trace_is_as_any_other(tmp_path: Path, to
 
 async def test_who_starts_to_look_while_an_answer_is_held_sees_the_request() -> None:
     class Looking:
-        def requested(self, session: Any, now: float) -> bool:
+        def requested(self, exchange: Any, now: float) -> bool:
             return False
 
-        def answering(self, session: Any, response: Any, data: bytes, now: float) -> bool:
-            seen.extend(each.committed_offset for topic in session.request.topics for each in topic.partitions)
+        def answering(self, exchange: Any, data: bytes, now: float) -> bool:
+            seen.extend(each.committed_offset for topic in exchange.request.topics for each in topic.partitions)
             return False
 
     seen: list[int] = []

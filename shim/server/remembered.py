@@ -1,0 +1,455 @@
+"""Requests that a client sends again and again, known by their bytes: a shortcut to an exchange.
+
+Decides whether bytes are a remembered request. They are if nothing differs but the correlation id and some numbers: in
+a commit the partitions, offsets and leader epochs, in a fetch the epoch of its session. Where these stand is found by
+encoding the request once more with every bit of them turned over. A shortcut asks the rule that the table of requests
+would have asked; what it saves is splitting, decoding and encoding. It does not know what a heartbeat, a fetch or a
+commit does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import Any, Final, NamedTuple, Protocol
+
+from kafka_shim.apis.fetch import FetchRequest
+from kafka_shim.apis.heartbeat import HeartbeatResponse
+from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition
+from kafka_shim.apis.offset_commit import error as commit_answer
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.frames import frame as framed
+from kafka_shim.apis.wire.types import Fixed
+from kafka_shim.groups.commits import Commit
+from kafka_shim.groups.interface import Client
+from kafka_shim.groups.repeated import Template
+from kafka_shim.persistence.records import OffsetCommitKey
+from kafka_shim.server.exchange import Conversation, Exchange, Step
+from kafka_shim.server.handlers import all_exist
+from kafka_shim.server.trace import template_of
+
+INITIAL_EPOCH: Final = 0
+"""The session epoch of a fetch that asks for a session; -1 is that of one that asks for none."""
+MAX_REQUESTS: Final = 16
+MAX_BYTES: Final = 16 * 1024
+"""How many requests of a session are remembered, and how long they may be together."""
+MAX_COMMIT_BYTES: Final = 4096
+"""Commits of so many bytes, 200 partitions or so, are remembered: what is kept is several times as much."""
+
+_number: Final = Struct(">i").unpack
+_correlation_number: Final = Struct(">8xi").unpack_from
+_held: Final = Step.HELD
+
+
+class Remembered(Protocol):
+    """A remembered request of a connection."""
+
+    def serve(self, session: Remembering, data: bytes, now: float) -> bool:
+        """Serve `data`, which begins with the same eight bytes, if it is the remembered request, whole and alone;
+        False, and nothing done, if it is not."""
+
+
+class Remembering(Conversation, Protocol):
+    """A connection whose requests are remembered, by their first eight bytes; `session.py` has it.
+
+    `last_commit` is the commit that was decoded last, less what may differ in the next: one that is like the one before
+    is worth the work.
+    """
+
+    remembered: dict[bytes, Remembered]
+    last_commit: object
+    client: Client
+
+    def begin(self, exchange: Exchange) -> None: ...
+
+
+def remember(session: Remembering, exchange: Exchange, frame: bytes, body: int) -> None:
+    """Remember the request of this exchange if that will save something. `body` is where its body begins in `frame`."""
+    make = _MAKERS.get(exchange.endpoint.key)
+    if make is None or len(frame) >= MAX_BYTES or session.closed:
+        return
+    data = framed(frame)
+    made = make(session, exchange, data, data[: body + 4])
+    if made is not None:
+        head = data[:8]
+        remembered = session.remembered
+        if head not in remembered:
+            # What a remembered request begins with says how long it is.
+            together = len(data) + sum(int.from_bytes(each[:4]) for each in remembered)
+            if not remembered or len(remembered) == MAX_REQUESTS or together > MAX_BYTES:
+                remembered = session.remembered = {}
+        remembered[head] = made
+
+
+# Bytes
+
+
+class Layout(NamedTuple):
+    """Where numbers stand in a frame. `known` are its other bytes but the correlation id, as `mask` cuts them out."""
+
+    size: int
+    mask: int
+    known: int
+    numbers: Callable[[bytes], tuple[Any, ...]]
+
+
+def layout_of(data: bytes, turned: bytes, codes: str) -> Layout | None:
+    """The layout of the frame `data`. In `turned` every bit of the numbers is turned over, and no other; side by side,
+    in the order of `codes`, they stand in one or more places."""
+    places = int.from_bytes(data) ^ int.from_bytes(turned)
+    width = Struct(">" + codes).size
+    layout, position = ">", 0
+    for run in re.finditer(b"\xff+", places.to_bytes(len(data))):
+        if run.end() - run.start() != width:
+            return None
+        layout += f"{run.start() - position}x{codes}"
+        position = run.end()
+    correlation_id = 0xFFFFFFFF << (len(data) - 12) * 8
+    mask = ((1 << len(data) * 8) - 1) ^ places ^ correlation_id
+    return Layout(len(data), mask, int.from_bytes(data) & mask, _unpacker(f"{layout}{len(data) - position}x"))
+
+
+@lru_cache(maxsize=256)
+def _unpacker(layout: str) -> Callable[[bytes], tuple[Any, ...]]:
+    return Struct(layout).unpack
+
+
+def _turn_over(value: Any, names: Sequence[str]) -> None:
+    for name in names:
+        setattr(value, name, ~getattr(value, name))
+
+
+# Heartbeats
+
+
+class RememberedHeartbeat:
+    """A Heartbeat. Its answers are constants, since they say an error code and nothing else."""
+
+    __slots__ = ("_arguments", "_durability", "_endpoint", "_heartbeat", "_outbox", "_request", "_rest", "_traced")
+
+    def __init__(self, exchange: Exchange, data: bytes) -> None:
+        node = exchange.session.node
+        request = exchange.request
+        self._endpoint = exchange.endpoint
+        self._request = request
+        self._rest = data[12:]
+        self._outbox = node.outbox
+        self._durability = node.durability
+        self._heartbeat = node.groups.heartbeat
+        self._arguments = (request.group_id, request.generation_id, request.member_id, request.group_instance_id)
+        self._traced: tuple[int, Template] | None = None
+
+    def serve(self, session: Remembering, data: bytes, now: float) -> bool:
+        if data[12:] != self._rest:
+            return False
+        endpoint = self._endpoint
+        endpoint.calls += 1
+        outbox = self._outbox
+        outbox.begin()
+        code = self._heartbeat(*self._arguments, now)
+        if outbox.required_batch > self._durability.durable:
+            exchange = Exchange(session, endpoint, self._request, session.client, data[8:12])
+            exchange.arrived = now
+            exchange.answer(HeartbeatResponse(error_code=code), outbox.required_batch, now)
+            session.begin(exchange)
+            return True
+        answer = endpoint.constants.get(code)
+        if answer is None:
+            answer = endpoint.constants[code] = endpoint.split_around_correlation_id(HeartbeatResponse(error_code=code))
+        if outbox.tracing:
+            traced = self._traced
+            if traced is None or traced[0] != code:
+                exchange = Exchange(session, endpoint, self._request, session.client, data[8:12])
+                exchange.response = HeartbeatResponse(0, code)
+                traced = self._traced = (code, template_of(exchange))
+            outbox.events.append((traced[1], _correlation_number(data), now))
+        before, after = answer
+        session.send(before + data[8:12] + after)
+        return True
+
+
+def _heartbeat(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
+    return RememberedHeartbeat(exchange, data)
+
+
+# Fetches
+
+
+class RememberedFetch:
+    """A Fetch, without a session or of a session under way."""
+
+    __slots__ = ("_endpoint", "_layout", "_request")
+
+    def __init__(self, exchange: Exchange, layout: Layout) -> None:
+        self._endpoint = exchange.endpoint
+        self._request: FetchRequest = exchange.request
+        self._layout = layout
+
+    def serve(self, session: Remembering, data: bytes, now: float) -> bool:
+        size, mask, known, numbers = self._layout
+        if len(data) != size or int.from_bytes(data) & mask != known:
+            return False
+        # Without a session the broker knows the request again by its identity.
+        request = self._request
+        if request.session_id:
+            (epoch,) = numbers(data)
+            if epoch <= INITIAL_EPOCH:
+                return False
+            request = request.copied()
+            request.session_epoch = epoch
+        exchange = Exchange(session, self._endpoint, request, session.client, data[8:12])
+        exchange.arrive(now)
+        if not exchange.finished:
+            session.begin(exchange)
+        return True
+
+
+def _fetch(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
+    request = exchange.request
+    if request.session_epoch > INITIAL_EPOCH and request.session_id:
+        turned = request.copied()
+        _turn_over(turned, ("session_epoch",))
+        layout = _layout(exchange, data, head, turned, "i")
+    elif request.session_epoch < INITIAL_EPOCH and not request.session_id:
+        layout = layout_of(data, data, "")
+    else:
+        return None
+    return None if layout is None else RememberedFetch(exchange, layout)
+
+
+def _layout(exchange: Exchange, data: bytes, head: bytes, turned: Message, codes: str) -> Layout | None:
+    """The layout of the numbers that are turned over in `turned`. None if we would write another frame than the client
+    did."""
+    version = exchange.version
+    if head + exchange.request.encode(version) != data:
+        return None
+    return layout_of(data, head + turned.encode(version), codes)
+
+
+# Commits
+
+_VARYING: Final = ("partition_index", "committed_offset", "committed_leader_epoch")
+
+
+class _Keys(dict[int, OffsetCommitKey]):
+    """The keys of one topic's offsets by partition, made when first needed. KeyError if there is no such partition."""
+
+    def __init__(self, group_id: str, topic: str, partitions: int) -> None:
+        super().__init__()
+        self._group_id = group_id
+        self._topic = topic
+        self._partitions = partitions
+
+    def __missing__(self, partition: int) -> OffsetCommitKey:
+        if not 0 <= partition < self._partitions:
+            raise KeyError(partition)
+        key = self[partition] = OffsetCommitKey(self._group_id, self._topic, partition)
+        return key
+
+
+class AnswerLayout:
+    """Where the partitions stand in the frame of an answer, the rest of which is always the same."""
+
+    __slots__ = ("_pack", "_rest", "_size")
+
+    def __init__(self, frame: bytes, turned: bytes) -> None:
+        places = int.from_bytes(frame) ^ int.from_bytes(turned)
+        layout, position = ">", 0
+        for run in re.finditer(b"\xff{4}", places.to_bytes(len(frame))):
+            layout += f"{run.start() - position}xi"
+            position = run.end()
+        self._pack = _packer(f"{layout}{len(frame) - position}x")
+        self._rest = int.from_bytes(frame) & ~places
+        self._size = len(frame)
+
+    def split_around_correlation_id(self, partitions: Sequence[int]) -> tuple[bytes, bytes]:
+        """The frame with these partitions: what stands before the correlation id, and what after it."""
+        whole = (int.from_bytes(self._pack(*partitions)) | self._rest).to_bytes(self._size)
+        return whole[:4], whole[8:]
+
+
+@lru_cache(maxsize=256)
+def _packer(layout: str) -> Callable[..., bytes]:
+    return Struct(layout).pack
+
+
+class RememberedCommit:
+    """An OffsetCommit that differs from one before in its partitions, offsets and leader epochs alone.
+
+    As long as no topic comes, goes or grows, which partitions exist is known. What follows from the partitions is kept
+    for the next commit, which may have the same.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_commit",
+        "_commit_again",
+        "_epochs",
+        "_layout",
+        "_numbers",
+        "_partitions",
+        "_revision",
+        "_rows",
+        "_topics",
+        "answer",
+        "body",
+        "endpoint",
+        "traced",
+    )
+
+    def __init__(self, exchange: Exchange, commit: Commit, layout: Layout, answers: AnswerLayout, body: int) -> None:
+        node = exchange.session.node
+        request: OffsetCommitRequest = exchange.request
+        self.endpoint = exchange.endpoint
+        self.body = body
+        self._commit = commit
+        self._commit_again = node.groups.commit_again
+        self._layout = layout
+        self._numbers = len(_codes(exchange.version))
+        self._topics = node.broker.topics
+        self._revision = node.broker.topics.generation
+        self._rows: list[tuple[_Keys, str, int, bytes]] = []
+        for topic in request.topics:
+            keys = _Keys(request.group_id, topic.name, node.broker.partitions_of(topic.name))
+            self._rows += [
+                (keys, each.committed_metadata or "", each.commit_timestamp, topic.topic_id)
+                for each in topic.partitions
+            ]
+        partitions = list(_partitions(request))
+        self._partitions = tuple(each.partition_index for each in partitions)
+        self._epochs = tuple(each.committed_leader_epoch for each in partitions)
+        self._answers = answers
+        self.answer = answers.split_around_correlation_id(self._partitions)
+        self.traced: Template | None = None
+
+    def serve(self, session: Remembering, data: bytes, now: float) -> bool:
+        size, mask, known, read = self._layout
+        if len(data) != size or int.from_bytes(data) & mask != known or self._topics.generation != self._revision:
+            return False
+        numbers = read(data)
+        each = self._numbers
+        partitions = numbers[::each]
+        epochs = numbers[2::each] if each == 3 else self._epochs
+        again = partitions == self._partitions and epochs == self._epochs
+        if not again:
+            try:
+                self._change(partitions, epochs)
+            except KeyError:
+                return False
+        node = session.node
+        outbox = node.outbox
+        outbox.begin()
+        if not self._commit_again(self._commit, numbers[1::each], now):
+            return False
+        self.endpoint.calls += 1
+        exchange = RepeatedCommit(session, self, data, now)
+        if outbox.tracing and again and self.traced is None:
+            exchange.response = commit_answer(exchange.request, 0)
+            self.traced = exchange.traced = template_of(exchange)
+            exchange.response = None
+        session.begin(exchange)
+        if outbox.required_batch > node.durability.durable:
+            node.durability.hold(outbox.required_batch, exchange)
+        else:
+            exchange.send(now)
+        return True
+
+    def _change(self, partitions: tuple[int, ...], epochs: tuple[int, ...]) -> None:
+        """The commit is to these partitions from now on. Raises KeyError if one of them does not exist."""
+        rows = [
+            (keys[partition], epoch, metadata, timestamp, topic_id)
+            for (keys, metadata, timestamp, topic_id), partition, epoch in zip(
+                self._rows, partitions, epochs, strict=True
+            )
+        ]
+        self._commit = self._commit.of(rows)
+        self._partitions = partitions
+        self._epochs = epochs
+        self.answer = self._answers.split_around_correlation_id(partitions)
+        self.traced = None
+
+
+class RepeatedCommit(Exchange):
+    """The exchange of a remembered commit. Its request is decoded, and its response made, only if somebody needs to see
+    them."""
+
+    __slots__ = ("_frame", "_remembered", "traced")
+
+    def __init__(self, session: Remembering, remembered: RememberedCommit, frame: bytes, now: float) -> None:
+        self.session = session
+        self.endpoint = remembered.endpoint
+        self.client = session.client
+        self.correlation_id = correlation_id = frame[8:12]
+        self.arrived = self.since = now
+        before, after = remembered.answer
+        self.data = before + correlation_id + after
+        self.response = None
+        self.step = _held
+        self.traced = remembered.traced
+        self._frame = frame
+        self._remembered = remembered
+
+    @property
+    def request(self) -> OffsetCommitRequest:
+        remembered = self._remembered
+        request: OffsetCommitRequest = remembered.endpoint.decode(
+            self._frame, remembered.body, self.session.node.broker
+        )
+        return request
+
+    def send(self, now: float) -> None:
+        node = self.session.node
+        if self.response is not None:
+            super().send(now)
+        elif node.interceptor is not None or (node.outbox.tracing and self.traced is None):
+            self.response = commit_answer(self.request, 0)
+            super().send(now)
+        else:
+            if node.outbox.tracing:
+                node.outbox.events.append((self.traced, _number(self.correlation_id), self.arrived))
+            self.deliver(self.data, now)
+
+
+def _commit(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
+    """Nothing is worked out for a commit that is not like the one before it."""
+    request: OffsetCommitRequest = exchange.request
+    if len(data) > MAX_COMMIT_BYTES:
+        return None
+    shape = (data[:8], request.group_id, [(topic.name, len(topic.partitions)) for topic in request.topics])
+    if shape != session.last_commit:
+        session.last_commit = shape
+        return None
+    node = session.node
+    version = exchange.version
+    commit = node.groups.known_commit(request, member_epochs=version >= 9) if all_exist(request, node.broker) else None
+    turned = exchange.endpoint.decode(data, len(head), node.broker)
+    for each in _partitions(turned):
+        _turn_over(each, _VARYING)
+    layout = _layout(exchange, data, head, turned, _codes(version))
+    if commit is None or layout is None:
+        return None
+    frames = [exchange.endpoint.frame(bytes(4), commit_answer(each, 0).encode(version)) for each in (request, turned)]
+    return RememberedCommit(exchange, commit, layout, AnswerLayout(*frames), len(head))
+
+
+def _codes(version: int) -> str:
+    """The `struct` codes of what may differ in each partition of a commit."""
+    return "".join(
+        each.type.code
+        for each in OffsetCommitRequestPartition.fields
+        if each.name in _VARYING and version in each.versions and isinstance(each.type, Fixed)
+    )
+
+
+def _partitions(request: OffsetCommitRequest) -> Iterator[OffsetCommitRequestPartition]:
+    return (each for topic in request.topics for each in topic.partitions)
+
+
+_MAKERS: Final[dict[ApiKey, Callable[[Remembering, Exchange, bytes, bytes], Remembered | None]]] = {
+    ApiKey.HEARTBEAT: _heartbeat,
+    ApiKey.FETCH: _fetch,
+    ApiKey.OFFSET_COMMIT: _commit,
+}
