@@ -9,8 +9,11 @@ Sources: Kafka 4.2's topic and broker configuration reference; semantics 6.2 for
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from enum import IntEnum
 from typing import Final, NamedTuple
+
+from kafka_shim.groups.config import NAMES
 
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
@@ -294,3 +297,10 @@ def group_value(name: str, values: Mapping[str, str], settings: Settings) -> str
         return own
     setting = GROUP_SETTINGS[name].setting
     return settings.text(setting.synonym) if setting.synonym else setting.default
+
+
+def unknown_setting(name: str) -> str:
+    """One sentence on a name that is no setting, with the nearest that is."""
+    near = get_close_matches(name, {*NAMES, *BROKER_SETTINGS}, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return f"{name!r} is not a setting of this coordinator{hint}"

@@ -1,7 +1,7 @@
 """The control API, version 1: which request has which operation done, and in what order it is checked.
 
 Decides who is refused before anything is done, how bodies are read, and how answers are written. What is done is in
-`operations/`, a module for each thing; `OPERATIONS` is all of them, of which the OpenAPI document is made too.
+`operations/`, a module for each thing; the OpenAPI document is made of them too.
 
 Reading and changing groups and topics is for everybody who may ask at all. Faults, barriers, puppets, time and brokers
 are for test coordinators (`lab`): elsewhere they are answered 403.
@@ -23,53 +23,76 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kafka_shim.control.bench import Bench
+from kafka_shim.control.documentation import documentation
 from kafka_shim.control.openapi import openapi
 from kafka_shim.control.operation import NUMBERED, PATH_TYPES, Operation
-from kafka_shim.control.operations import barriers, brokers, events, faults, groups, puppets, time, topics, waits
+from kafka_shim.control.operations import brokers, events, groups, topics, waits
 from kafka_shim.control.operations import server as of_server
 from kafka_shim.control.problems import Problem, invalid, problem_of
+from kafka_shim.control.workbench import Workbench
 
 MAX_BODY: Final = 1024 * 1024
 BODY_SECONDS: Final = 10.0
 """How long a body may take to come."""
 
-OPERATIONS: Final[tuple[Operation, ...]] = (
-    *of_server.OPERATIONS,
-    *events.OPERATIONS,
-    *groups.OPERATIONS,
-    *waits.OPERATIONS,
-    *topics.OPERATIONS,
-    *faults.OPERATIONS,
-    *barriers.OPERATIONS,
-    *puppets.OPERATIONS,
-    *time.OPERATIONS,
-    *brokers.OPERATIONS,
-)
+LAB_PATHS: Final = ("/v1/faults", "/v1/barriers", "/v1/puppets", "/v1/clock")
+"""Where the operations are that are not even imported unless the coordinator is for tests."""
 
 
-def make_routes(bench: Bench, lab: bool, with_token: bool) -> list[Route]:
+def operations(lab: bool) -> tuple[Operation, ...]:
+    """What a coordinator does over HTTP; with `lab` all there is."""
+    found = (
+        *of_server.OPERATIONS,
+        *events.OPERATIONS,
+        *groups.OPERATIONS,
+        *waits.OPERATIONS,
+        *topics.OPERATIONS,
+        *brokers.OPERATIONS,
+    )
+    if not lab:
+        return found
+    # Imported here because a server that is no laboratory does without.
+    from kafka_shim.control.operations import barriers, faults, puppets, time
+
+    return (*found, *faults.OPERATIONS, *barriers.OPERATIONS, *puppets.OPERATIONS, *time.OPERATIONS)
+
+
+def make_routes(bench: Workbench, lab: bool, with_token: bool) -> list[Route]:
     """The routes of every operation, for Starlette."""
     by_path: dict[str, dict[str, Operation]] = {}
-    for each in OPERATIONS:
+    for each in operations(lab):
         by_path.setdefault(each.path, {})[each.method] = each
-    document = orjson.dumps(openapi(OPERATIONS, with_token))
+    described = openapi(operations(lab), with_token)
+    document, page = orjson.dumps(described), documentation(described)
 
     async def show_document(request: Request) -> Response:
         return Response(document, media_type="application/json")
 
+    async def show_page(request: Request) -> Response:
+        return Response(page, media_type="text/html; charset=utf-8")
+
+    async def refuse(request: Request) -> Response:
+        return _ONLY_FOR_TESTS.answer()
+
+    refused = [] if lab else [path + rest for path in LAB_PATHS for rest in ("", "/{rest:path}")]
     return [
         Route("/v1/openapi.json", show_document),
+        Route("/openapi.json", show_document),
+        Route("/docs", show_page),
+        *(Route(path, refuse, methods=["GET", "POST", "DELETE"]) for path in refused),
         *(_route(path, of_path, bench, lab) for path, of_path in by_path.items()),
     ]
 
 
-def _route(path: str, by_method: dict[str, Operation], bench: Bench, lab: bool) -> Route:
+_ONLY_FOR_TESTS: Final = Problem(403, "FORBIDDEN", "Only a coordinator for tests does this: start it with --lab.")
+
+
+def _route(path: str, by_method: dict[str, Operation], bench: Workbench, lab: bool) -> Route:
     async def serve(request: Request) -> Response:
         operation = by_method["GET" if request.method == "HEAD" else request.method]
         try:
             if operation.lab and not lab:
-                raise Problem(403, "FORBIDDEN", "Only a coordinator for tests does this: start it with --lab.")
+                raise _ONLY_FOR_TESTS
             return await _serve(operation, bench, request)
         except Exception as error:
             problem = problem_of(error)
@@ -80,7 +103,7 @@ def _route(path: str, by_method: dict[str, Operation], bench: Bench, lab: bool) 
     return Route(path, serve, methods=list(by_method))
 
 
-async def _serve(operation: Operation, bench: Bench, request: Request) -> Response:
+async def _serve(operation: Operation, bench: Workbench, request: Request) -> Response:
     arguments: list[Any] = [_named(name, request.path_params[name]) for name in operation.names]
     if operation.body is not None:
         arguments.append(await _body(operation, request))
@@ -128,7 +151,7 @@ async def _body(operation: Operation, request: Request) -> Any:
     try:
         return msgspec.convert(_DECODER.decode(bytes(body) or b"{}"), operation.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid(error) from None
+        raise invalid(error, operation.body) from None
 
 
 def _number(text: str) -> int | float:

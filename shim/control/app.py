@@ -15,12 +15,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kafka_shim.control.api import make_routes
 from kafka_shim.control.bearer import Bearer
-from kafka_shim.control.bench import Bench
 from kafka_shim.control.origin import OwnOrigin
 from kafka_shim.control.problems import Problem
+from kafka_shim.control.workbench import Workbench
 
 
-def make_app(bench: Bench, lab: bool = False, token: str | None = None) -> Starlette:
+def make_app(bench: Workbench, lab: bool = False, token: str | None = None) -> Starlette:
     """The application that does with a coordinator what `bench` can; what is `lab` only for tests."""
     middleware = [Middleware(OwnOrigin, loopback_only=token is None)]
     if token is not None:

@@ -1,34 +1,38 @@
-"""The workbench: everything that can be done to a running coordinator from outside, in its own thread.
+"""The workbench of a laboratory: all that only a test does to a running coordinator, in its own thread.
 
-Decides which parts belong together: what happened and is awaited, faults and barriers, time, brokers, rewinds. The HTTP
-control API offers it to any language, `testing/` to Python, which has puppets and a store that fails too: those are
-known here by what can be done to them alone. It does not know HTTP.
+Decides which parts belong together: waits, faults and barriers, time, brokers, rewinds. The HTTP control API offers it
+to any language, `testing/` to Python. It does not know HTTP.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.control.problems import also
+from kafka_shim.control.workbench import Workbench
 from kafka_shim.lab.barriers import Barriers
 from kafka_shim.lab.clock import TestClock
-from kafka_shim.lab.event_history import Watch
+from kafka_shim.lab.conditions import Conditions
+from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.lab.faults import Faults
-from kafka_shim.lab.group_waits import GroupAwait
-from kafka_shim.lab.interception import Interception, later_in
+from kafka_shim.lab.group_waits import GroupWaits, NotReached
+from kafka_shim.lab.interception import Interception, Unmatchable, later_in
+from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.rewind import Offsets, Rewind
 from kafka_shim.persistence.partition import partition_for
+from kafka_shim.server.history import EventHistory
+from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server
 
-if TYPE_CHECKING:
-    from kafka_shim.control.metrics import Metrics
+also(NotReached, 409, "NOT_REACHED")
+also(Unmatchable, 400, "INVALID_REQUEST")
 
 AWAITED_GROUPS: Final = 10_000
 """Groups of which it is kept what somebody who waits has seen; the one not asked for for longest goes first."""
@@ -36,132 +40,50 @@ STEP_SECONDS: Final = 0.02
 """How long the clock is put forward before others get a turn."""
 
 
-class Puppet(Protocol):
-    """A scripted member; `shim/lab/puppets.py` has it."""
-
-    @property
-    def script(self) -> Script:
-        """What it says of itself."""
-
-    member_id: str
-    generation: int
-    leads: bool
-    owned: dict[str, list[int]]
-    errors: list[tuple[str, ErrorCode]]
-    fenced: bool
-
-    def join(self) -> None: ...
-
-    def leave(self) -> None: ...
-
-    def crash(self) -> None: ...
-
-    def silence(self) -> None: ...
-
-    def commit(self, offsets: Mapping[tuple[str, int], int], *, generation: int | None = None) -> None: ...
-
-
-class Script(Protocol):
-    """What a puppet says of itself."""
-
-    @property
-    def group(self) -> str: ...
-
-    @property
-    def client_id(self) -> str: ...
-
-    @property
-    def instance_id(self) -> str | None: ...
-
-
-class Breakable(Protocol):
-    """A store that fails when it is told to; `shim/lab/failing_store.py` has it."""
-
-    def fail(self, times: int | None = 1) -> None: ...
-
-    def repair(self) -> None: ...
-
-
-class Refused(Exception):
-    """What was asked for cannot be done; `error` says why by Kafka's name, the message in one sentence."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-
-
-class Bench:
+class Bench(Workbench):
     """A running coordinator and what may be done to it. `clock` is None where its time is nobody's to change.
 
-    With `watched` it keeps what happens from the beginning, which costs every request a little; else only while
-    somebody waits for something.
+    Without a `history` of somebody else's it keeps every request from the beginning, which costs each a little.
     """
 
     def __init__(
-        self, server: Server, nursery: trio.Nursery, clock: TestClock | None = None, watched: bool = True
+        self,
+        server: Server,
+        nursery: trio.Nursery,
+        clock: TestClock | None = None,
+        history: EventHistory | None = None,
     ) -> None:
-        self.server = server
-        self.cluster = server.cluster
+        super().__init__(server, nursery)
         self.clock = clock
-        self.watch = Watch(self.cluster)
+        if history is None:
+            self.history.start()
+        else:
+            self.history.stop(requests=False)
+            self.history = history
+        self.conditions = Conditions()
+        """Checked after every tick in which something happened."""
+        self.history.on_change.append(self.conditions.check)
         self.interception = Interception(self.cluster, later_in(nursery, self.cluster))
         self.faults = Faults(self.interception)
         self.barriers = Barriers(self.interception)
         self.puppets: dict[int, Puppet] = {}
         """Those added by number, for who cannot hold one itself."""
-        self.store: Breakable | None = None
-        self._groups: OrderedDict[str, GroupAwait] = OrderedDict()
+        self.store: BreakableStore | None = None
+        self._groups: OrderedDict[str, GroupWaits] = OrderedDict()
         self._numbers = count(1)
         self._advancing = trio.Lock()
-        self._nursery = nursery
-        if watched:
-            self.watch.start()
-
-    @property
-    def bootstrap(self) -> str:
-        """What clients are given as bootstrap servers."""
-        return self.server.bootstrap
-
-    @cached_property
-    def metrics(self) -> Metrics:
-        """The metrics of the cluster."""
-        # Imported here because it takes long, and tests seldom ask.
-        from kafka_shim.control.metrics import Metrics
-
-        return Metrics(self.cluster)
 
     # Groups
 
-    def group(self, name: str) -> GroupAwait:
+    def group(self, name: str) -> GroupWaits:
         """Waits for a group; the same object for the same name, unless it was not asked for for long."""
         found = self._groups.get(name)
         if found is None:
-            found = self._groups[name] = GroupAwait(self.watch, name)
+            found = self._groups[name] = GroupWaits(self.cluster, self.history, self.conditions, name)
             if len(self._groups) > AWAITED_GROUPS:
                 self._groups.popitem(last=False)
         self._groups.move_to_end(name)
         return found
-
-    def create_group(self, name: str, ephemeral: bool = False, heartbeat_bound_ms: int | None = None) -> None:
-        """Make an Empty group before anybody joins it; it stays until somebody has been in it.
-
-        An ephemeral one is deleted when its last member is gone. Nobody in it may stay silent for longer than the
-        bound, whatever session timeout was asked for. Raises Refused.
-        """
-        groups = self.cluster.ownership.owner_of(name).groups
-        error = groups.precreate(name, ephemeral, heartbeat_bound_ms, self.cluster.clock())
-        if error:
-            raise Refused(error, _CREATE_REFUSED[error])
-        self.settle()
-
-    def delete_group(self, name: str) -> None:
-        """Delete an Empty group with its offsets. Raises Refused."""
-        (deleted,) = self.cluster.ownership.owner_of(name).groups.delete([name], self.cluster.clock())
-        if deleted.error_code:
-            raise Refused(
-                ErrorCode(deleted.error_code), _DELETE_REFUSED.get(deleted.error_code, "It cannot be deleted.")
-            )
-        self.settle()
 
     def rewind(self, name: str, offsets: Offsets) -> Rewind:
         """Let a group, alive or not, begin anew from other offsets. Raises CannotRewind."""
@@ -259,23 +181,16 @@ class Bench:
         """How much longer than it must every load of partitions takes from now on."""
         self.cluster.loader.seconds = seconds
 
-    def settle(self) -> None:
-        """Hand on what came of the last change."""
-        self.cluster.settle(self.cluster.clock())
-
     def close(self) -> None:
         """Undo what stands in clients' way: faults and barriers."""
         self.faults.clear()
         self.barriers.clear()
 
 
-_CREATE_REFUSED: dict[int, str] = {
-    ErrorCode.INVALID_GROUP_ID: "A group id is not empty.",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The group's coordinator is not available.",
-    ErrorCode.DUPLICATE_RESOURCE: "There is such a group already.",
-}
-
-_DELETE_REFUSED: dict[int, str] = {
-    ErrorCode.NON_EMPTY_GROUP: "The group has members.",
-    ErrorCode.GROUP_ID_NOT_FOUND: "There is no such group.",
-}
+def bench_of(workbench: Workbench) -> Bench:
+    """A workbench with all that a laboratory does; the same one each time."""
+    if isinstance(workbench, Bench):
+        return workbench
+    if not isinstance(workbench.extended, Bench):
+        workbench.extended = Bench(workbench.server, workbench.nursery, history=workbench.history)
+    return workbench.extended

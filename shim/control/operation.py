@@ -15,6 +15,8 @@ from msgspec import Meta, Struct
 MAX_TEXT: Final = 8191
 """Characters of a text; Kafka's have 32,767 bytes at most."""
 MAX_TIMEOUT: Final = 300
+TIMEOUT: Final = 10.0
+"""Real seconds that a wait takes at most, if nothing else is said."""
 
 
 class Body(Struct, forbid_unknown_fields=True, kw_only=True):

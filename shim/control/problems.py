@@ -6,7 +6,8 @@ Decides which status each error of the coordinator has. What is no error of this
 from __future__ import annotations
 
 import re
-from typing import Final
+from difflib import get_close_matches
+from typing import Any, Final, get_args
 
 import msgspec
 import orjson
@@ -14,10 +15,7 @@ from starlette.responses import Response
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import TopicError
-from kafka_shim.control.bench import Refused
-from kafka_shim.lab.group_waits import NotReached
-from kafka_shim.lab.interception import Unmatchable
-from kafka_shim.lab.rewind import CannotRewind
+from kafka_shim.server.refusals import Refused
 
 
 class Problem(Exception):
@@ -40,22 +38,32 @@ def problem_of(error: Exception) -> Problem | None:
     match error:
         case Problem():
             return error
-        case Refused() | CannotRewind():
+        case Refused():
             return Problem(_STATUS.get(error.error, 409), error.error.name, str(error))
-        case NotReached():
-            return Problem(409, "NOT_REACHED", str(error))
         case TopicError():
             return Problem(409, error.error.name, _sentence(error.message))
-        case Unmatchable():
-            return Problem(400, "INVALID_REQUEST", _sentence(str(error)))
         case _:
-            return None
+            found = next((_OF_OTHERS[kind] for kind in type(error).__mro__ if kind in _OF_OTHERS), None)
+            return None if found is None else Problem(*found, str(error) if found[0] == 409 else _sentence(str(error)))
 
 
-def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError) -> Problem:
-    """A body that is not what the operation takes."""
+def also(kind: type[BaseException], status: int, error: str) -> None:
+    """From now on errors of this kind, which this module must not import, are problems of this status and name."""
+    _OF_OTHERS[kind] = (status, error)
+
+
+_OF_OTHERS: Final[dict[type, tuple[int, str]]] = {}
+
+
+def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError, taken: Any = None) -> Problem:
+    """A body that is not what the operation takes, which is of the type `taken`."""
     match error:
         case msgspec.ValidationError():
+            if (choices := _choices(taken)) and _OF_CHOICE.fullmatch(str(error)):
+                value = str(error).split("'")[1]
+                near = get_close_matches(value, choices, 1)
+                hint = f" Did you mean '{near[0]}'?" if near else ""
+                return Problem(400, "INVALID_REQUEST", f"'{value}' is none of {', '.join(choices)}.{hint}")
             said = _REGEX.sub("a name of 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", str(error))
             said = said.replace(" - at `$.", " in `").replace(" - at `$", " in `").replace("`", "'")
             return Problem(400, "INVALID_REQUEST", _sentence(said))
@@ -67,6 +75,12 @@ def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError) ->
             return Problem(400, "INVALID_REQUEST", _sentence(f"The body is no JSON: {error}"))
 
 
+def _choices(taken: Any) -> list[str]:
+    """What says which of several bodies it is."""
+    return [str(kind.__struct_config__.tag) for kind in get_args(taken) if hasattr(kind, "__struct_config__")]
+
+
+_OF_CHOICE: Final = re.compile(r"Invalid value '.*' - at `\$\.\w+`")
 _REGEX: Final = re.compile("`str` matching regex '.*'")
 """What a topic's name is; that of an event's fields is refused nowhere else."""
 

@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
-from kafka_shim.broker.settings import BROKER_SETTINGS
+from kafka_shim.broker.settings import BROKER_SETTINGS, unknown_setting
 from kafka_shim.broker.topics import TopicError
 from kafka_shim.control.addresses import is_loopback
 from kafka_shim.groups.config import NAMES, GroupConfig
-from kafka_shim.lab.clock import TestClock
 from kafka_shim.persistence.store import Store, StoreError, open_store
 from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.group_log import GroupLog
 from kafka_shim.server.limits import raise_file_limit
 from kafka_shim.server.server import Server, ServerConfig, serve, the_only
 from kafka_shim.server.trace_file import TraceFile
 
 if TYPE_CHECKING:
-    from kafka_shim.control.bench import Bench
+    from kafka_shim.control.workbench import Workbench
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -50,7 +50,10 @@ class Laboratory(Protocol):
     def store(self, store: Store) -> Store:
         """The store to serve from."""
 
-    def bench(self, server: Server, nursery: trio.Nursery, clock: TestClock, store: Store) -> Bench:
+    def config(self, config: ClusterConfig) -> ClusterConfig:
+        """The same configuration with a clock that can be moved."""
+
+    def bench(self, server: Server, nursery: trio.Nursery) -> Workbench:
         """The bench of a server that has begun."""
 
 
@@ -84,6 +87,8 @@ def run(options: Options, laboratory: Laboratory | None = None) -> int:
     )
     raise_file_limit()
     config = _config(options)
+    if laboratory is not None and options.control is None:
+        raise Unusable("A laboratory (--lab) is asked by its control server: give its address (--control HOST:PORT).")
     if options.control is not None and not options.control_token and not is_loopback(options.control[0]):
         raise Unusable("A control server that other machines can reach needs a token (--control-token).")
     try:
@@ -98,16 +103,18 @@ def run(options: Options, laboratory: Laboratory | None = None) -> int:
 
 
 def _sentence(error: BaseException, options: Options) -> str:
-    if isinstance(error, OSError):
-        host, port = options.listen
-        return f"{host}:{port} cannot be listened on: {error.strerror or error}."
-    return str(error)
+    return _not_listening(options.listen, error) if isinstance(error, OSError) else str(error)
+
+
+def _not_listening(address: tuple[str, int], error: OSError) -> str:
+    host, port = address
+    return f"{host}:{port} cannot be listened on: {error.strerror or error}."
 
 
 def _config(options: Options) -> ServerConfig:
-    unknown = [name for name, _ in options.settings if name not in NAMES and name not in BROKER_SETTINGS]
-    if unknown:
-        raise Unusable(f"{unknown[0]!r} is not a setting of this coordinator.")
+    for name, _ in options.settings:
+        if name not in NAMES and name not in BROKER_SETTINGS:
+            raise Unusable(unknown_setting(name))
     if bool(options.tls_cert) != bool(options.tls_key):
         raise Unusable("TLS needs both a certificate (--tls-cert) and its key (--tls-key).")
     tls = None
@@ -157,13 +164,13 @@ def _without_collecting() -> Iterator[None]:
 async def _serve(options: Options, config: ServerConfig, store: Store, laboratory: Laboratory | None = None) -> None:
     if laboratory is not None:
         store = laboratory.store(store)
+        config = replace(config, cluster=laboratory.config(config.cluster))
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery, contextlib.AsyncExitStack() as stack:
-            clock = TestClock() if laboratory is not None else None
-            if clock is not None:
-                config = replace(config, cluster=replace(config.cluster, clock=clock, clock_ahead=clock.ahead))
 
             async def prepare(server: Server) -> None:
+                if log.isEnabledFor(logging.INFO):
+                    server.cluster.events.listen(GroupLog().hear, requests=False)
                 if options.trace is not None:
                     try:
                         trace = stack.enter_context(TraceFile(options.trace, server.cluster))
@@ -176,16 +183,7 @@ async def _serve(options: Options, config: ServerConfig, store: Store, laborator
                 server = await nursery.start(serve, config, store, prepare)
             ready = f"ready kafka={server.bootstrap}"
             if options.control is not None:
-                # Imported here because it takes long, and most do without.
-                from kafka_shim.control.bench import Bench
-                from kafka_shim.control.server import serve_control
-
-                if laboratory is not None and clock is not None:
-                    bench = laboratory.bench(server, nursery, clock, store)
-                else:
-                    bench = Bench(server, nursery, watched=False)
-                control = partial(serve_control, server, *options.control, options.control_token, options.lab, bench)
-                ready += f" control={await nursery.start(control)}"
+                ready += f" control={await _control(options, options.control, server, nursery, laboratory)}"
             print(ready, flush=True)
             async for _ in signals:
                 break
@@ -193,3 +191,21 @@ async def _serve(options: Options, config: ServerConfig, store: Store, laborator
             server.stop()
             await server.gone.wait()
             nursery.cancel_scope.cancel()
+
+
+async def _control(
+    options: Options, address: tuple[str, int], server: Server, nursery: trio.Nursery, laboratory: Laboratory | None
+) -> str:
+    """Start the control server; its URL."""
+    # Imported here because it takes long, and most do without.
+    from kafka_shim.control.server import serve_control
+    from kafka_shim.control.workbench import Workbench
+
+    bench = Workbench(server, nursery) if laboratory is None else laboratory.bench(server, nursery)
+    try:
+        url: str = await nursery.start(
+            partial(serve_control, server, *address, options.control_token, laboratory is not None, bench)
+        )
+    except OSError as error:
+        raise Unusable(_not_listening(address, error)) from error
+    return url

@@ -21,7 +21,7 @@ from hypercorn.typing import ConnectionState
 
 from kafka_shim.control.addresses import is_loopback
 from kafka_shim.control.app import make_app
-from kafka_shim.control.bench import Bench
+from kafka_shim.control.workbench import Workbench
 from kafka_shim.server.reactor import BetweenSteps, Reactor
 from kafka_shim.server.server import Server
 
@@ -42,7 +42,7 @@ async def serve_control(
     port: int,
     token: str | None = None,
     lab: bool = False,
-    bench: Bench | None = None,
+    bench: Workbench | None = None,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `server`'s cluster over HTTP until it stops; `task_status` gets the URL.
@@ -57,7 +57,7 @@ async def serve_control(
         _end_what_is_unread(listener.socket)
     with _coordinator_first(server):
         async with trio.open_nursery() as nursery:
-            bench = bench or Bench(server, nursery, watched=lab)
+            bench = bench or Workbench(server, nursery)
             connections = Connections(bench, lab, token or None)
             await _rehearse(bench, lab)
             accepting = trio.CancelScope()
@@ -79,7 +79,7 @@ async def _accept(
         await trio.serve_listeners(connections.serve, listeners, handler_nursery=nursery)
 
 
-async def _rehearse(bench: Bench, lab: bool) -> None:
+async def _rehearse(bench: Workbench, lab: bool) -> None:
     """Answer once to nobody: what is imported and built at the first request holds up no client of the coordinator."""
 
     async def receive() -> Any:
@@ -109,7 +109,7 @@ class _Answering(ASGIWrapper):
 class Connections:
     """The connections of the control server."""
 
-    def __init__(self, bench: Bench, lab: bool, token: str | None) -> None:
+    def __init__(self, bench: Workbench, lab: bool, token: str | None) -> None:
         self._config = Config()
         self._config.accesslog = None
         self._config.errorlog = log

@@ -87,6 +87,18 @@ EVENTS: Final[dict[str, Event]] = {
             _F("member", "string", "member id of the request"),
         ),
     ),
+    "fault": Event(
+        "A laboratory did something to a request, or to its answer, on purpose. What came of it follows.",
+        (
+            _GROUP,
+            _F("member", "string", "member id the request speaks for, empty if it has none"),
+            _F("client_id", "string", "client id of the request's header"),
+            _F("conn", "integer", "number of the connection"),
+            _F("api", "string", "name of the API"),
+            _F("action", "string", "error, delay, drop, swallow, close, duplicate, half-open or slow"),
+            _F("error", "integer", "the error code that was answered, 0 for none"),
+        ),
+    ),
     "partition": Event(
         "A partition of `__consumer_offsets` changed hands.",
         (

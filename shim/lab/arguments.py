@@ -7,13 +7,12 @@ that a slip of the pen is not found by a wait that ends in vain. It does not kno
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from math import isfinite
 from typing import Any
 
 from kafka_shim.apis.profiles import PROFILES
-from kafka_shim.broker.settings import BROKER_SETTINGS
+from kafka_shim.broker.settings import BROKER_SETTINGS, unknown_setting
 from kafka_shim.groups.classic.states import State
 from kafka_shim.groups.config import NAMES
 from kafka_shim.groups.trace import EVENTS
@@ -40,8 +39,7 @@ def settings_of(given: Any) -> dict[str, str]:
     known = {*NAMES, *BROKER_SETTINGS}
     for name in given:
         if name not in known:
-            near = get_close_matches(str(name), known, 1)
-            raise ValueError(f"{name!r} is not a setting of ours{f'; {near[0]!r} is' if near else ''}.")
+            raise ValueError(unknown_setting(str(name)))
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
 
 

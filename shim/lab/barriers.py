@@ -107,7 +107,7 @@ class Barrier:
         exchange.hold()
         self.held.append(Held(exchange, facts, data))
         self.reached += 1
-        self._barriers.interception.waiters.check()
+        self._barriers.interception.conditions.check()
         return True
 
 

@@ -12,7 +12,7 @@ from math import inf
 import trio
 
 
-class Waiters:
+class Conditions:
     """Tasks that wait for conditions over the same things."""
 
     def __init__(self) -> None:

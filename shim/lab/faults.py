@@ -20,6 +20,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from itertools import count
 from typing import Any, Final, Literal, get_args
 
@@ -56,7 +57,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
-            raise Unmatchable(f"{self.action!r} is not an action; there are {', '.join(ACTIONS)}.")
+            raise Unmatchable(unknown_action(self.action))
+        if self.action == "delay" and not self.seconds:
+            raise Unmatchable("A delay needs seconds, the time to wait, such as seconds=1.5.")
         if self.when not in CLOSING:
             raise Unmatchable(f"A connection is closed before, applied or answered, not {self.when!r}.")
         if self.action == "error":
@@ -203,7 +206,19 @@ class Fault:
             if len(self.firings) < REMEMBERED_FIRINGS:
                 firing = Firing(now, exchange.session.number, facts.api, facts.group, facts.member, facts.client_id)
                 self.firings.append(firing)
-            self._faults.interception.waiters.check()
+            outbox = exchange.session.node.outbox
+            if outbox.listening:
+                outbox.event(
+                    "fault",
+                    group=facts.group,
+                    member=facts.member,
+                    client_id=facts.client_id,
+                    conn=exchange.session.number,
+                    api=facts.api,
+                    action=plan.action,
+                    error=int(plan.code),
+                )
+            self._faults.interception.conditions.check()
         return due
 
 
@@ -233,9 +248,11 @@ class Faults:
     def declare(self, fields: Mapping[str, Any]) -> Fault:
         """Put a fault in force that is said as fields of `Match` and `Plan`. Raises Unmatchable.
 
-        The error may be said by name, and is called `error` too where no answer's error is asked for.
+        With action `error`, `error` sets the code that is answered unless `code` is given, by name or number.
         """
         said = dict(fields)
+        if said.get("action") not in ACTIONS:
+            raise Unmatchable(unknown_action(said.get("action")))
         if said.get("action") == "error" and "code" not in said and "error" in said:
             said["code"] = said.pop("error")
         if "code" in said:
@@ -262,6 +279,13 @@ class Faults:
     def unfired(self) -> list[Fault]:
         """Faults that were to happen and have not, those removed included."""
         return [fault for fault in (*self._gone, *self) if not fault.fired and not fault.optional]
+
+
+def unknown_action(action: object) -> str:
+    """One sentence on what is no action, with those there are."""
+    near = get_close_matches(str(action), ACTIONS, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return f"{action!r} is not an action{hint} Actions are {', '.join(ACTIONS)}."
 
 
 class _Nowhere:

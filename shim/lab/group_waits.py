@@ -11,8 +11,12 @@ from typing import Any, Final
 
 import trio
 
-from kafka_shim.lab.event_history import GroupSnapshot, Watch, partitions, snapshot
+from kafka_shim.lab.conditions import Conditions
 from kafka_shim.lab.interception import Unmatchable
+from kafka_shim.lab.snapshots import GroupSnapshot, committed, partitions, snapshot
+from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.history import EventHistory
+from kafka_shim.why.narration import story
 
 TIMEOUT: Final = 10.0
 """Real seconds that a wait takes at most, if nothing else is said."""
@@ -26,26 +30,28 @@ class NotReached(AssertionError):
 Wanted = Mapping[str, Iterable[int]] | Iterable[Any]
 
 
-class GroupAwait:
+class GroupWaits:
     """Waits for one group. All timeouts are real seconds; all raise NotReached.
 
     `next` looks at what happened since the last thing this object told: the event it returned, or the moment at which
     another wait ended; at first, at everything. So nothing is missed between an action and the wait for what it does.
     """
 
-    def __init__(self, watch: Watch, group: str) -> None:
+    def __init__(self, cluster: Cluster, history: EventHistory, conditions: Conditions, group: str) -> None:
         self.group = group
-        self._watch = watch
+        self._cluster = cluster
+        self._history = history
+        self._conditions = conditions
         self._cursor = 0
 
     @property
     def now(self) -> GroupSnapshot:
         """The group as it is."""
-        return snapshot(self._watch.cluster, self.group)
+        return snapshot(self._cluster, self.group)
 
     def story(self) -> list[str]:
         """What happened to the group, in lines a person reads."""
-        return self._watch.story(self.group)
+        return story(self._history.since(0, self.group))
 
     async def stable(
         self,
@@ -112,10 +118,10 @@ class GroupAwait:
         """
         found: list[tuple[int, dict[str, Any]]] = []
         if from_now:
-            self._cursor = self._watch.seen
+            self._cursor = self._history.seen
 
         def condition() -> bool:
-            for number, _, each in self._watch.since(self._cursor, self.group):
+            for number, _, each in self._history.since(self._cursor, self.group):
                 if each["event"] == event and all(_fits(each.get(name), value) for name, value in fields.items()):
                     found.append((number, each))
                     return True
@@ -132,12 +138,12 @@ class GroupAwait:
         """The committed offset of a partition, once there is one, and one that is `at_least` so much."""
 
         def condition() -> bool:
-            offset = self._watch.committed(self.group, topic, partition)
+            offset = committed(self._cluster, self.group, topic, partition)
             return offset is not None and (at_least is None or offset >= at_least)
 
         reached = "" if at_least is None else f" at least {at_least}"
         await self._until(condition, f"the committed offset of {topic}-{partition}{reached}", timeout)
-        offset = self._watch.committed(self.group, topic, partition)
+        offset = committed(self._cluster, self.group, topic, partition)
         assert offset is not None
         return offset
 
@@ -153,13 +159,13 @@ class GroupAwait:
 
         `advance` puts the coordinator's clock forward, if it is not to be waited for in real time.
         """
-        began = self._watch.seen
+        began = self._history.seen
         beats: dict[str, int] = {}
 
         def rebalances() -> bool:
             return any(
                 event["event"] == "state" and event["to"] == "PreparingRebalance"
-                for _, _, event in self._watch.since(began, self.group)
+                for _, _, event in self._history.since(began, self.group)
             )
 
         def is_over() -> bool:
@@ -170,14 +176,14 @@ class GroupAwait:
         elif heartbeats is not None:
             await self._until(is_over, f"{heartbeats} heartbeats of every member", timeout)
         else:
-            await self._watch.waiters.until(rebalances, seconds or 0.0)
+            await self._conditions.until(rebalances, seconds or 0.0)
         if rebalances():
             raise NotReached(self._told("There was to be no rebalance, but there was one."))
 
     def _beats(self, began: int, beats: dict[str, int]) -> int:
         """How many heartbeats every member has sent at least."""
         beats.clear()
-        for _, _, event in self._watch.since(began, self.group):
+        for _, _, event in self._history.since(began, self.group):
             if event["event"] == "exchange" and event["api"] == "Heartbeat":
                 beats[event["member"]] = beats.get(event["member"], 0) + 1
         return min((beats.get(member.member_id, 0) for member in self.now.members), default=0)
@@ -186,20 +192,20 @@ class GroupAwait:
         def reached() -> bool:
             if not condition():
                 return False
-            self._cursor = self._watch.seen
+            self._cursor = self._history.seen
             return True
 
-        if not await self._watch.waiters.until(reached, timeout):
+        if not await self._conditions.until(reached, timeout):
             raise NotReached(self._told(f"Waited {timeout:g} s for {what}, in vain."))
         await trio.lowlevel.checkpoint()
 
     def _told(self, first: str) -> str:
-        story = self.story()
-        left_out = len(story) - STORY_LINES
+        told = self.story()
+        left_out = len(told) - STORY_LINES
         lines = [first, f"Now {self.now}", "The story so far:"]
         if left_out > 0:
             lines.append(f"    ({left_out} lines before these)")
-        lines += [f"  {line}" for line in story[-STORY_LINES:]] or ["    nothing has happened"]
+        lines += [f"  {line}" for line in told[-STORY_LINES:]] or ["    nothing has happened"]
         return "\n".join(lines)
 
 

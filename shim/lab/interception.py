@@ -18,7 +18,7 @@ import trio
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.lab.conditions import Waiters
+from kafka_shim.lab.conditions import Conditions
 from kafka_shim.server.requests import groups_of
 from kafka_shim.server.trace import error_in
 
@@ -145,13 +145,13 @@ class Intercept(Protocol):
 class Interception:
     """The intercepts of a cluster; the `Interceptor` of its sessions while there are any.
 
-    `later` calls back after some time. `waiters` are checked whenever an intercept has done something.
+    `later` calls back after some time. `conditions` are checked whenever an intercept has done something.
     """
 
     def __init__(self, cluster: Cluster, later: Later) -> None:
         self.cluster = cluster
         self.later = later
-        self.waiters = Waiters()
+        self.conditions = Conditions()
         self._intercepts: list[Intercept] = []
 
     def add(self, intercept: Intercept) -> None:
@@ -182,11 +182,11 @@ class Interception:
     def settle(self) -> None:
         """Hand on what came of requests that were let go, and wake who waits for it."""
         self.cluster.settle(self.cluster.clock())
-        self.waiters.check()
+        self.conditions.check()
 
     async def until(self, condition: Callable[[], bool], timeout: float = inf) -> bool:
-        """See `Waiters.until`."""
-        return await self.waiters.until(condition, timeout)
+        """See `Conditions.until`."""
+        return await self.conditions.until(condition, timeout)
 
 
 def later_in(nursery: trio.Nursery, cluster: Cluster) -> Later:

@@ -19,6 +19,7 @@ from kafka_shim.groups.group import Expelled, Group
 from kafka_shim.lab.interception import Facts, Interception
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
 from kafka_shim.server.exchange import Exchange
+from kafka_shim.server.refusals import Refused
 
 if TYPE_CHECKING:
     from kafka_shim.groups.shard import Shard
@@ -29,12 +30,8 @@ Offsets = Mapping[tuple[str, int], int]
 _MEMBERSHIP: Final = frozenset({"Heartbeat", "SyncGroup", "OffsetCommit", "JoinGroup"})
 
 
-class CannotRewind(Exception):
-    """The group cannot be rewound; `error` says why, by Kafka's name, and the message in one sentence."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
+class CannotRewind(Refused):
+    """The group cannot be rewound."""
 
 
 class _Removed:

@@ -19,15 +19,16 @@ from typing import Any
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.service import GroupService
 from kafka_shim.lab import arguments
-from kafka_shim.lab.event_history import GroupSnapshot, Watch, snapshot
 from kafka_shim.lab.faults import Faults
 from kafka_shim.lab.interception import Interception
 from kafka_shim.lab.puppets import Puppet, Script
 from kafka_shim.lab.scheduler import Network, Stage
+from kafka_shim.lab.snapshots import GroupSnapshot, snapshot
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.cluster import ClusterConfig, make_cluster
 from kafka_shim.server.durability import Durability
+from kafka_shim.server.history import EventHistory
 from kafka_shim.server.loading import Loader
 
 
@@ -66,9 +67,9 @@ class Simulation:
         self.stage = Stage(self.cluster, network, seed)
         self.interception = Interception(self.cluster, self.stage.later)
         self.faults = Faults(self.interception)
-        self.watch = Watch(self.cluster)
+        self.history = EventHistory(self.cluster.events)
         if watched:
-            self.watch.start()
+            self.history.start()
         self.cluster.load_at_once()
 
     def puppet(self, group: str, topics: Sequence[str], **script: Any) -> Puppet:

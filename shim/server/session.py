@@ -33,6 +33,8 @@ log: Final = logging.getLogger("kafka_shim.server")
 WAITING_BYTES: Final = 64 * 1024
 """How much is taken from a client whose earlier request is not answered yet."""
 
+_KEYS: Final = frozenset(map(int, ApiKey))
+
 _NOTHING: Final[deque[bytes]] = deque()
 """What waits of almost every session; a deque of its own would be a third of what a session needs."""
 
@@ -262,7 +264,10 @@ class Session:
         elif key == ApiKey.API_VERSIONS:
             self.send(self.node.table.unsupported_version(frame[4:8]))
         else:
-            self.refuse(f"API key {key}, version {version}, is not served")
+            size = int.from_bytes(frame[8:10], signed=True)
+            client_id = frame[10 : 10 + max(size, 0)].decode(errors="replace")
+            name = ApiKey(key).name if key in _KEYS else f"API key {key}"
+            self.refuse(f"client {client_id!r} asks for {name} version {version}, which is not served")
 
 
 def client_host(address: Any) -> str:

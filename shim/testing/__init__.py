@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from kafka_shim.lab.event_history import GroupSnapshot as GroupSnapshot
     from kafka_shim.lab.group_waits import NotReached as NotReached
     from kafka_shim.lab.interception import Unmatchable as Unmatchable
     from kafka_shim.lab.puppets import Manner as Manner
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from kafka_shim.lab.puppets import Script as Script
     from kafka_shim.lab.scheduler import Network as Network
     from kafka_shim.lab.simulator import Simulation as Simulation
+    from kafka_shim.lab.snapshots import GroupSnapshot as GroupSnapshot
     from kafka_shim.testing.consumers import polling as polling
     from kafka_shim.testing.kit import Kit as Kit
     from kafka_shim.testing.kit import UnfiredFaults as UnfiredFaults
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _HOME: Final = {
     "NotReached": "kafka_shim.lab.group_waits",
     "Unmatchable": "kafka_shim.lab.interception",
-    "GroupSnapshot": "kafka_shim.lab.event_history",
+    "GroupSnapshot": "kafka_shim.lab.snapshots",
     "Kit": "kafka_shim.testing.kit",
     "UnfiredFaults": "kafka_shim.testing.kit",
     "open_coordinator": "kafka_shim.testing.kit",

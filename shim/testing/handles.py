@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
-from kafka_shim.lab.event_history import GroupSnapshot
 from kafka_shim.lab.faults import Fault, Firing
-from kafka_shim.lab.group_waits import TIMEOUT, GroupAwait, Wanted
+from kafka_shim.lab.group_waits import TIMEOUT, GroupWaits, Wanted
 from kafka_shim.lab.puppets import Puppet
+from kafka_shim.lab.snapshots import GroupSnapshot
 
 if TYPE_CHECKING:
     from kafka_shim.testing.server import CoordinatorServer
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 
 class Group:
-    """Waits for what becomes of a group; see `GroupAwait`. Timeouts are real seconds; all raise NotReached."""
+    """Waits for what becomes of a group; see `GroupWaits`. Timeouts are real seconds; all raise NotReached."""
 
-    def __init__(self, server: CoordinatorServer, group: GroupAwait) -> None:
+    def __init__(self, server: CoordinatorServer, group: GroupWaits) -> None:
         self.name = group.group
         self._server = server
         self._group = group
@@ -49,33 +49,33 @@ class Group:
         owners: Mapping[str, Wanted] | None = None,
         timeout: float = TIMEOUT,
     ) -> GroupSnapshot:
-        """See `GroupAwait.stable`."""
+        """See `GroupWaits.stable`."""
         wait = partial(self._group.stable, members=members, generation=generation, owners=owners, timeout=timeout)
         return cast("GroupSnapshot", self._server.wait(wait))
 
     def owns(self, member: str, wanted: Wanted, *, timeout: float = TIMEOUT) -> GroupSnapshot:
-        """See `GroupAwait.owns`."""
+        """See `GroupWaits.owns`."""
         return cast("GroupSnapshot", self._server.wait(partial(self._group.owns, member, wanted, timeout=timeout)))
 
     def empty(self, *, timeout: float = TIMEOUT) -> GroupSnapshot:
-        """See `GroupAwait.empty`."""
+        """See `GroupWaits.empty`."""
         return cast("GroupSnapshot", self._server.wait(partial(self._group.empty, timeout=timeout)))
 
     def next(self, event: str, *, from_now: bool = False, timeout: float = TIMEOUT, **fields: Any) -> dict[str, Any]:
-        """See `GroupAwait.next`."""
+        """See `GroupWaits.next`."""
         arguments.event_of(event, fields)
         wait = partial(self._group.next, event, from_now=from_now, timeout=timeout, **fields)
         return cast("dict[str, Any]", self._server.wait(wait))
 
     def committed(self, topic: str, partition: int, *, at_least: int | None = None, timeout: float = TIMEOUT) -> int:
-        """See `GroupAwait.committed`."""
+        """See `GroupWaits.committed`."""
         wait = partial(self._group.committed, topic, partition, at_least=at_least, timeout=timeout)
         return int(self._server.wait(wait))
 
     def no_rebalance_for(
         self, seconds: float | None = None, *, heartbeats: int | None = None, timeout: float = TIMEOUT
     ) -> None:
-        """See `GroupAwait.no_rebalance_for`. While the clock is frozen, `seconds` are those of the coordinator."""
+        """See `GroupWaits.no_rebalance_for`. While the clock is frozen, `seconds` are those of the coordinator."""
         if seconds is None and heartbeats is None:
             raise ValueError("Say for how many seconds there is to be no rebalance, or for how many heartbeats.")
         clock = self._server.clock

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 import orjson
 import trio
 
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.bench import Bench
 from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.lab import arguments
@@ -31,6 +32,7 @@ from kafka_shim.lab.puppets import Manner, Puppet, Script
 from kafka_shim.lab.scheduler import Stage
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server, ServerConfig, serve
 
 FOR_TESTS: Final = {
@@ -52,8 +54,8 @@ class UnfiredFaults(AssertionError):
 class Kit(Bench):
     """A running coordinator. Everything here is for its own thread alone.
 
-    `faults` and `barriers` are those in force, `watch` keeps what happened, `store` can be made to fail, `clock` is the
-    coordinator's time.
+    `faults` and `barriers` are those in force, `history` keeps what happened, `store` can be made to fail, `clock` is
+    the coordinator's time.
     """
 
     clock: TestClock
@@ -82,6 +84,12 @@ class Kit(Bench):
         script = {"heartbeat_interval": HEARTBEAT_SECONDS} | script
         if isinstance(script.get("manner"), Mapping):
             script["manner"] = made_of(Manner, "A manner", script["manner"])
+        arguments.names("topics", topics)
+        if missing := [topic for topic in topics if self.cluster.topics.named(topic) is None]:
+            there = ", ".join(sorted(topic.name for topic in self.cluster.topics.all())) or "none"
+            raise Refused(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {missing[0]!r}; topics are: {there}."
+            )
         puppet = Puppet(self.stage, made_of(Script, "A puppet", {"group": group, "topics": topics} | script))
         puppet.join()
         return puppet
@@ -121,7 +129,7 @@ class Kit(Bench):
             )
 
     def _so_far(self) -> str:
-        story = self.watch.story()[-STORY_LINES:] or ["nothing has happened"]
+        story = self.story()[-STORY_LINES:] or ["nothing has happened"]
         return "\n  ".join(["\nThe story so far:", *story])
 
     def verify(self) -> None:
@@ -174,7 +182,7 @@ class Kit(Bench):
             "nodes": nodes,
         }
         offset = self.cluster.wall_offset
-        events: Iterable[tuple[int, float, dict[str, Any]]] = self.watch.since(0)
+        events: Iterable[tuple[int, float, dict[str, Any]]] = self.history.since(0)
         with path.open("wb") as file:
             began = self.clock()
             for number, now, event in [(0, began, header), *events]:
@@ -188,7 +196,7 @@ class Kit(Bench):
         # Imported here because it takes long, and most tests do without.
         from kafka_shim.control.server import serve_control
 
-        url: str = await self._nursery.start(partial(serve_control, self.server, host, port, token, True, self))
+        url: str = await self.nursery.start(partial(serve_control, self.server, host, port, token, True, self))
         return url
 
     async def play(self) -> None:

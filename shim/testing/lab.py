@@ -5,12 +5,15 @@ Decides nothing: `kafka_shim.cli` hands it to whoever runs the server, which mus
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import trio
 
 from kafka_shim.control.bench import Bench
 from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.persistence.store import SharedStore, Store
+from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.server import Server
 from kafka_shim.testing.kit import Kit
 
@@ -18,12 +21,23 @@ from kafka_shim.testing.kit import Kit
 class Laboratory:
     """See `kafka_shim.control.run.Laboratory`."""
 
+    def __init__(self) -> None:
+        self._clock = TestClock()
+        self._store: BreakableStore | None = None
+
     def store(self, store: Store) -> Store:
         """The store to serve from; one that processes share is none that a test may break."""
-        return store if isinstance(store, SharedStore) else BreakableStore(store)
+        if isinstance(store, SharedStore):
+            return store
+        self._store = BreakableStore(store)
+        return self._store
 
-    def bench(self, server: Server, nursery: trio.Nursery, clock: TestClock, store: Store) -> Bench:
+    def config(self, config: ClusterConfig) -> ClusterConfig:
+        """The same configuration with a clock that can be moved."""
+        return replace(config, clock=self._clock, clock_ahead=self._clock.ahead)
+
+    def bench(self, server: Server, nursery: trio.Nursery) -> Bench:
         """The bench of a server that has begun, and its puppets begin to play."""
-        kit = Kit(server, clock, store if isinstance(store, BreakableStore) else None, nursery)
+        kit = Kit(server, self._clock, self._store, nursery)
         nursery.start_soon(kit.play)
         return kit

@@ -115,7 +115,7 @@ def kafka_coordinator_session(
 ) -> SharedCoordinator:
     """The coordinator that all tests of the session share, with a prefix for this test's groups and topics."""
     server = _kafka_coordinator_shared
-    _of(request.node).append(_Running(server, server.call(lambda: server.kit.watch.seen)))
+    _of(request.node).append(_Running(server, server.call(lambda: server.kit.history.seen)))
     marked = _marked(request.node)
     if refused := ", ".join(sorted(set(marked) - {"topics"})):
         raise pytest.UsageError(f"The coordinator of the session is shared: a test says its topics, not its {refused}.")
@@ -153,7 +153,7 @@ def pytest_runtest_makereport(
 def _explained(item: pytest.Item, running: _Running, number: int) -> str:
     server = running.server
     try:
-        story = server.call(server.kit.watch.story, None, running.since)
+        story = server.call(server.kit.story, None, running.since)
         path = _trace_path(item, number)
         server.write_trace(path)
     except RuntimeError as error:

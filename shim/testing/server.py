@@ -226,11 +226,11 @@ class CoordinatorServer:
 
     def story(self, group: str | None = None) -> list[str]:
         """What happened to a group, or to all of them, in lines a person reads."""
-        return self.call(self.kit.watch.story, group)
+        return self.call(self.kit.story, group)
 
     def events(self, group: str | None = None) -> list[dict[str, Any]]:
         """The trace events of a group, or all (`docs/trace.md`)."""
-        return self.call(lambda: [event for _, _, event in self.kit.watch.since(0, group)])
+        return self.call(lambda: [event for _, _, event in self.kit.history.since(0, group)])
 
     def write_trace(self, path: Path | str) -> None:
         """Write what happened as a trace file."""

@@ -191,11 +191,13 @@ class GroupHistory:
 
     # Requests
 
+    def _fault(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        if self._current is not None:
+            self._current.faults.append(f"{event['action']} of {event['api']}")
+
     def _exchange(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         api, error, member_id = event["api"], event["error"], event["member"] or ""
         current = self._current
-        if current is not None and event.get("fault"):
-            current.faults.append(f"{event['fault']} of {api}")
         if api == "JoinGroup":
             self._joined(event, shift)
         elif api == "SyncGroup":

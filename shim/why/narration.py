@@ -6,9 +6,10 @@ from a running server or from a file, and knows nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.why.causes import clause
 from kafka_shim.why.names import Names
 
@@ -41,6 +42,8 @@ class Narrator:
 
     def __init__(self) -> None:
         self.name: Final = Names()
+        self._initial: set[str] = set()
+        """Groups in their first round, which waits for group.initial.rebalance.delay.ms whoever has joined."""
         self._began: float | None = None
 
     def lines(self, event: Mapping[str, Any], mono: float | None = None) -> list[Line]:
@@ -66,6 +69,7 @@ class Narrator:
 
     def _state(self, event: Mapping[str, Any]) -> list[str]:
         if event["to"] == "PreparingRebalance":
+            (self._initial.add if event["from"] == "Empty" else self._initial.discard)(event["group"])
             because = clause(event["cause"], self.name(event["trigger"]))
             return [f"rebalance begins, cause {event['cause']}: {because}"]
         if event["to"] == "Empty":
@@ -83,7 +87,13 @@ class Narrator:
             # A relay's trace has no event for the beginning.
             cause = event["cause"] or "unknown"
             lines.insert(0, f"rebalanced, cause {cause}: {clause(event['cause'], self.name(event['trigger']))}")
-        if event["waited_for"] and len(members) > 1:
+        initial = event["group"] in self._initial
+        self._initial.discard(event["group"])
+        if event["waited_for"] and initial:
+            waited = took - event["waited_for"][0]["ms"]
+            if waited >= 1:
+                lines.append(f"of these {waited:.0f} ms after the last join, for group.initial.rebalance.delay.ms")
+        elif event["waited_for"] and len(members) > 1:
             last = event["waited_for"][0]
             lines.append(f"the last to join was {self.name(last['member_id'])}, {last['ms']:.0f} ms after the start")
         return lines
@@ -107,6 +117,11 @@ class Narrator:
         if not event["error"]:
             return []
         return [f"a commit of {self.name(event['member_id']) or 'an administrator'} is refused, error {event['error']}"]
+
+    def _fault(self, event: Mapping[str, Any]) -> list[str]:
+        name = self.name(event["member"]) or event["client_id"]
+        error = f" {ErrorCode(event['error']).name} ({event['error']})" if event["error"] else ""
+        return [f"injected by a fault: {event['action']}{error}, {event['api']} of {name}"]
 
     def _offsets_expired(self, event: Mapping[str, Any]) -> list[str]:
         return [f"{len(event['offsets'])} committed offsets have expired"]
@@ -132,6 +147,12 @@ _ERRORS_OF_COMMITS: Final = {
     16: "NOT_COORDINATOR (16)",
 }
 """Other requests are tried again, and what comes of them shows; a commit may be lost, and somebody waits for it."""
+
+
+def story(entries: Iterable[tuple[int, float, Mapping[str, Any]]]) -> list[str]:
+    """The lines of events, each given with its number and its time in seconds."""
+    narrator = Narrator()
+    return [str(line) for _, now, event in entries for line in narrator.lines(event, now)]
 
 
 def _owned(owned: Mapping[str, list[int]] | int) -> str:

@@ -7,10 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-from kafka_shim.control.api import OPERATIONS
+from kafka_shim.control.api import operations
 from kafka_shim.control.openapi import openapi
 from kafka_shim.control.server import serve_control
 from kafka_shim.testing import CoordinatorServer, open_coordinator
+
+OPERATIONS = operations(lab=True)
 
 
 @pytest.fixture(scope="module")

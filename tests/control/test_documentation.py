@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_shim.control.api import OPERATIONS
+from kafka_shim.control.api import operations
 from kafka_shim.control.openapi import openapi
 from kafka_shim.control.operation import Operation
 from kafka_shim.testing import CoordinatorServer
 
+OPERATIONS = operations(lab=True)
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "http.md").read_text()
 COMMANDS = [line for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]
 HERE = Path(sys.executable).parent

@@ -60,7 +60,7 @@ def test_a_store_fails_until_it_is_repaired(server: CoordinatorServer, ask: Any)
     puppet = ask("POST", "/v1/puppets", group="unstored", topics=["orders"])["puppet"]
     told = server.kit.store
     assert told is not None
-    assert server.wait(server.kit.watch.waiters.until, lambda: told.failed > 0, 10)
+    assert server.wait(server.kit.conditions.until, lambda: told.failed > 0, 10)
     ask("DELETE", "/v1/store/fail")
     ask("POST", "/v1/groups/unstored/await", **{"for": "stable", "members": 1})
     ask("DELETE", f"/v1/puppets/{puppet}")

@@ -117,7 +117,7 @@ def test_six_members_of_three_clients_begin_anew_and_nothing_old_follows() -> No
         group = server.group("billing")
         before = group.stable(members=6, timeout=40)
         log.wait(lambda offsets: BEFORE - 1 in offsets)
-        cut = server.call(lambda: server.kit.watch.seen)
+        cut = server.call(lambda: server.kit.history.seen)
         assert server.rewind("billing", {("orders", partition): REWOUND for partition in range(PARTITIONS)}) == 6
         # Under load: the end moves on meanwhile.
         fill(producer, 10)
@@ -129,7 +129,7 @@ def test_six_members_of_three_clients_begin_anew_and_nothing_old_follows() -> No
             again = len(offsets) - 1 - offsets[::-1].index(REWOUND)
             assert again > offsets.index(REWOUND)
             assert offsets[again:] == list(range(REWOUND, BEFORE + 10))
-        later = server.call(lambda: [event for _, _, event in server.kit.watch.since(cut, "billing")])
+        later = server.call(lambda: [event for _, _, event in server.kit.history.since(cut, "billing")])
         accepted = [event for event in later if event["event"] == "commit" and not event["error"]]
         rewound = next(number for number, event in enumerate(accepted) if event["member_id"] == "")
         assert all(event["generation"] > before.generation for event in accepted[rewound + 1 :])

@@ -7,6 +7,7 @@ import pytest
 
 from kafka_shim.lab.client_assignors import cooperative_assignor, range_assignor, round_robin_assignor
 from kafka_shim.testing import Manner, Network, Simulation
+from kafka_shim.why.narration import story as narrated
 
 
 def story(seed: int) -> list[str]:
@@ -17,7 +18,7 @@ def story(seed: int) -> list[str]:
     simulation.run(60)
     members[2].crash()
     simulation.run(120)
-    return simulation.watch.story("billing")
+    return narrated(simulation.history.since(0, "billing"))
 
 
 def test_the_same_seed_tells_the_same_story() -> None:

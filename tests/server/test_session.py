@@ -107,9 +107,12 @@ async def test_an_unknown_version_of_api_versions_is_answered_in_the_oldest_form
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
-        (frame(encode_request_header(12, 9, 1, "x")), "API key 12, version 9, is not served"),
-        (frame(encode_request_header(12, -1, 1, "x")), "API key 12, version -1, is not served"),
-        (frame(encode_request_header(999, 0, 1, "x")), "API key 999, version 0, is not served"),
+        (frame(encode_request_header(12, 9, 1, "x")), "client 'x' asks for HEARTBEAT version 9, which is not served"),
+        (frame(encode_request_header(12, -1, 1, "x")), "client 'x' asks for HEARTBEAT version -1, which is not served"),
+        (
+            frame(encode_request_header(999, 0, 1, "x")),
+            "client 'x' asks for API key 999 version 0, which is not served",
+        ),
         (frame(b"\x00\x0c\x00"), "a request of 3 bytes"),
         (frame(b""), "a request of 0 bytes"),
         (frame(encode_request_header(12, 4, 1, "x") + b"\x7fabc"), "malformed Heartbeat request, version 4"),

@@ -63,7 +63,7 @@ def comes_to_rest(server: CoordinatorServer, members: int = 1) -> int:
             return False
         well = [
             event["member"]
-            for _, _, event in server.kit.watch.since(0, "billing")
+            for _, _, event in server.kit.history.since(0, "billing")
             if event["event"] == "exchange"
             and event["api"] == "Heartbeat"
             and not event["error"]
@@ -71,7 +71,7 @@ def comes_to_rest(server: CoordinatorServer, members: int = 1) -> int:
         ]
         return all(well.count(member.member_id) >= 3 for member in found.members)
 
-    assert server.wait(server.kit.watch.waiters.until, is_at_rest, 25), "\n".join(server.story("billing"))
+    assert server.wait(server.kit.conditions.until, is_at_rest, 25), "\n".join(server.story("billing"))
     return server.group("billing").now.generation
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from kafka_shim.control.bench import Bench
-from kafka_shim.control.operation import Answer, Body, Operation, Timeout
+from kafka_shim.control.operation import TIMEOUT, Answer, Body, Operation, Timeout
 from kafka_shim.control.operations.matching import Match, Matched, said
 from kafka_shim.control.problems import Problem
 from kafka_shim.lab.barriers import NAMED_POINTS, Barrier
-from kafka_shim.lab.group_waits import TIMEOUT, NotReached
+from kafka_shim.lab.group_waits import NotReached
 from kafka_shim.lab.interception import API_NAMES, split_match
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _add(bench: Bench, body: CreateBarrier) -> dict[str, Any]:
 async def _reached(bench: Bench, barrier: int, body: AwaitBarrier) -> dict[str, Any]:
     found = _found(bench, barrier)
     if not await found.reached_by(body.requests, body.timeout):
-        story = "\n  ".join(bench.watch.story()[-40:])
+        story = "\n  ".join(bench.story()[-40:])
         raise NotReached(
             f"Waited {body.timeout:g} s for the {found} to hold {body.requests}; it holds {len(found.held)}.\n"
             f"The story so far:\n  {story}"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.control.bench import Bench, Breakable, Refused
 from kafka_shim.control.operation import Answer, Body, Operation
+from kafka_shim.control.workbench import Workbench
+from kafka_shim.server.refusals import Refused
+
+if TYPE_CHECKING:
+    from kafka_shim.control.bench import Bench
+    from kafka_shim.lab.failing_store import BreakableStore
 
 
 class Broker(Answer, kw_only=True):
@@ -60,7 +65,7 @@ class StoreFails(Answer, kw_only=True):
     times: int | None
 
 
-def _brokers(bench: Bench) -> Brokers:
+def _brokers(bench: Workbench) -> Brokers:
     return Brokers(
         brokers=[
             Broker(broker=node.id, host=node.address.host, port=node.address.port, up=node.up)
@@ -98,7 +103,7 @@ def _repair(bench: Bench) -> StoreFails:
     return StoreFails(times=0)
 
 
-def _breakable(bench: Bench) -> Breakable:
+def _breakable(bench: Bench) -> BreakableStore:
     if bench.store is None:
         raise Refused(ErrorCode.INVALID_REQUEST, "This coordinator's store cannot be made to fail.")
     return bench.store

@@ -14,8 +14,8 @@ import trio
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response, StreamingResponse
 
-from kafka_shim.control.bench import Bench
 from kafka_shim.control.operation import MAX_TEXT, Answer, Body, Operation
+from kafka_shim.control.workbench import Workbench
 from kafka_shim.why.narration import Narrator
 
 _BEHIND: Final = 10_000
@@ -45,13 +45,13 @@ class ServerSentEvent(Answer, kw_only=True):
     data: str
 
 
-def _stream(bench: Bench, query: Query) -> Response:
+def _stream(bench: Workbench, query: Query) -> Response:
     return StreamingResponse(
         _events(bench, query), media_type="text/event-stream", headers={"cache-control": "no-store"}
     )
 
 
-async def _events(bench: Bench, query: Query) -> AsyncIterator[bytes]:
+async def _events(bench: Workbench, query: Query) -> AsyncIterator[bytes]:
     send, receive = trio.open_memory_channel[bytes](_BEHIND)
 
     told = Narrator()
@@ -70,9 +70,9 @@ async def _events(bench: Bench, query: Query) -> AsyncIterator[bytes]:
                 send.close()
                 end()
 
-    end = bench.watch.follow(tell)
+    end = bench.history.follow(tell)
     ends = trio.current_time() + (inf if query.seconds is UNSET else query.seconds)
-    with bench.watch.listening():
+    with bench.history.listening():
         try:
             yield b": events of the coordinator\n\n"
             while trio.current_time() < ends:

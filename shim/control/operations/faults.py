@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from kafka_shim.control.bench import Bench
-from kafka_shim.control.operation import Answer, Body, Operation, Timeout
+from kafka_shim.control.operation import TIMEOUT, Answer, Body, Operation, Timeout
 from kafka_shim.control.operations.matching import Failure, Match, Matched, said
 from kafka_shim.control.problems import Problem
 from kafka_shim.lab.faults import Fault
-from kafka_shim.lab.group_waits import TIMEOUT, NotReached
+from kafka_shim.lab.group_waits import NotReached
 
 
 class Plan(Match, tag_field="action", kw_only=True):

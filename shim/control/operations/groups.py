@@ -6,13 +6,12 @@ Decides what each of these takes and answers. How a group is shown is in `shim/c
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response, StreamingResponse
 
-from kafka_shim.control.bench import Bench
 from kafka_shim.control.groups import described, each_group, summary
 from kafka_shim.control.operation import (
     Answer,
@@ -27,7 +26,11 @@ from kafka_shim.control.operation import (
     TopicName,
 )
 from kafka_shim.control.problems import Problem
+from kafka_shim.control.workbench import Workbench
 from kafka_shim.groups.causes import Cause
+
+if TYPE_CHECKING:
+    from kafka_shim.control.bench import Bench
 
 _PIECE: Final = 400
 
@@ -189,11 +192,11 @@ class GroupMoved(Answer, kw_only=True):
     coordinator: int
 
 
-def _groups(bench: Bench) -> Response:
+def _groups(bench: Workbench) -> Response:
     return StreamingResponse(_list(bench), media_type="application/json")
 
 
-async def _list(bench: Bench) -> AsyncIterator[bytes]:
+async def _list(bench: Workbench) -> AsyncIterator[bytes]:
     """The list of groups as it is found, piece by piece."""
     piece = [b'{"groups":[']
     separator = b""
@@ -206,32 +209,37 @@ async def _list(bench: Bench) -> AsyncIterator[bytes]:
     yield b"".join([*piece, b"]}"])
 
 
-async def _describe(bench: Bench, group: str) -> dict[str, Any]:
+async def _describe(bench: Workbench, group: str) -> dict[str, Any]:
     found = await described(bench.cluster, group)
     if found is None:
         raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
     return found
 
 
-def _create(bench: Bench, body: CreateGroup) -> GroupCreated:
+def _create(bench: Workbench, body: CreateGroup) -> GroupCreated:
     bench.create_group(body.group, body.ephemeral, body.heartbeat_bound_ms)
     return GroupCreated(group=body.group, ephemeral=body.ephemeral, heartbeat_bound_ms=body.heartbeat_bound_ms)
 
 
-def _delete(bench: Bench, group: str) -> GroupNamed:
+def _delete(bench: Workbench, group: str) -> GroupNamed:
     bench.delete_group(group)
     return GroupNamed(group=group)
 
 
-async def _rewind(bench: Bench, group: str, body: RewindGroup) -> GroupRewound:
-    rewind = bench.rewind(group, {(each.topic, each.partition): each.offset for each in body.offsets})
+async def _rewind(bench: Workbench, group: str, body: RewindGroup) -> GroupRewound:
+    # Imported here because a server that is no laboratory does without until somebody asks.
+    from kafka_shim.control.bench import bench_of
+
+    rewind = bench_of(bench).rewind(group, {(each.topic, each.partition): each.offset for each in body.offsets})
     await rewind.durable()
     over = rewind.is_over if body.timeout is UNSET else await rewind.over(body.timeout)
     return GroupRewound(group=group, removed=rewind.removed, over=over)
 
 
-def _story(bench: Bench, group: str) -> GroupStory:
-    return GroupStory(story=bench.watch.story(group))
+def _story(bench: Workbench, group: str) -> GroupStory:
+    if not bench.has_group(group):
+        raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
+    return GroupStory(story=bench.story(group))
 
 
 def _move(bench: Bench, group: str, body: MoveGroup) -> GroupMoved:
@@ -286,6 +294,7 @@ OPERATIONS: Final = (
         summary="What happened to a group, in lines a person reads.",
         do=_story,
         answers=(GroupStory,),
+        problems=(404,),
     ),
     Operation(
         method="POST",

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.control.bench import Bench, Puppet, Refused
+from kafka_shim.control.bench import Bench
 from kafka_shim.control.operation import (
     Answer,
     Body,
@@ -24,6 +24,8 @@ from kafka_shim.control.operation import (
     TopicName,
 )
 from kafka_shim.control.problems import Problem
+from kafka_shim.lab.puppets import Puppet
+from kafka_shim.server.refusals import Refused
 
 MAX_PUPPETS: Final = 1000
 _ERRORS_SHOWN: Final = 100

@@ -11,8 +11,8 @@ import orjson
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
-from kafka_shim.control.bench import Bench
 from kafka_shim.control.operation import Answer, Operation
+from kafka_shim.control.workbench import Workbench
 
 
 class Health(Answer, kw_only=True):
@@ -28,7 +28,7 @@ class Health(Answer, kw_only=True):
     ) = UNSET
 
 
-def _health(bench: Bench) -> Response:
+def _health(bench: Workbench) -> Response:
     states = [state for node in bench.cluster.nodes.values() for state in node.groups.partitions().values()]
     waiting = {state: states.count(state) for state in ("loading", "failed") if state in states}
     if waiting:
@@ -36,7 +36,7 @@ def _health(bench: Bench) -> Response:
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
-async def _metrics(bench: Bench) -> Response:
+async def _metrics(bench: Workbench) -> Response:
     return Response(await bench.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -7,8 +7,9 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.control.bench import Bench, Refused
 from kafka_shim.control.operation import Answer, Body, Operation, TopicName
+from kafka_shim.control.workbench import Workbench
+from kafka_shim.server.refusals import Refused
 
 
 class Topic(Answer, kw_only=True):
@@ -37,12 +38,12 @@ class TopicNamed(Answer, kw_only=True):
     topic: str
 
 
-def _topics(bench: Bench) -> Topics:
+def _topics(bench: Workbench) -> Topics:
     found = sorted(bench.cluster.topics.all(), key=lambda topic: topic.name)
     return Topics(topics=[Topic(topic=topic.name, partitions=len(topic.partitions)) for topic in found])
 
 
-def _create(bench: Bench, body: CreateTopic) -> Topic:
+def _create(bench: Workbench, body: CreateTopic) -> Topic:
     topics = bench.cluster.topics
     if topics.named(body.topic) is not None:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, "There is such a topic already.")
@@ -52,7 +53,7 @@ def _create(bench: Bench, body: CreateTopic) -> Topic:
     return Topic(topic=body.topic, partitions=body.partitions)
 
 
-def _delete(bench: Bench, topic: str) -> TopicNamed:
+def _delete(bench: Workbench, topic: str) -> TopicNamed:
     found = bench.cluster.topics.named(topic)
     if found is None or found.is_internal:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic.")

@@ -5,13 +5,13 @@ Decides how what is awaited is said. A wait is answered when it has come, or wit
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, assert_never
+from typing import TYPE_CHECKING, Annotated, Any, Final, assert_never
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from kafka_shim.control.bench import Bench
 from kafka_shim.control.operation import (
     MAX_TEXT,
+    TIMEOUT,
     Answer,
     ByTopic,
     Offset,
@@ -22,8 +22,12 @@ from kafka_shim.control.operation import (
     Timeout,
     TopicName,
 )
-from kafka_shim.lab.event_history import GroupSnapshot
-from kafka_shim.lab.group_waits import TIMEOUT, GroupAwait
+from kafka_shim.control.workbench import Workbench
+
+if TYPE_CHECKING:
+    from kafka_shim.control.bench import Bench
+    from kafka_shim.lab.group_waits import GroupWaits
+    from kafka_shim.lab.snapshots import GroupSnapshot
 
 _Name = Annotated[str, Meta(max_length=MAX_TEXT, description="Member id, client id or group instance id.")]
 
@@ -121,10 +125,16 @@ class EventSeen(Struct):
 
 
 async def _await(
-    bench: Bench, group: str, body: UntilStable | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance
+    bench: Workbench,
+    group: str,
+    body: UntilStable | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance,
 ) -> GroupSeen | OffsetSeen | dict[str, Any]:
-    with bench.watch.listening():
-        waits = bench.group(group)
+    # Imported here because a server that is no laboratory does without until somebody asks.
+    from kafka_shim.control.bench import bench_of
+
+    own = bench_of(bench)
+    with own.history.listening():
+        waits = own.group(group)
         match body:
             case UntilStable():
                 return _seen(
@@ -146,14 +156,14 @@ async def _await(
             case UntilEvent():
                 return await waits.next(body.event, timeout=body.timeout, **body.fields)
             case NoRebalance():
-                return await _no_rebalance(bench, waits, body)
+                return await _no_rebalance(own, waits, body)
             case _:
                 assert_never(body)
 
 
-async def _no_rebalance(bench: Bench, waits: GroupAwait, body: NoRebalance) -> GroupSeen:
+async def _no_rebalance(own: Bench, waits: GroupWaits, body: NoRebalance) -> GroupSeen:
     seconds = None if body.seconds is UNSET else body.seconds
-    advance = bench.advance if bench.clock is not None and bench.clock.is_frozen else None
+    advance = own.advance if own.clock is not None and own.clock.is_frozen else None
     heartbeats = None if body.heartbeats is UNSET else body.heartbeats
     await waits.no_rebalance_for(seconds, heartbeats=heartbeats, advance=advance, timeout=body.timeout)
     return _seen(waits.now)

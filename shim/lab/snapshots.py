@@ -1,0 +1,105 @@
+"""A group as its coordinator has it at one moment: who is in it, who owns what, what is committed.
+
+Decides when a group counts as stable. It reads the state of the rules and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_shim.server.cluster import Cluster
+
+Owned = dict[str, list[int]]
+"""Partitions by topic, in order."""
+
+
+@dataclass(frozen=True)
+class MemberSnapshot:
+    """A member as the coordinator has it. `has_synced`: it has got its assignment of this generation."""
+
+    member_id: str
+    client_id: str
+    instance_id: str | None
+    owned: Owned
+    has_synced: bool
+
+    def is_called(self, name: str) -> bool:
+        """Whether `name` is its member id, client id or group instance id."""
+        return name in (self.member_id, self.client_id, self.instance_id)
+
+
+@dataclass(frozen=True)
+class GroupSnapshot:
+    """A group as the coordinator has it at one moment. One that is not there is Dead, in generation -1."""
+
+    group: str
+    state: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    members: tuple[MemberSnapshot, ...]
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether it is Stable and every member has got its assignment."""
+        return self.state == "Stable" and all(member.has_synced for member in self.members)
+
+    def owner(self, topic: str, partition: int) -> MemberSnapshot | None:
+        """Who owns a partition."""
+        return next((member for member in self.members if partition in member.owned.get(topic, ())), None)
+
+    def called(self, name: str) -> list[MemberSnapshot]:
+        """Members with this member id, client id or group instance id."""
+        return [member for member in self.members if member.is_called(name)]
+
+    def __str__(self) -> str:
+        lines = [f"{self.group} is {self.state}, generation {self.generation}, {len(self.members)} members"]
+        for member in self.members:
+            owned = "; ".join(f"{topic} {partitions}" for topic, partitions in member.owned.items()) or "nothing"
+            waits = "" if member.has_synced else ", has no assignment of this generation"
+            lines.append(f"    {member.instance_id or member.client_id or member.member_id}: {owned}{waits}")
+        return "\n".join(lines)
+
+
+def snapshot(cluster: Cluster, group_id: str) -> GroupSnapshot:
+    """The group as its coordinator has it now."""
+    group = cluster.ownership.owner_of(group_id).groups.groups.get(group_id)
+    if group is None:
+        return GroupSnapshot(group_id, "Dead", -1, None, None, ())
+    shown = group.describe()
+    is_settled = shown.state == "Stable"
+    members = tuple(
+        MemberSnapshot(
+            member.member_id,
+            member.client_id,
+            member.group_instance_id,
+            dict(sorted(member.assignment.items())) if is_settled and member.assignment is not None else {},
+            member.has_assignment,
+        )
+        for member in shown.members
+    )
+    return GroupSnapshot(group_id, shown.state, shown.generation, shown.protocol, shown.leader, members)
+
+
+def partitions(wanted: Mapping[str, Iterable[int]] | Iterable[Any]) -> Owned:
+    """Partitions by topic, of a mapping or of pairs of topic and partition as clients have them."""
+    found: dict[str, set[int]] = {}
+    if isinstance(wanted, Mapping):
+        for topic, numbers in wanted.items():
+            found.setdefault(topic, set()).update(numbers)
+    else:
+        each: Any
+        for each in wanted:
+            topic, number = each if isinstance(each, tuple) else (each.topic, each.partition)
+            found.setdefault(topic, set()).add(number)
+    return {topic: sorted(found[topic]) for topic in sorted(found) if found[topic]}
+
+
+def committed(cluster: Cluster, group: str, topic: str, partition: int) -> int | None:
+    """The committed offset of a partition, or None."""
+    groups = cluster.ownership.owner_of(group).groups
+    shard = groups.shards.get(groups.partition_of(group))
+    value = None if shard is None else shard.offsets.of(group).get(topic, {}).get(partition)
+    return None if value is None else value.offset
