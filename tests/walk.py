@@ -38,7 +38,7 @@ def following() -> Iterator[Way]:
         code = frame.f_code
         if code is Wire.send.__code__:
             sys.setprofile(None)
-        elif event == "call" and (code.co_filename.startswith(_OURS) or _is_codec(code)) and not _is_detail(code):
+        elif event == "call" and (code.co_filename.startswith(_OURS) or _is_codec(code)) and not _is_detail(frame):
             passed.setdefault(code)
 
     way: Way = []
@@ -54,9 +54,11 @@ def _is_codec(code: CodeType) -> bool:
     return code.co_name in ("decode", "encode") and _COMPILED.fullmatch(code.co_filename) is not None
 
 
-def _is_detail(code: CodeType) -> bool:
-    """Constructors, comprehensions and lambdas are parts of the function before them."""
-    return code.co_name.startswith(("__", "<"))
+def _is_detail(frame: FrameType) -> bool:
+    """Constructors, comprehensions, lambdas and properties are parts of the function before them."""
+    name = frame.f_code.co_name
+    owner = type(frame.f_locals.get("self"))
+    return name.startswith(("__", "<")) or isinstance(getattr(owner, name, None), property)
 
 
 def walk_of_join() -> dict[str, Way]:
