@@ -1,6 +1,6 @@
-"""Every API there is, and those that are served.
+"""Every API there is.
 
-A module of one API key is listed here once. What a served one does stands in `shim/server/requests.py`.
+A module of one API key is listed here once. What each does stands in `shim/server/requests.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from kafka_shim.apis import (
     write_txn_markers,
 )
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.keys import ApiKey
 
 _MODULES: Final = (
     produce,
@@ -77,10 +76,5 @@ _MODULES: Final = (
     consumer_group_describe,
 )
 
-DECLARED: Final[dict[int, Api]] = {module.API.key: module.API for module in _MODULES}
-"""By API key, every API whose bytes we know."""
-
-_NOT_SERVED: Final = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})
-
-APIS: Final[dict[int, Api]] = {key: api for key, api in DECLARED.items() if key not in _NOT_SERVED}
-"""By API key, the APIs that are served."""
+APIS: Final[dict[int, Api]] = {module.API.key: module.API for module in _MODULES}
+"""By API key, the APIs whose bytes we know; each is served."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.registry import DECLARED
+from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 
-BY_KEY: Final[dict[int, Api]] = dict(DECLARED)
+BY_KEY: Final[dict[int, Api]] = dict(APIS)
 BY_NAME: Final[dict[str, Api]] = {api.name: api for api in BY_KEY.values()}
 
 

@@ -49,21 +49,21 @@ class GroupMetadataKey(NamedTuple):
 class ConsumerGroupMetadataKey(NamedTuple):
     """Type 3: the epoch of a KIP-848 group."""
 
-    group_id: str
+    group: str
     record_type: Literal[3] = 3
 
 
 class ConsumerGroupPartitionMetadataKey(NamedTuple):
     """Type 4, retired in 4.1 by KIP-1101; 4.1 and later only delete it."""
 
-    group_id: str
+    group: str
     record_type: Literal[4] = 4
 
 
 class ConsumerGroupMemberMetadataKey(NamedTuple):
     """Type 5: what a member of a KIP-848 group said of itself."""
 
-    group_id: str
+    group: str
     member_id: str
     record_type: Literal[5] = 5
 
@@ -71,14 +71,14 @@ class ConsumerGroupMemberMetadataKey(NamedTuple):
 class ConsumerGroupTargetAssignmentMetadataKey(NamedTuple):
     """Type 6: the epoch of the target assignment."""
 
-    group_id: str
+    group: str
     record_type: Literal[6] = 6
 
 
 class ConsumerGroupTargetAssignmentMemberKey(NamedTuple):
     """Type 7: the target assignment of a member."""
 
-    group_id: str
+    group: str
     member_id: str
     record_type: Literal[7] = 7
 
@@ -86,7 +86,7 @@ class ConsumerGroupTargetAssignmentMemberKey(NamedTuple):
 class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
     """Type 8: what a member has, and its epoch."""
 
-    group_id: str
+    group: str
     member_id: str
     record_type: Literal[8] = 8
 
@@ -94,7 +94,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
 class ConsumerGroupRegularExpressionKey(NamedTuple):
     """Type 16: the topics a regular expression resolved to."""
 
-    group_id: str
+    group: str
     regular_expression: str
     record_type: Literal[16] = 16
 

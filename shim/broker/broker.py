@@ -121,6 +121,9 @@ class Broker:
         """Create `__consumer_offsets` if it is not there yet, as the first search for a coordinator does."""
         self.topics.ensure_offsets_topic()
 
+    def has_feature(self, name: str) -> bool:
+        return any(feature.name == name and feature.finalized for feature in FEATURES[self.release])
+
     def api_versions(self, request: ApiVersionsRequest, *, software_known: bool) -> ApiVersionsResponse:
         """`software_known`: v3+ say which software the client is; INVALID_REQUEST (42) when that is malformed."""
         if software_known and not (

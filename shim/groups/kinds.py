@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from kafka_shim.groups.classic import records
 from kafka_shim.groups.classic.kind import KIND as CLASSIC
+from kafka_shim.groups.consumer.kind import KIND as CONSUMER
 from kafka_shim.groups.group import Group
 from kafka_shim.groups.shard import Kind
 
-KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (CLASSIC,)}
+KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (CLASSIC, CONSUMER)}
 """By the type of its groups. A request that several kinds have a rule for is, where there is no group, for the
 first of them."""
 

@@ -9,9 +9,12 @@ Source: semantics 2.2, 2.11, 5.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
+from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_shim.apis.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.delete_groups import DeletableGroupResult
 from kafka_shim.apis.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupResponse
@@ -35,7 +38,11 @@ from kafka_shim.apis.txn_offset_commit import complete as with_refused
 from kafka_shim.apis.txn_offset_commit import error as txn_commit_refused
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import administration, commits, events, offsets, transactions
+from kafka_shim.groups.assignors.registry import Assignors
 from kafka_shim.groups.config import GroupConfig
+from kafka_shim.groups.consumer.heartbeat import check_request
+from kafka_shim.groups.consumer.heartbeat import refused as consumer_heartbeat_refused
+from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.counters import Counters
 from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import Client, Parked, TransactionSupportedOperation
@@ -74,7 +81,8 @@ class GroupService:
 
     `new_id` makes the part of a member id that is nobody else's; `locate` says where the coordinator of a key is, as
     `coordinator_of` does. `wall_offset` is what makes Unix time of monotonic seconds. `topics` is what groups
-    know of topics; without it there are none.
+    know of topics; without it there are none. `assignors` are those KIP-848 groups may use, Kafka's own if None;
+    `group_settings` has what was set for a single group, by its id.
     """
 
     def __init__(
@@ -88,6 +96,8 @@ class GroupService:
         wall_offset: float = 0.0,
         topics: TopicCatalogue | None = None,
         coordinator: TransactionCoordinator | None = None,
+        assignors: Assignors | None = None,
+        group_settings: Callable[[str], Mapping[str, str]] = lambda group_id: {},
     ) -> None:
         self.node_id = node_id
         self.config = config
@@ -114,6 +124,8 @@ class GroupService:
             self.groups,
             BY_RECORD,
             SIMPLE,
+            Assignors() if assignors is None else assignors,
+            group_settings,
             new_id,
             wall_offset,
         )
@@ -286,7 +298,26 @@ class GroupService:
         answer: LeaveGroupResponse = self.ask(request, leave_refused, now)
         return answer
 
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, now: float, *, member_makes_id: bool
+    ) -> ConsumerGroupHeartbeatResponse:
+        """ConsumerGroupHeartbeat. `member_makes_id`: v1+ (KIP-1082)."""
+        try:
+            check_request(request, self._parts.assignors.names, member_makes_id=member_makes_id)
+        except Refusal as refusal:
+            return consumer_heartbeat_refused(request, refusal.code, refusal.message)
+        answer: ConsumerGroupHeartbeatResponse = self.ask(request, consumer_heartbeat_refused, client, now)
+        return answer
+
     # Administration
+
+    def describe_consumer_groups(self, group_ids: Sequence[str], now: float) -> list[DescribedConsumerGroup]:
+        """ConsumerGroupDescribe."""
+        return self.ask_each(
+            ConsumerGroupDescribeRequest,
+            group_ids,
+            lambda group_id, error: DescribedConsumerGroup(error_code=error, group_id=group_id),
+        )
 
     def describe(self, group_ids: Sequence[str], now: float) -> list[DescribedGroup]:
         return self.ask_each(

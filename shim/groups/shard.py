@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from kafka_shim.groups import events
+from kafka_shim.groups.assignors.registry import Assignors
 from kafka_shim.groups.committed_offsets import CommittedOffsets
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.counters import Counters
@@ -66,7 +67,8 @@ class NodeParts(NamedTuple):
     """What all shards of a node share.
 
     `groups` is every group of them, by id. `makers` has the kind that replays a record, by class of its key; `simple`
-    is the kind of a group that has only offsets. `new_id` makes the part of a member id that is nobody else's.
+    is the kind of a group that has only offsets. `assignors` are those of KIP-848 groups. `group_settings` has what was
+    set for a single group (resource GROUP), by its id. `new_id` makes the part of a member id that is nobody else's.
     `wall_offset` is what makes Unix time, in seconds, of monotonic `now`.
     """
 
@@ -78,6 +80,8 @@ class NodeParts(NamedTuple):
     groups: dict[str, Group]
     kinds: Mapping[type, Kind]
     simple: Kind
+    assignors: Assignors
+    group_settings: Callable[[str], Mapping[str, str]]
     new_id: Callable[[], str]
     wall_offset: float
 
@@ -93,6 +97,8 @@ class Shard:
         self.timers = parts.timers
         self.counters = parts.counters
         self.topics = parts.topics
+        self.assignors = parts.assignors
+        self.group_settings = parts.group_settings
         self.new_id = parts.new_id
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets()

@@ -181,11 +181,41 @@ EVENTS: Final[dict[str, Event]] = {
             ),
         ),
     ),
+    "epoch": Event(
+        "A group epoch of a consumer group (KIP-848) began: a new target assignment is due.",
+        (
+            _GROUP,
+            _F("generation", "integer", "the group epoch"),
+            _F("cause", "string|null", "why"),
+            _TRIGGER,
+        ),
+    ),
+    "target": Event(
+        "The target assignment of a consumer group (KIP-848) was computed: what each member is to have in the end.",
+        (
+            _GROUP,
+            _F("generation", "integer", "the group epoch it is of"),
+            _F("assignor", "string", "the assignor that was asked"),
+            _F("assignments", "object", "by member id: partitions by topic"),
+        ),
+    ),
+    "reconciliation": Event(
+        "A member of a consumer group (KIP-848) came nearer to its target assignment.",
+        (
+            _GROUP,
+            _F("member_id", "string", "member id"),
+            _F("generation", "integer", "its member epoch; -2 for a static member that is away"),
+            _F("state", "string", "STABLE, UNREVOKED_PARTITIONS, UNRELEASED_PARTITIONS or UNKNOWN"),
+            _F("assigned", "object", "partitions it may use, by topic"),
+            _F("revoking", "object", "partitions it is to give up first, by topic"),
+            _F("waits_for", "array", "ids of members that have partitions it waits for"),
+        ),
+    ),
     "timer": Event(
         "A timer was armed, fired or was cancelled. A heartbeat, which only moves a deadline, does not show here.",
         (
             _F("change", "string", "armed, fired or cancelled"),
-            _F("kind", "string", "session, pending-member, join, sync, offset-expiry or transaction"),
+            _F("kind", "string", "session, pending-member, join, sync, rebalance, regex, offset-expiry or transaction"),
             _PARTITION,
             _F("group", "string", "group id, empty for a partition's own timer; of a transaction its transactional id"),
             _F("member_id", "string", "member id, empty for a group's own timer"),

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.keys import ApiKey
-from kafka_shim.apis.registry import DECLARED
+from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import DecodeError
 from kafka_shim.apis.wire.headers import decode_request_header, decode_response_header, is_flexible
 from kafka_shim.relay import addresses
@@ -68,13 +68,13 @@ class PendingRequest:
 
     @property
     def api(self) -> str:
-        api = DECLARED.get(self.key)
+        api = APIS.get(self.key)
         return api.name if api is not None else str(self.key)
 
     @property
     def readable(self) -> bool:
         """Whether the bytes of this version are known."""
-        api = DECLARED.get(self.key)
+        api = APIS.get(self.key)
         return api is not None and self.version in api.request.versions
 
 
@@ -89,7 +89,7 @@ class BrokersAnswer(NamedTuple):
     def changed(self) -> bytes:
         """The frame after `answer` was changed."""
         _, offset = decode_response_header(self.frame[4:], self.pending.key, self.pending.version)
-        body = DECLARED[self.pending.key].response.encoder(self.pending.version)(self.answer)
+        body = APIS[self.pending.key].response.encoder(self.pending.version)(self.answer)
         return _pack_size(offset + len(body)) + self.frame[4 : 4 + offset] + body
 
 
@@ -184,7 +184,7 @@ class ProxiedConnection:
             return
         try:
             *_, client_id, offset = decode_request_header(part)
-            api = DECLARED[pending.key]
+            api = APIS[pending.key]
             pending.request = api.normalise(api.request.decoder(pending.version)(part, offset)[0], pending.version)
         except DecodeError as error:
             self._note(f"{pending.api} of version {pending.version} cannot be read ({error})")
@@ -231,7 +231,7 @@ class ProxiedConnection:
         frame = _pack_size(size) + part
         try:
             _, offset = decode_response_header(part, pending.key, pending.version)
-            answer, _ = DECLARED[pending.key].response.decoder(pending.version)(part, offset)
+            answer, _ = APIS[pending.key].response.decoder(pending.version)(part, offset)
         except DecodeError as error:
             self._note(f"the answer to {pending.api} of version {pending.version} cannot be read ({error})")
             return frame

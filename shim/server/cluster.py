@@ -29,6 +29,7 @@ from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import SharedStore, Store
+from kafka_shim.server.assignors import load_assignors
 from kafka_shim.server.catalogue import Catalogue
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
@@ -269,6 +270,7 @@ def make_cluster(
     group_config = GroupConfig().with_settings(
         f"{name}={value}" for name, value in config.settings.items() if name in NAMES
     )
+    assignors = load_assignors(group_config.group_consumer_assignors)
     partitions = group_config.offsets_topic_num_partitions
     outbox = Outbox()
     events = EventFeed(outbox)
@@ -356,6 +358,8 @@ def make_cluster(
             wall_offset,
             topics,
             transactions,
+            assignors,
+            lambda group_id: settings.groups.get(group_id, {}),
         )
         broker = Broker(
             address.id,

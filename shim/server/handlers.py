@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from kafka_shim.apis import consumer_group_describe as consumer_group_describe_api
+from kafka_shim.apis import consumer_group_heartbeat as consumer_group_heartbeat_api
 from kafka_shim.apis import metadata as metadata_api
+from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.describe_groups import EVERY_GROUP_OPERATION, DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_shim.apis.find_coordinator import (
     GROUP,
@@ -94,6 +98,23 @@ def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroup
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = EVERY_GROUP_OPERATION
     return DescribeGroupsResponse(groups=groups)
+
+
+def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
+    if not call.broker.has_feature("group.version"):
+        return consumer_group_heartbeat_api.error(request, ErrorCode.UNSUPPORTED_VERSION)
+    return call.groups.consumer_heartbeat(request, call.client, call.now, member_makes_id=call.version >= 1)
+
+
+def consumer_group_describe(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
+    if not call.broker.has_feature("group.version"):
+        return consumer_group_describe_api.error(request, ErrorCode.UNSUPPORTED_VERSION)
+    groups = call.groups.describe_consumer_groups(request.group_ids, call.now)
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = EVERY_GROUP_OPERATION
+    return ConsumerGroupDescribeResponse(groups=groups)
 
 
 def find_coordinator(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:

@@ -120,6 +120,11 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.DELETE_GROUPS: Row(
         lambda r, c: DeleteGroupsResponse(results=c.groups.delete(r.groups_names, c.arrived)),
         (group(DELETE, lambda r: r.groups_names),)),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Row(
+        handlers.consumer_group_heartbeat,
+        (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or []))),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Row(
+        handlers.consumer_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
     ApiKey.FIND_COORDINATOR: Row(
         handlers.find_coordinator,
         (group(DESCRIBE, lambda r: r.coordinator_keys if r.key_type == GROUP_KEY else []),

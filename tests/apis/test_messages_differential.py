@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from kafka_shim.apis.registry import DECLARED
+from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from tests.apis.other_codecs import CODECS
 from tests.apis.strategies import edges, structs
 
-MESSAGES = [message for api in DECLARED.values() for message in (api.request, api.response)]
+MESSAGES = [message for api in APIS.values() for message in (api.request, api.response)]
 CASES = [(message, version) for message in MESSAGES for version in message.versions]
 
 

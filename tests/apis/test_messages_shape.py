@@ -24,11 +24,11 @@ from kafka_shim.apis import (
     txn_offset_commit,
 )
 from kafka_shim.apis.api import Api
-from kafka_shim.apis.registry import DECLARED
+from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import ErrorCode, Message, Struct
 from tests.apis.strategies import edges
 
-CASES = [(api, version) for api in DECLARED.values() for version in api.request.versions]
+CASES = [(api, version) for api in APIS.values() for version in api.request.versions]
 
 
 def case_id(value: object) -> str:

@@ -5,7 +5,7 @@ from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
 from kafka_shim.apis import profiles
 from kafka_shim.apis.profiles import FEATURES, NEWEST, PROFILES, is_served
-from kafka_shim.apis.registry import APIS, DECLARED
+from kafka_shim.apis.registry import APIS
 
 RELEASES = {"2.8": (2, 8), "3.9": (3, 9), "4.2": (4, 2)}
 
@@ -18,21 +18,21 @@ def test_releases() -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_exactly_what_kafka_advertises(release: str) -> None:
     theirs = BROKER_API_VERSIONS[RELEASES[release]]
-    assert profiles._BROKER_VERSIONS[release] == {key: theirs[key] for key in DECLARED if key in theirs}
+    assert profiles._BROKER_VERSIONS[release] == {key: theirs[key] for key in APIS if key in theirs}
     assert PROFILES[release] == {key: theirs[key] for key in APIS if key in theirs}
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_all_that_is_advertised_can_be_read_and_written(release: str) -> None:
     for key, (lowest, highest) in profiles._BROKER_VERSIONS[release].items():
-        versions = DECLARED[key].request.versions
+        versions = APIS[key].request.versions
         assert lowest in versions
         assert highest in versions
 
 
 def test_the_newest_release_has_our_newest_versions() -> None:
     for key, (_, highest) in profiles._BROKER_VERSIONS[NEWEST].items():
-        assert highest == DECLARED[key].request.versions[-1]
+        assert highest == APIS[key].request.versions[-1]
 
 
 def test_produce_is_advertised_from_0_but_answered_from_3() -> None:
@@ -50,7 +50,7 @@ def test_produce_is_advertised_from_0_but_answered_from_3() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_served_is_advertised(release: str) -> None:
-    for key in DECLARED:
+    for key in APIS:
         served = [version for version in range(-1, 20) if is_served(release, key, version)]
         lowest, highest = PROFILES[release].get(key, (0, -1))
         if (release, key) == ("4.2", 0) and served:

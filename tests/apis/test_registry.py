@@ -6,7 +6,7 @@ import re
 
 from kafka_shim import apis
 from kafka_shim.apis.keys import ApiKey
-from kafka_shim.apis.registry import DECLARED
+from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire.headers import is_flexible
 from tests.apis.other_codecs import CODECS
 
@@ -19,11 +19,11 @@ GROUP_APIS = {
 def test_every_module_with_an_api_is_registered() -> None:
     modules = [importlib.import_module(f"kafka_shim.apis.{each.name}") for each in pkgutil.iter_modules(apis.__path__)]
     found = {module.API.key: module.API for module in modules if hasattr(module, "API")}
-    assert found == DECLARED
+    assert found == APIS
 
 
 def test_key_and_name_are_those_of_the_messages() -> None:
-    for key, api in DECLARED.items():
+    for key, api in APIS.items():
         assert ApiKey[re.sub("(?<!^)(?=[A-Z])", "_", api.name).upper()] is api.key
         assert (api.key, api.request.api_key, api.response.api_key) == (key, key, key)
         assert api.request.__name__ == f"{api.name}Request"
@@ -33,13 +33,13 @@ def test_key_and_name_are_those_of_the_messages() -> None:
 
 
 def test_module_is_named_after_the_api() -> None:
-    for api in DECLARED.values():
+    for api in APIS.values():
         assert api.request.__module__ == api.response.__module__
         assert api.request.__module__.rpartition(".")[2].replace("_", "") == api.name.lower()
 
 
 def test_docstring_tells_every_version() -> None:
-    for api in DECLARED.values():
+    for api in APIS.values():
         lines = (importlib.import_module(api.request.__module__).__doc__ or "").splitlines()
         told = [line.split()[0] for line in lines if line.strip().startswith("v") and line.split()[0][1:].isdigit()]
         assert told == [f"v{version}" for version in api.request.versions], api.name
@@ -47,11 +47,11 @@ def test_docstring_tells_every_version() -> None:
 
 def test_group_apis_have_every_version_from_0() -> None:
     for key, (lowest, highest) in GROUP_APIS.items():
-        assert list(DECLARED[key].request.versions) == list(range(lowest, highest + 1))
+        assert list(APIS[key].request.versions) == list(range(lowest, highest + 1))
 
 
 def test_headers_are_flexible_where_messages_are() -> None:
-    for key, api in DECLARED.items():
+    for key, api in APIS.items():
         for version in api.request.versions:
             assert is_flexible(key, version) == (version in api.request.flexible)
 
@@ -59,7 +59,7 @@ def test_headers_are_flexible_where_messages_are() -> None:
 def test_each_version_is_known_to_two_other_codecs_but_for_these() -> None:
     alone = {
         (api.name, version)
-        for api in DECLARED.values()
+        for api in APIS.values()
         for version in api.request.versions
         if sum(codec.covers(api.request, version) for codec in CODECS.values()) < 2
     }

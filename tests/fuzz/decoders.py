@@ -12,7 +12,7 @@ import atheris
 
 with atheris.instrument_imports(include=["kafka_shim.apis", "kafka_shim.persistence"]):
     from kafka_shim.apis import consumer_protocol
-    from kafka_shim.apis.registry import DECLARED
+    from kafka_shim.apis.registry import APIS
     from kafka_shim.apis.wire import DecodeError
     from kafka_shim.apis.wire.frames import FrameSplitter
     from kafka_shim.apis.wire.headers import decode_request_header
@@ -20,7 +20,7 @@ with atheris.instrument_imports(include=["kafka_shim.apis", "kafka_shim.persiste
 
 TYPES = [
     (message, version)
-    for api in DECLARED.values()
+    for api in APIS.values()
     for message in (api.request, api.response)
     for version in message.versions
 ]

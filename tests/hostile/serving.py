@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from kafka_shim.apis.registry import DECLARED
+from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
@@ -66,7 +66,7 @@ class Peer:
         self.sock.sendall(frame(request_bytes(request, version, self._correlation_id)))
         answer = self.read_frame()
         assert answer is not None, "closed instead of answering"
-        api = DECLARED[request.api_key]
+        api = APIS[request.api_key]
         correlation_id, offset = decode_response_header(answer, api.key, version)
         assert correlation_id == self._correlation_id
         return api.response.decode(answer[offset:], version)

@@ -5,7 +5,7 @@ It does not know where assignors come from: the server finds a user's own and ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from .range import RangeAssignor
 from .spec import Assignor, AssignorError, GroupSpec, Partitions, check
@@ -22,8 +22,9 @@ class Assignors:
         self._by_name = {assignor.name: assignor for assignor in assignors}
         self.default = assignors[0].name
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._by_name
+    @property
+    def names(self) -> Collection[str]:
+        return self._by_name.keys()
 
     def choose(self, names: Iterable[str | None]) -> str:
         """The name most members ask for, or the default. Of names asked for equally often the first one wins."""

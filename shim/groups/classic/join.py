@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import events as group_events
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic import events, rebalance
 from kafka_shim.groups.classic.answers import join_refused, joined
@@ -51,6 +52,8 @@ def join(
             return join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
         # An Empty group of another kind makes place, and leaves its offsets.
         other.erase()
+        if shard.outbox.listening:
+            group_events.group(shard.outbox, other, "deleted")
     if group is None:
         if member_id:
             return join_refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)

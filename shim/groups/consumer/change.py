@@ -1,0 +1,155 @@
+"""What follows when a member was heard: a new group epoch perhaps, a new target assignment then, and reconciliation.
+
+Decides when the group epoch grows and in which order records are written. Nothing is written before all is decided, so
+that a request that is refused half-way has changed nothing. It does not know requests: members of both protocols come
+here. After Kafka's `GroupMetadataManager.consumerGroupHeartbeat` and `classicGroupJoinToConsumerGroup` of 4.2
+(semantics 4.5).
+"""
+
+from __future__ import annotations
+
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups import events as group_events
+from kafka_shim.groups.assignors.spec import AssignorError, Partitions
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.consumer import events, patterns, records
+from kafka_shim.groups.consumer.live import ConsumerGroup
+from kafka_shim.groups.consumer.member import Member
+from kafka_shim.groups.consumer.patterns import PatternChange
+from kafka_shim.groups.consumer.reconcile import FencedError, reconcile
+from kafka_shim.groups.consumer.records import Record
+from kafka_shim.groups.consumer.refusal import Refusal
+from kafka_shim.groups.consumer.sessions import arm_rebalance, cancel
+from kafka_shim.groups.consumer.states import MemberState
+from kafka_shim.groups.consumer.subscriptions import metadata_hash
+from kafka_shim.groups.consumer.target import Target, TopicIds, compute
+from kafka_shim.groups.consumer.timers import TimerKind
+from kafka_shim.groups.group import Group
+
+
+class Change:
+    """One change of one member. `records` grows until it is written.
+
+    `group` may be new, and is then not in the shard before its first record is; `replaced_group` is the Empty group of
+    another kind whose place it takes.
+    """
+
+    def __init__(self, group: ConsumerGroup, replaced_group: Group | None, now: float) -> None:
+        self.group = group
+        self.replaced_group = replaced_group
+        self.now = now
+        self.records: list[Record] = []
+        self.cause: Cause | None = None
+        self.subscription_changed = False
+        self._new_target: Target | None = None
+
+    def subscribe(self, member: Member, updated: Member) -> tuple[bool, PatternChange]:
+        """The member is to be as `updated`: whether its topic names changed, and what became of its pattern.
+
+        Raises `Refusal`: INVALID_REGULAR_EXPRESSION (128).
+        """
+        if updated != member:
+            self.records.append(records.member_metadata(self.group.group_id, updated))
+        pattern, gone = patterns.change(self.group, member, updated)
+        self.records += gone
+        names_changed = updated.topic_names != member.topic_names
+        self.subscription_changed = names_changed or pattern is not PatternChange.NONE
+        return names_changed, pattern
+
+    def renew_epoch(self, member: Member, updated: Member, cause: Cause | None) -> int:
+        """The group epoch with this member as it will be. Without `cause` it grows only if topics have changed."""
+        group = self.group
+        if cause is None and not group.metadata_stale:
+            return group.group_epoch
+        present = group.static_member(updated.instance_id) or group.members.get(member.member_id)
+        topics = group.subscriptions.topics(gone=() if present is None else (present,), come=updated)
+        found_hash = metadata_hash(topics, group.shard.topics)
+        if cause is None and found_hash != group.metadata_hash:
+            cause = Cause.TOPIC_METADATA_CHANGED
+        group_epoch = group.group_epoch
+        if cause is not None:
+            group_epoch += 1
+            self.cause = cause
+            self.records.append(records.epoch(group.group_id, group_epoch, found_hash))
+        if group.has_partition_metadata:
+            self.records.append(records.partition_metadata_gone(group.group_id))
+        return group_epoch
+
+    def assign(self, updated: Member, group_epoch: int) -> tuple[int, Partitions]:
+        """The target epoch and the member's target assignment, computed anew if the group epoch is ahead.
+
+        Raises `Refusal`: UNKNOWN_SERVER_ERROR (-1) where the assignor fails.
+        """
+        group = self.group
+        if group_epoch <= group.target_epoch:
+            return group.target_epoch, group.target_of(updated.member_id, updated.instance_id)
+        try:
+            self._new_target = compute(group.shard, group, updated, group_epoch)
+        except AssignorError as error:
+            raise Refusal(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"Failed to compute a new target assignment for epoch {group_epoch}: {error}",
+            ) from error
+        self.records += self._new_target.records
+        return group_epoch, self._new_target.assignments[updated.member_id]
+
+    def reconcile(self, updated: Member, target_epoch: int, target: Partitions, owned: Partitions | None) -> Member:
+        """The member brought nearer to its target. Raises `Refusal`: FENCED_MEMBER_EPOCH (110)."""
+        if not self.subscription_changed and updated.is_reconciled_to(target_epoch):
+            return updated
+        group = self.group
+        try:
+            reconciled = reconcile(
+                updated,
+                target_epoch,
+                target,
+                topics=TopicIds(group.shard, group).of(updated),
+                subscription_changed=self.subscription_changed,
+                owned=owned,
+                owner_epoch=group.owner_epoch,
+            )
+        except FencedError as error:
+            raise Refusal(
+                ErrorCode.FENCED_MEMBER_EPOCH, f"{error} The member must abandon all its partitions and rejoin."
+            ) from error
+        if reconciled == updated:
+            return updated
+        self.records.append(records.current_assignment(group.group_id, reconciled))
+        return reconciled
+
+    def write(self, updated: Member, reconciled: Member, trigger: str) -> ConsumerGroup:
+        """Everything is decided: write it, and let timers follow. The group as it is in the shard then."""
+        group, shard = self.group, self.group.shard
+        before = group.state
+        if self.replaced_group is not None:
+            self.replaced_group.erase()
+            if shard.outbox.listening:
+                group_events.group(shard.outbox, self.replaced_group, "deleted")
+        is_new_member = reconciled.member_id not in group.members
+        for key, value in self.records:
+            shard.write(key, value)
+        written = shard.groups[group.group_id]
+        assert isinstance(written, ConsumerGroup)
+        written.metadata_stale = False
+        if self.cause is not None:
+            written.began(self.cause, trigger)
+            shard.counters.rebalances[self.cause] += 1
+        if reconciled is not updated and reconciled.classic is None:
+            if reconciled.state is MemberState.UNREVOKED_PARTITIONS:
+                arm_rebalance(written, reconciled, self.now)
+            else:
+                cancel(written, TimerKind.REBALANCE, reconciled.member_id)
+        patterns.refresh_if_due(written, self.now)
+        if shard.outbox.listening:
+            if written is not group:
+                group_events.group(shard.outbox, written, "created")
+            if is_new_member:
+                events.member(written, reconciled, "added")
+            if self.cause is not None:
+                events.epoch(written)
+            if self._new_target is not None:
+                events.target(written, self._new_target)
+            if reconciled is not updated:
+                events.reconciliation(written, reconciled)
+            events.state(written, before)
+        return written

@@ -1,0 +1,281 @@
+"""ConsumerGroupHeartbeat: a member joins, reports what it owns, and hears what it may use.
+
+Decides what is refused, whose member it is, and whether the answer carries an assignment. A steady heartbeat, which
+says nothing new, takes a short way that ends where the long one would. What a heartbeat changes is in `change.py`,
+leaving in `leave.py`. After Kafka's `consumerGroupHeartbeat` of 4.2 (semantics 4.2 to 4.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from kafka_shim.apis.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.assignors.spec import Partitions
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.consumer import records
+from kafka_shim.groups.consumer.change import Change
+from kafka_shim.groups.consumer.leave import check_not_fenced, leave
+from kafka_shim.groups.consumer.live import ConsumerGroup
+from kafka_shim.groups.consumer.member import Member, from_records
+from kafka_shim.groups.consumer.patterns import PatternChange
+from kafka_shim.groups.consumer.refusal import Refusal
+from kafka_shim.groups.consumer.sessions import heartbeat_interval_ms, renew_session
+from kafka_shim.groups.consumer.states import JOIN, LEAVE, LEAVE_STATIC, MemberState
+from kafka_shim.groups.group import Group
+from kafka_shim.groups.interface import Client
+from kafka_shim.groups.shard import Shard
+
+
+def check_request(request: ConsumerGroupHeartbeatRequest, assignors: Collection[str], *, member_makes_id: bool) -> None:
+    """What is refused before any group is looked at: INVALID_REQUEST (42), UNSUPPORTED_ASSIGNOR (112).
+
+    `member_makes_id`: the version has members make their own ids (v1+, KIP-1082). Raises `Refusal`.
+    """
+    epoch = request.member_epoch
+    if member_makes_id or epoch > 0 or epoch == LEAVE:
+        _check_text(request.member_id, "MemberId can't be empty.")
+    _check_text(request.group_id, "GroupId can't be empty.")
+    _check_text(request.instance_id, "InstanceId can't be empty.")
+    _check_text(request.rack_id, "RackId can't be empty.")
+    if epoch == JOIN:
+        if request.rebalance_timeout_ms == -1:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
+        if request.topic_partitions is None or request.topic_partitions:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+            )
+    elif epoch == LEAVE_STATIC:
+        if request.instance_id is None:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "InstanceId can't be null.")
+    elif epoch < LEAVE_STATIC:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
+    name = request.server_assignor
+    if name is not None and name not in assignors:
+        raise Refusal(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.",
+        )
+
+
+def _check_text(text: str | None, sentence: str) -> None:
+    if text is not None and not text.strip():
+        raise Refusal(ErrorCode.INVALID_REQUEST, sentence)
+
+
+def refused(
+    request: ConsumerGroupHeartbeatRequest, code: int, message: str | None = None
+) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
+
+
+def heartbeat(
+    shard: Shard, request: ConsumerGroupHeartbeatRequest, client: Client, now: float
+) -> ConsumerGroupHeartbeatResponse:
+    """The answer to a heartbeat that `check_request` let through.
+
+    Errors: UNKNOWN_MEMBER_ID (25), GROUP_ID_NOT_FOUND (69), GROUP_MAX_SIZE_REACHED (81), FENCED_INSTANCE_ID (82),
+    FENCED_MEMBER_EPOCH (110), UNRELEASED_INSTANCE_ID (111), INVALID_REGULAR_EXPRESSION (128),
+    UNKNOWN_SERVER_ERROR (-1).
+    """
+    group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        member = group.members.get(request.member_id)
+        if member is not None and _is_steady(group, member, request, client):
+            shard.outbox.touch(shard)
+            renew_session(group, member, now)
+            return ConsumerGroupHeartbeatResponse(
+                member_id=member.member_id,
+                member_epoch=member.epoch,
+                heartbeat_interval_ms=heartbeat_interval_ms(group),
+            )
+    try:
+        if request.member_epoch in (LEAVE, LEAVE_STATIC):
+            return leave(shard, request, now)
+        return _long_way(shard, request, client, now)
+    except Refusal as refusal:
+        shard.outbox.touch(shard)
+        return refused(request, refusal.code, refusal.message)
+
+
+def _is_steady(group: ConsumerGroup, member: Member, request: ConsumerGroupHeartbeatRequest, client: Client) -> bool:
+    """Whether nothing is new: not with the member, not with the group, not with the topics."""
+    return (
+        JOIN < request.member_epoch == member.epoch == group.target_epoch == group.group_epoch
+        and member.state is MemberState.STABLE
+        and not group.metadata_stale
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.server_assignor is None
+        and request.rack_id is None
+        and request.rebalance_timeout_ms == -1
+        and (request.instance_id is None or request.instance_id == member.instance_id)
+        and member.client_id == client.client_id
+        and member.client_host == client.client_host
+        and member.classic is None
+        and not group.subscriptions.patterns
+        and len(group.members) <= group.shard.config.group_consumer_max_size
+    )
+
+
+def _long_way(
+    shard: Shard, request: ConsumerGroupHeartbeatRequest, client: Client, now: float
+) -> ConsumerGroupHeartbeatResponse:
+    joins = request.member_epoch == JOIN
+    group, replaced_group = _group(shard, request, joins=joins)
+    check_room(group, request.member_id)
+    change = Change(group, replaced_group, now)
+    owned = None if request.topic_partitions is None else from_records(request.topic_partitions)
+    member_id = request.member_id or shard.new_id()
+    member = _member(change, request, member_id, owned, joins=joins)
+    updated = merged(member, request, client)
+    names_changed, pattern = change.subscribe(member, updated)
+    cause: Cause | None = None
+    if group.group_epoch == 0 or names_changed or pattern is PatternChange.RESOLVED:
+        cause = cause_of(group, member)
+    group_epoch = change.renew_epoch(member, updated, cause)
+    target_epoch, target = change.assign(updated, group_epoch)
+    reconciled = change.reconcile(updated, target_epoch, target, owned)
+    group = change.write(updated, reconciled, member_id)
+    renew_session(group, reconciled, now)
+    is_full = (
+        request.rebalance_timeout_ms != -1
+        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        and owned is not None
+    )
+    shows = joins or is_full or reconciled.assigned != member.assigned
+    return ConsumerGroupHeartbeatResponse(
+        member_id=reconciled.member_id,
+        member_epoch=reconciled.epoch,
+        heartbeat_interval_ms=heartbeat_interval_ms(group),
+        assignment=assignment_of(reconciled.assigned) if shows else None,
+    )
+
+
+def _group(shard: Shard, request: ConsumerGroupHeartbeatRequest, *, joins: bool) -> tuple[ConsumerGroup, Group | None]:
+    """The group, a new one if a member joins that is not there, and the Empty classic group whose place it takes."""
+    group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        return group, None
+    if group is None:
+        if not joins:
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
+        return ConsumerGroup(request.group_id, shard), None
+    if joins and group.type == "classic" and group.state == "Empty":
+        return ConsumerGroup(request.group_id, shard), group
+    raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+
+
+def check_room(group: ConsumerGroup, member_id: str) -> None:
+    """GROUP_MAX_SIZE_REACHED (81) for a newcomer where there is no room. Raises `Refusal`."""
+    most = group.shard.config.group_consumer_max_size
+    if group.size >= most and member_id not in group.members:
+        raise Refusal(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {most} members.",
+        )
+
+
+def _member(
+    change: Change,
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+    owned: Partitions | None,
+    *,
+    joins: bool,
+) -> Member:
+    """The member as it is before this heartbeat; a new one, or one that takes a static member's place."""
+    group, instance_id = change.group, request.instance_id
+    if instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            if joins:
+                return Member(member_id)
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
+        _check_epoch(member, request.member_epoch, owned)
+        return member
+    holder = group.static_member(instance_id)
+    if not joins:
+        if holder is None:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        check_not_fenced(holder, member_id, instance_id)
+        _check_epoch(holder, request.member_epoch, owned)
+        return holder
+    if holder is None:
+        return group.members.get(member_id) or Member(member_id)
+    if holder.classic is None and holder.epoch != LEAVE_STATIC:
+        raise Refusal(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is"
+            f" owned by {holder.member_id} member.",
+        )
+    return take_place(change, holder, member_id)
+
+
+def take_place(change: Change, holder: Member, member_id: str) -> Member:
+    """A member takes a static one's place: it inherits what that one had, at epoch 0."""
+    member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
+    change.records += records.member_replaced(change.group, holder, member)
+    return member
+
+
+def _check_epoch(member: Member, epoch: int, owned: Partitions | None) -> None:
+    """FENCED_MEMBER_EPOCH (110), but for a member that joins again, or repeats its last epoch and owns nothing it is
+    not assigned: the answer that brought the new epoch may have got lost. Raises `Refusal`."""
+    if epoch == JOIN or epoch == member.epoch:
+        return
+    if epoch == member.previous_epoch < member.epoch and _is_within(owned, member.assigned):
+        return
+    raise Refusal(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch ({epoch})"
+        f" than the one known by the group coordinator ({member.epoch}). The member must abandon all its partitions and"
+        f" rejoin.",
+    )
+
+
+def _is_within(owned: Partitions | None, assigned: Partitions) -> bool:
+    """Whether the member says what it owns, and owns nothing it is not assigned."""
+    return owned is not None and all(
+        topic in assigned and numbers <= assigned[topic] for topic, numbers in owned.items()
+    )
+
+
+def merged(member: Member, request: ConsumerGroupHeartbeatRequest, client: Client) -> Member:
+    """The member with what the heartbeat says of it; what it does not say is unchanged."""
+    names, timeout = request.subscribed_topic_names, request.rebalance_timeout_ms
+    topic_names = member.topic_names
+    if names is not None and topic_names != (told := frozenset(names)):
+        topic_names = told
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout == -1 else timeout,
+        server_assignor=member.server_assignor if request.server_assignor is None else request.server_assignor,
+        topic_names=topic_names,
+        topic_regex=member.topic_regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
+        client_id=client.client_id,
+        client_host=client.client_host,
+        classic=None,
+    )
+
+
+def cause_of(group: ConsumerGroup, member: Member) -> Cause:
+    """Why the group epoch grows when this member joined or changed its subscription."""
+    if member.member_id in group.members:
+        return Cause.SUBSCRIPTION_CHANGED
+    return Cause.NEW_MEMBER if group.static_member(member.instance_id) is None else Cause.STATIC_REPLACED
+
+
+def assignment_of(partitions: Partitions) -> Assignment:
+    return Assignment([TopicPartitions(topic, sorted(owned)) for topic, owned in partitions.items()])

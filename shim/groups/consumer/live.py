@@ -1,0 +1,46 @@
+"""A consumer group that is coordinated here: its hard state, and what is kept in memory alone.
+
+Decides nothing: it holds timers and flags for the rules. All of this is rebuilt when the group is loaded.
+"""
+
+from __future__ import annotations
+
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.consumer.group import ConsumerGroupState
+from kafka_shim.groups.consumer.timers import TimerKind
+from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.timers import Timer
+
+
+class ConsumerGroup(ConsumerGroupState):
+    """`metadata_stale`: the topics are to be compared with those the group knows, at the next heartbeat.
+    `patterns_stale`: its patterns are to be resolved again. `cause` and `trigger` are of its last group epoch, None if
+    none began here. `rebalance_epochs` has the member epoch each rebalance timer was armed for.
+    """
+
+    __slots__ = ("cause", "metadata_stale", "patterns_stale", "rebalance_epochs", "shard", "timers", "trigger")
+
+    def __init__(self, group_id: str, shard: Shard) -> None:
+        super().__init__(group_id, shard.partition)
+        self.shard = shard
+        self.metadata_stale = True
+        self.patterns_stale = True
+        self.cause: Cause | None = None
+        self.trigger = ""
+        self.timers: dict[tuple[TimerKind, str], Timer] = {}
+        self.rebalance_epochs: dict[str, int] = {}
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    def timer(self, kind: TimerKind, member_id: str = "") -> Timer:
+        """The timer, made when it is first needed."""
+        timer = self.timers.get((kind, member_id))
+        if timer is None:
+            timer = self.timers[kind, member_id] = Timer(kind, self.partition, self.group_id, member_id)
+        return timer
+
+    def began(self, cause: Cause, trigger: str) -> None:
+        """A new group epoch has just begun."""
+        self.cause, self.trigger = cause, trigger

@@ -1,0 +1,89 @@
+"""What the members of a consumer group subscribe to, counted, and the topics their patterns resolved to.
+
+Decides which topics a group subscribes to, and so its metadata hash. It is told of members that come, change and go,
+and of patterns that were resolved. It does not know when patterns are resolved, nor epochs.
+After Kafka's `ModernGroup.subscribedTopicNames` and `ConsumerGroup.subscribedRegularExpressions`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kafka_shim.groups.consumer.member import Member
+from kafka_shim.groups.consumer.regex import ResolvedRegex
+from kafka_shim.groups.consumer.topic_hash import group_hash, topic_hash
+from kafka_shim.groups.shard import TopicCatalogue
+
+
+class Subscriptions:
+    """`names` and `patterns` count the members that subscribe by each; `resolved` has the topics of patterns."""
+
+    __slots__ = ("names", "patterns", "resolved")
+
+    def __init__(self) -> None:
+        self.names: Counter[str] = Counter()
+        self.patterns: Counter[str] = Counter()
+        self.resolved: dict[str, ResolvedRegex] = {}
+
+    def replace(self, old: Member | None, new: Member | None) -> None:
+        """A member came, changed or went."""
+        if old is not None:
+            _subtract(self.names, old.topic_names)
+            _subtract(self.patterns, _patterns_of(old))
+        if new is not None:
+            self.names.update(new.topic_names)
+            self.patterns.update(_patterns_of(new))
+
+    def topics(self, gone: Iterable[Member] = (), come: Member | None = None) -> set[str]:
+        """The topics the group subscribes to, or would without `gone` and with `come`."""
+        names = self.names
+        patterns = self.patterns
+        gone = list(gone)
+        if gone or come is not None:
+            names, patterns = names.copy(), patterns.copy()
+            for member in gone:
+                _subtract(names, member.topic_names)
+                _subtract(patterns, _patterns_of(member))
+            if come is not None:
+                names.update(come.topic_names)
+                patterns.update(_patterns_of(come))
+        topics = set(names)
+        for pattern, resolved in self.resolved.items():
+            if pattern in patterns:
+                topics |= resolved.topics
+        return topics
+
+    def topics_of(self, member: Member) -> frozenset[str]:
+        """The topics one member subscribes to."""
+        resolved = None if member.regex is None else self.resolved.get(member.regex)
+        if resolved is None or not resolved.topics:
+            return member.topic_names
+        return member.topic_names | resolved.topics if member.topic_names else resolved.topics
+
+    def includes(self, topic: str) -> bool:
+        """Whether anybody subscribes to the topic."""
+        return topic in self.names or any(topic in resolved.topics for resolved in self.resolved.values())
+
+
+def metadata_hash(topics: Iterable[str], catalogue: TopicCatalogue) -> int:
+    """The hash of those topics that exist."""
+    hashes = []
+    for name in topics:
+        topic_id = catalogue.topic_id(name)
+        if topic_id is not None:
+            hashes.append((name, topic_hash(topic_id, name, catalogue.partitions_of(name))))
+    return group_hash(hashes)
+
+
+def _patterns_of(member: Member) -> tuple[str, ...]:
+    return () if member.regex is None else (member.regex,)
+
+
+def _subtract(counts: Counter[str], names: Iterable[str]) -> None:
+    """One less of each; what nobody subscribes to any more is not there."""
+    for name in names:
+        if counts[name] == 1:
+            del counts[name]
+        else:
+            counts[name] -= 1
