@@ -103,13 +103,13 @@ def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroup
 def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
     if not call.broker.has_feature("group.version"):
         return consumer_group_heartbeat_api.error(request, ErrorCode.UNSUPPORTED_VERSION)
-    return call.groups.consumer_heartbeat(request, call.client, call.now, member_makes_id=call.version >= 1)
+    return call.groups.consumer_heartbeat(request, call.client, call.arrived, member_makes_id=call.version >= 1)
 
 
 def consumer_group_describe(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
     if not call.broker.has_feature("group.version"):
         return consumer_group_describe_api.error(request, ErrorCode.UNSUPPORTED_VERSION)
-    groups = call.groups.describe_consumer_groups(request.group_ids, call.now)
+    groups = call.groups.describe_consumer_groups(request.group_ids, call.arrived)
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
