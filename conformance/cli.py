@@ -1,6 +1,7 @@
 """The command line of the suite: `kafka-shim conformance`, or `python -m kafka_shim.conformance`.
 
-Exit code 0: every cell as expected; 1: some are not; 2: the suite itself failed.
+Decides which options go together and what a run is started with. Exit code 0: every cell as expected; 1: some are not;
+2: the suite itself failed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any, Final
 
 import click
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from kafka_shim.conformance import processes
@@ -25,18 +25,19 @@ from kafka_shim.conformance.cells import Selection, all_cases
 from kafka_shim.conformance.clients import command as clients_command
 from kafka_shim.conformance.differential import command as differential_command
 from kafka_shim.conformance.expect import Expectations
-from kafka_shim.conformance.invariants import tell_violations
 from kafka_shim.conformance.matrix.command import matrix
 from kafka_shim.conformance.plain import print_table
+from kafka_shim.conformance.record import Record
 from kafka_shim.conformance.report import evidence as evidence_report
-from kafka_shim.conformance.report.files import write_badge, write_json, write_junit
+from kafka_shim.conformance.report.console import tell
+from kafka_shim.conformance.report.files import write_badge, write_expectations, write_json, write_junit
 from kafka_shim.conformance.report.html import write_html
-from kafka_shim.conformance.runner import GONE, Result, Run, Runner
+from kafka_shim.conformance.report.judged import Judged
+from kafka_shim.conformance.runner import Result, Run, Runner
 from kafka_shim.conformance.targets import ForeignTarget, Target, TargetError, open_target
 from kafka_shim.conformance.targets.base import PROFILES
 from kafka_shim.conformance.targets.capabilities import CAPABILITIES, advice
 from kafka_shim.conformance.targets.foreign import Place, place_of
-from kafka_shim.conformance.verdict import NOT_JUDGED, Verdict
 
 
 class OutputFile(click.Path):
@@ -76,26 +77,40 @@ class ExpectationFile(click.Path):
             self.fail(f"{path} says no expectations: {error!r}", param, ctx)
 
 
-_COLOURS = {
-    Verdict.PASS: "green",
-    Verdict.FAIL: "red",
-    Verdict.TIMEOUT: "red",
-    Verdict.DECLARED_NOT_SERVED: "red",
-    Verdict.NON_STRICT: "yellow",
-    Verdict.HARNESS_ERROR: "magenta",
-}
+class PreviousRun(click.Path):
+    """The JSON of an earlier run, as what is expected of this one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        try:
+            return Expectations.of_run(path)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self.fail(f"{path} is no run: {error!r}", param, ctx)
+
+
+class RecordFile(click.Path):
+    """A record of another target, read."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        try:
+            return Record.read(path)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            self.fail(f"{path} is no record: {error!r}", param, ctx)
 
 
 OUTPUT: Final = OutputFile(dir_okay=False, writable=True, path_type=Path)
 COUNT: Final = click.IntRange(min=1)
 
 _KINDS: Final = {"consumer groups (KIP-848)": "ConsumerGroupHeartbeat", "transactions": "TxnOffsetCommit"}
+_SERVER: Final = frozenset({"expectations", "previous", "expect_path", "record_path", "reference"})
 _FOREIGN: Final = frozenset({"start", "places", "capabilities", "client_id"})
 _UNUSED: Final[Mapping[str, frozenset[str]]] = {
-    "--client": frozenset({"against", "scripts", "badge_path", "seed", "expectations"} | _FOREIGN),
+    "--client": frozenset({"against", "scripts", "badge_path", "seed"} | _FOREIGN | _SERVER),
     "--against": frozenset(
         {"client", "patterns", "level", "listing", "dry_run", "junit_path", "html_path", "badge_path"}
-        | {"evidence_folder", "repeat", "expectations"}
+        | {"evidence_folder", "repeat"}
+        | _SERVER
         | _FOREIGN
     ),
     "server cases": frozenset({"scripts"}),
@@ -177,6 +192,19 @@ def refuse_unused(context: click.Context, clients: bool, differential: bool) -> 
     type=ExpectationFile(exists=True, dir_okay=False),
     help="What is expected, as in conformance/expect.",
 )
+@click.option(
+    "--compare",
+    "previous",
+    type=PreviousRun(exists=True, dir_okay=False),
+    help="The JSON of an earlier run: what came out otherwise is news, and nothing else.",
+)
+@click.option("--write-expect", "expect_path", type=OUTPUT, help="Write what fails now as a file for --expect.")
+@click.option("--record", "record_path", type=OUTPUT, help="Write what the target answered, as a file for --reference.")
+@click.option(
+    "--reference",
+    type=RecordFile(exists=True, dir_okay=False),
+    help="The record to show differences from; that of Apache Kafka 4.2 by default.",
+)
 @click.option("--repeat", type=COUNT, default=1, show_default=True, help="Run every cell so many times.")
 @click.option("--seed", type=int, help="Shuffle the cells with this seed.")
 @click.option("--jobs", type=COUNT, default=16, show_default=True, help="Cells that run at a time.")
@@ -203,6 +231,10 @@ def cli(
     badge_path: Path | None,
     evidence_folder: Path | None,
     expectations: Expectations | None,
+    previous: Expectations | None,
+    expect_path: Path | None,
+    record_path: Path | None,
+    reference: Record | None,
     repeat: int,
     seed: int | None,
     jobs: int,
@@ -246,7 +278,7 @@ def cli(
         if start and context.get_parameter_source("target") is click.core.ParameterSource.DEFAULT:
             target = ""
         chosen = open_target(target, start=start, places=dict(places), capabilities=capabilities, client_id=client_id)
-        expected = expectations or expectations_of(chosen)
+        expected = expectations or previous or expectations_of(chosen)
         runner = Runner(chosen, jobs=jobs, turns=repeat, seed=seed, selection=selection)
         if dry_run:
             for cell in runner.plan(cases):
@@ -256,20 +288,38 @@ def cli(
     except TargetError as error:
         click.echo(f"the target could not be had: {error}", err=True)
         sys.exit(2)
+    judged = Judged(run, expected, reference or Record.of_kafka(), command_of(context))
     if json_path:
-        write_json(run, expected, json_path)
+        write_json(judged, json_path)
     if junit_path:
-        write_junit(run, expected, junit_path)
+        write_junit(judged, junit_path)
     if html_path:
-        write_html(run, expected, html_path)
+        write_html(judged, html_path)
     if badge_path:
         write_badge(run, badge_path)
+    if record_path:
+        Record(run.description, {each.cell.name: each.story for each in run.results}).write(record_path)
+    if expect_path:
+        write_expectations(judged, expect_path)
     if evidence_folder:
-        evidence_report.write(run, evidence_folder)
-    sys.exit(tell(console, run, expected))
+        evidence_report.write(judged, evidence_folder)
+    sys.exit(tell(console, judged))
 
 
 cli.add_command(matrix)
+
+
+def command_of(context: click.Context) -> list[str]:
+    """The command that started this run, without the choice of cases and the reports."""
+    command = ["kafka-shim", "conformance"]
+    for name in ("target", "start", "places", "capabilities", "client_id"):
+        if context.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        option = next(each for each in context.command.params if each.name == name)
+        value = context.params[name]
+        for each in value if isinstance(value, tuple) else (value,):
+            command += [option.opts[0], f"{each[0]}={each[1]}" if isinstance(each, tuple) else str(each)]
+    return command
 
 
 def expectations_of(target: Target) -> Expectations:
@@ -329,52 +379,6 @@ def introduction(runner: Runner) -> list[str]:
     lines = [f"{runner.target.name}: {count}; found {', '.join(can) or 'nothing that only some targets can do'}"]
     hint = advice(peer.limits)
     return lines + ([hint] if hint else [])
-
-
-def tell(console: Console, run: Run, expectations: Expectations) -> int:
-    """Print the summary; the exit code."""
-    areas: dict[str, Counter[Verdict]] = {}
-    for result in run.results:
-        areas.setdefault(result.cell.case.id.split("/")[0], Counter())[result.verdict] += 1
-    seen = [verdict for verdict in Verdict if any(counts[verdict] for counts in areas.values())]
-    named = f"{run.target}: {run.description}" if run.description != run.target else run.target
-    console.print(escape(named), soft_wrap=True)
-    rows = [[area, *[str(counts[verdict] or "") for verdict in seen]] for area, counts in sorted(areas.items())]
-    print_table(console, ("area", *seen), rows)
-    surprises = [
-        each
-        for each in run.results
-        if expectations.surprise(each.cell.case.id, each.cell.version, each.verdict) is not None
-    ]
-    for each in surprises:
-        colour = _COLOURS.get(each.verdict, "white")
-        told = f"[{colour}]{each.verdict}[/] {escape(each.cell.name)}  {escape(each.reason)}"
-        console.print(told, soft_wrap=True)
-    for each in run.results:
-        if each.first:
-            console.print(
-                f"held with more time: {escape(each.cell.name)}, at first {escape(each.first)}", soft_wrap=True
-            )
-    gone = sum(each.reason == GONE for each in run.results)
-    if gone:
-        console.print(f"[red]the target stopped listening[/]: {gone} cells were not judged")
-    for reason, cells in unjudged(run).most_common():
-        console.print(f"not judged: {cells} cells, {escape(reason)}", soft_wrap=True, highlight=False)
-    cases = len({each.cell.case.id for each in run.results})
-    count = sum(unjudged(run).values())
-    console.print(
-        f"{cases} cases, {len(run.results)} cells, {count} not judged, {len(surprises)} not as expected, "
-        f"{run.seconds:.1f} s"
-    )
-    tell_violations(console, run.violations)
-    if any(each.verdict is Verdict.HARNESS_ERROR for each in run.results):
-        return 2
-    return 1 if surprises or run.violations or gone else 0
-
-
-def unjudged(run: Run) -> Counter[str]:
-    """How many cells say nothing of the target, by the reason."""
-    return Counter(each.reason.partition("\n")[0] for each in run.results if each.verdict in NOT_JUDGED)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,17 @@ def shown_like(actual: object, expected: object) -> str:
     return shown(actual)
 
 
+def ranges(versions: Iterable[int]) -> str:
+    """`0-4, 7` of 0, 1, 2, 3, 4, 7."""
+    found: list[list[int]] = []
+    for version in sorted(set(versions)):
+        if found and found[-1][-1] == version - 1:
+            found[-1].append(version)
+        else:
+            found.append([version])
+    return ", ".join(str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in found)
+
+
 def print_table(console: Console, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table: folded to the width of a terminal, and unfolded where nobody looks at one."""
     rows = list(rows)

@@ -19,6 +19,7 @@ from kafka_shim.conformance.case import Case
 from kafka_shim.conformance.cells import Cell, Selection, cells_of
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import Peers
+from kafka_shim.conformance.story import Step, story_of
 from kafka_shim.conformance.targets import Instance, Target
 from kafka_shim.conformance.targets.capabilities import lack_of
 from kafka_shim.conformance.trial import Trial
@@ -48,7 +49,7 @@ class Result:
 
     `due`: the API key and version left unanswered, where that is the reason. `instance`: where it ran, if it ran;
     `finished_at`: when it was over, by the monotonic clock. `is_timed`: see `Trial`; `first`: what such a cell came to
-    beside others, where it passed when it was run again.
+    beside others, where it passed when it was run again. `story`: what it was answered.
     """
 
     cell: Cell
@@ -61,6 +62,7 @@ class Result:
     finished_at: float = 0.0
     is_timed: bool = False
     first: str = ""
+    story: list[Step] = field(default_factory=list)
 
 
 @dataclass
@@ -237,7 +239,10 @@ class Runner:
             peer.instance.has_crashed()
             has_moved = _has_moved(trial)
         end = time.monotonic()
-        result = Result(cell, verdict, reason, end - start, trial.tape, due, peer.instance, end, trial.is_timed)
+        story = story_of(trial.tape.trips, trial.unique, trial.group, peer.topic_ids)
+        result = Result(
+            cell, verdict, reason, end - start, trial.tape, due, peer.instance, end, trial.is_timed, story=story
+        )
         return result, has_moved
 
     def _run_calmly(self, result: Result) -> Result:

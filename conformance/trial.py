@@ -54,7 +54,7 @@ class Trial(Contact):
         limits = peer.limits.calmer() if is_calm else peer.limits
         super().__init__(peer, f"{group}-{name}", api, version, limits, cap + limits.patience)
         self.is_timed = is_timed
-        self._unique = name
+        self.unique = name
         self._members = 0
         # Members have a client id of their own each; one that the user chose is seen in all of them.
         self._prefix = "" if peer.client_id == CLIENT_ID else f"{peer.client_id}-"
@@ -208,7 +208,7 @@ class Trial(Contact):
 
     def new_topic(self, partitions: int, name: str | None = None) -> str:
         """Create a topic, by asking for it where there is no other way, and wait until it is known."""
-        name = name or f"topic-{self._unique}-{uuid.uuid4().hex[:8]}"
+        name = name or f"topic-{self.unique}-{uuid.uuid4().hex[:8]}"
         makes_topics = self.peer.offers("CreateTopics")
         if makes_topics:
             answer = self.call(CreateTopicsRequest([CreatableTopic(name, partitions, 1, [], [])], 10_000))

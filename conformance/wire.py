@@ -54,12 +54,24 @@ class Frame:
     note: str
 
 
+@dataclass
+class RoundTrip:
+    """A request that was sent, as it was then, and its answer, None until it has come and could be read."""
+
+    connection: str
+    request: Message
+    text: str
+    version: int
+    response: Message | None = None
+
+
 class Tape:
-    """The frames of a cell in the order they happened."""
+    """The frames of a cell in the order they happened; and its requests with their answers, in the order of sending."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
         self.frames: list[Frame] = []
+        self.trips: list[RoundTrip] = []
 
     def record(self, connection: str, direction: str, data: bytes, note: str) -> None:
         self.frames.append(Frame(time.monotonic() - self._start, connection, direction, data, note))
@@ -72,6 +84,7 @@ class Sent:
     correlation_id: int
     request: Message
     version: int
+    trip: RoundTrip
 
 
 def header(key: int, version: int, correlation_id: int, client_id: str | None, *, flexible: bool) -> bytes:
@@ -124,8 +137,10 @@ class Connection:
         flexible = version in type(request).flexible
         body = request.encode(version)
         frame = header(api_of(request).key, version, correlation_id, self.client_id, flexible=flexible) + body
-        self._write(_SIZE.pack(len(frame)) + frame, f"{type(request).__name__} v{version} {request!r}")
-        self._due.append(Sent(correlation_id, request, version))
+        trip = RoundTrip(self.label, request, f"{request!r}", version)
+        self._write(_SIZE.pack(len(frame)) + frame, f"{type(request).__name__} v{version} {trip.text}")
+        self._tape.trips.append(trip)
+        self._due.append(Sent(correlation_id, request, version, trip))
         return correlation_id
 
     def receive(self, *, within: float | None = None) -> Any:
@@ -157,6 +172,7 @@ class Connection:
             raise Undecodable(
                 f"{api.name} v{sent.version} answer is followed by {len(data) - end} bytes of no field", due
             )
+        sent.trip.response = response
         self._tape.record(self.label, "=", b"", f"{response!r}")
         self.answered.add(due)
         return response

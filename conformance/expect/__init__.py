@@ -7,15 +7,20 @@ Only of a target without a file, somebody's own, nothing is known that could be 
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 
 from kafka_shim.conformance.verdict import Verdict
 
 NOT_RUN = frozenset({Verdict.SKIP, Verdict.UNIMPLEMENTED})
 """Verdicts that say nothing about what the target does."""
+
+
+_GLOB = frozenset("*?[")
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,14 @@ class Expectation:
 
     def covers(self, case_id: str, version: int) -> bool:
         names = (case_id, f"{case_id}@{version}")
-        return any(fnmatchcase(name, pattern) for pattern in self.cells for name in names)
+        exact, patterns = self._sorted
+        return not exact.isdisjoint(names) or any(fnmatchcase(name, each) for each in patterns for name in names)
+
+    @cached_property
+    def _sorted(self) -> tuple[frozenset[str], list[str]]:
+        """Plain names, of which there may be thousands, and patterns."""
+        patterns = [each for each in self.cells if _GLOB.intersection(each)]
+        return frozenset(self.cells).difference(patterns), patterns
 
 
 class Expectations:
@@ -53,6 +65,21 @@ class Expectations:
                 Expectation(tuple(line["cells"]), frozenset(map(Verdict, line["verdicts"])), line["reason"])
                 for line in lines
             ]
+        )
+
+    @classmethod
+    def of_run(cls, path: Path) -> Expectations:
+        """What came of an earlier run, from its JSON, as what is expected now."""
+        lines: dict[str, list[str]] = {}
+        for cell in json.loads(path.read_text())["cells"]:
+            version = 0 if cell["version"] is None else cell["version"]
+            lines.setdefault(cell["verdict"], []).append(f"{cell['case']}@{version}")
+        return cls(
+            [
+                Expectation(tuple(cells), frozenset({Verdict(verdict)}), "as in the earlier run")
+                for verdict, cells in lines.items()
+            ],
+            known=False,
         )
 
     @classmethod

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from kafka_shim.conformance.expect import Expectations
+from kafka_shim.conformance.plain import ranges
 from kafka_shim.conformance.verdict import Verdict
 
 SCHEMA: Final = 1
@@ -54,23 +55,12 @@ class Count:
         return "pass" if self.passed == self.ran else "part" if self.passed else "fail"
 
 
-def ranges(versions: Iterable[int]) -> str:
-    """`0-4, 7` of 0, 1, 2, 3, 4, 7."""
-    found: list[list[int]] = []
-    for version in sorted(set(versions)):
-        if found and found[-1][-1] == version - 1:
-            found[-1].append(version)
-        else:
-            found.append([version])
-    return ", ".join(str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in found)
-
-
-def server_run(report: Mapping[str, Any], date: str) -> dict[str, Any]:
+def server_run(report: Mapping[str, Any], date: str, expected: Expectations | None = None) -> dict[str, Any]:
     """A server run: by case, the versions of each verdict, how many cells that is, and why one is not a pass.
 
     What is known, and what is news, is judged by what is expected of the target now.
     """
-    expected = Expectations.of_target(report["target"])
+    expected = expected or Expectations.of_target(report["target"])
     news = len(report.get("violations", []))
     cases: dict[str, dict[str, Any]] = {}
     versions: dict[tuple[str, str], list[int]] = {}
@@ -136,14 +126,16 @@ def titles(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return dict(sorted(cases.items()))
 
 
-def matrix_of(reports: list[tuple[Mapping[str, Any], str]], date: str, commit: str) -> dict[str, Any]:
-    """The matrix of reports, each with its date."""
+def matrix_of(
+    reports: list[tuple[Mapping[str, Any], str]], date: str, commit: str, expected: Expectations | None = None
+) -> dict[str, Any]:
+    """The matrix of reports, each with its date. `expected` goes before what is kept here about a target."""
     return {
         "schema": SCHEMA,
         "date": date,
         "commit": commit,
         "cases": titles(report for report, _ in reports),
-        "servers": [server_run(report, day) for report, day in reports if "cells" in report],
+        "servers": [server_run(report, day, expected) for report, day in reports if "cells" in report],
         "clients": [run for report, day in reports if "results" in report for run in client_runs(report, day)],
     }
 

@@ -33,9 +33,10 @@ dl dt { float: left; clear: left; min-width: 8rem } dl dd { margin-left: 8.5rem 
 form#filters { display: flex; flex-wrap: wrap; gap: .6rem 1.4rem; align-items: center; background: var(--box);
   padding: .7rem 1rem; border: 1px solid var(--line); border-radius: 6px; position: sticky; top: 0; z-index: 2 }
 input, select { font: inherit } input[type=search] { width: 18rem }
-dialog { color: var(--fg); background: var(--bg); border: 1px solid var(--line); border-radius: 8px; max-width: 52rem }
+dialog { color: var(--fg); background: var(--bg); border: 1px solid var(--line); border-radius: 8px; max-width: 76rem }
 dialog::backdrop { background: #0007 } dialog code { background: var(--box); padding: .1rem .3rem }
-[hidden] { display: none }
+dialog pre { overflow: auto; max-height: 60vh; background: var(--box); padding: .6rem; font-size: 12px }
+dialog pre:empty { display: none } [hidden] { display: none }
 """
 
 SCRIPT: Final = """
@@ -88,11 +89,13 @@ function tell(button) {
     [verdict, (told.versions || {})[verdict] ? `version ${told.versions[verdict]}` : `${count} times`])
   if (told.verdict) facts.push(['verdict', told.verdict])
   if (!facts.length) facts.push(['verdict', 'pass'])
+  if (told.cause) facts.push(['cause', told.cause])
   if (told.why) facts.push(['because', told.why])
   if (told.known) facts.push(['known', told.known])
   document.getElementById('told-name').textContent = name
   document.getElementById('told-title').textContent = title
   document.getElementById('told-command').textContent = command
+  document.getElementById('told-evidence').textContent = told.evidence || ''
   document.getElementById('told-facts').replaceChildren(...facts.flatMap(([term, text]) => {
     const dt = document.createElement('dt'), dd = document.createElement('dd')
     dt.textContent = term; dd.textContent = text

@@ -60,15 +60,20 @@ def page_of(matrix: Mapping[str, Any]) -> str:
         _areas(matrix),
         _cases(matrix),
         "</section>",
-        '<section aria-labelledby="clients"><h2 id="clients">Clients</h2>',
-        _clients(matrix),
-        "</section></main>",
+        _client_section(matrix),
+        "</main>",
         '<dialog id="told" aria-labelledby="told-name"><h3 id="told-name"></h3><p id="told-title"></p>'
-        '<dl id="told-facts"></dl><p>Again: <code id="told-command"></code></p>'
+        '<dl id="told-facts"></dl><p>Again: <code id="told-command"></code></p><pre id="told-evidence"></pre>'
         '<form method="dialog"><button>Close</button></form></dialog>',
         f'<script type="application/json" id="data">{_data(matrix)}</script><script>{SCRIPT}</script></body></html>',
     ]
     return "\n".join(parts) + "\n"
+
+
+def _client_section(matrix: Mapping[str, Any]) -> str:
+    if not matrix["clients"]:
+        return ""
+    return f'<section aria-labelledby="clients"><h2 id="clients">Clients</h2>{_clients(matrix)}</section>'
 
 
 def _legend() -> str:

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
 from kafka_shim.conformance.expect import Expectation, Expectations
+from kafka_shim.conformance.report.evidence import annotated
+from kafka_shim.conformance.report.judged import Judged
 from kafka_shim.conformance.runner import Result, Run
 from kafka_shim.conformance.verdict import NOT_JUDGED, Verdict
 
 SCHEMA: Final = 1
+_NO_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def as_json(run: Run, expectations: Expectations) -> dict[str, Any]:
+def as_json(judged: Judged) -> dict[str, Any]:
     """The run as plain data."""
+    run = judged.run
     return {
         "schema": SCHEMA,
         "target": run.target,
         "description": run.description,
+        "command": shlex.join(judged.command),
         "seconds": round(run.seconds, 3),
         "violations": run.violations,
         "counts": dict(Counter(result.verdict.value for result in run.results)),
+        "causes": [
+            {"text": cause.text, "cells": [result.cell.name for result in cause.hanging]} for cause in judged.all_causes
+        ],
         "cells": [
             {
                 "case": result.cell.case.id,
@@ -34,8 +44,9 @@ def as_json(run: Run, expectations: Expectations) -> dict[str, Any]:
                 "level": result.cell.case.level.value,
                 "verdict": result.verdict.value,
                 "reason": result.reason,
-                "expected": line.reason if (line := line_of(result, expectations)) else None,
-                "surprise": expectations.surprise(result.cell.case.id, result.cell.version, result.verdict),
+                "cause": judged.cause_of(result) or None,
+                "expected": line.reason if (line := line_of(result, judged.expectations)) else None,
+                "surprise": judged.surprise(result),
                 "first": result.first or None,
                 "seconds": round(result.seconds, 4),
             }
@@ -51,14 +62,15 @@ def line_of(result: Result, expectations: Expectations) -> Expectation | None:
     )
 
 
-def write_json(run: Run, expectations: Expectations, path: Path) -> None:
-    path.write_text(json.dumps(as_json(run, expectations), indent=1) + "\n")
+def write_json(judged: Judged, path: Path) -> None:
+    path.write_text(json.dumps(as_json(judged), indent=1) + "\n")
 
 
-def write_junit(run: Run, expectations: Expectations, path: Path) -> None:
-    """One test case per cell; a failure is a cell that is not as expected."""
+def write_junit(judged: Judged, path: Path) -> None:
+    """One test case per cell; a failure is a cell that is not as expected, with its evidence."""
+    run = judged.run
     suite = ElementTree.Element("testsuite", name=f"conformance {run.target}", tests=str(len(run.results)))
-    failures = errors = 0
+    counts: Counter[str] = Counter()
     for result in run.results:
         element = ElementTree.SubElement(
             suite,
@@ -67,18 +79,39 @@ def write_junit(run: Run, expectations: Expectations, path: Path) -> None:
             name=result.cell.name,
             time=f"{result.seconds:.3f}",
         )
-        surprise = expectations.surprise(result.cell.case.id, result.cell.version, result.verdict)
+        surprise = judged.surprise(result)
         if result.verdict is Verdict.HARNESS_ERROR:
-            errors += 1
-            ElementTree.SubElement(element, "error", message="harness").text = result.reason
+            counts["errors"] += 1
+            ElementTree.SubElement(element, "error", message="harness").text = _printable(result.reason)
         elif surprise is not None:
-            failures += 1
-            ElementTree.SubElement(element, "failure", message=surprise).text = result.reason
+            counts["failures"] += 1
+            message = _printable(judged.cause_of(result) or result.reason.partition("\n")[0] or surprise)
+            ElementTree.SubElement(element, "failure", message=message, type=result.verdict.value).text = _printable(
+                annotated(result, judged)
+            )
         elif result.verdict in NOT_JUDGED:
-            ElementTree.SubElement(element, "skipped", message=result.reason)
-    suite.set("failures", str(failures))
-    suite.set("errors", str(errors))
+            counts["skipped"] += 1
+            ElementTree.SubElement(element, "skipped", message=_printable(result.reason))
+    for kind in ("failures", "errors", "skipped"):
+        suite.set(kind, str(counts[kind]))
     ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _printable(text: str) -> str:
+    """Text without what XML cannot hold."""
+    return _NO_XML.sub("?", text)
+
+
+def write_expectations(judged: Judged, path: Path) -> None:
+    """Write what fails as a file for `--expect`: an entry for each cause and verdict."""
+    lines = [f"# What {judged.run.target} is known to do otherwise; written by --write-expect. Say why on every line."]
+    for cause in judged.all_causes:
+        for verdict in sorted({each.verdict for each in cause.hanging}):
+            names = sorted({each.cell.name for each in cause.hanging if each.verdict is verdict})
+            cells = [f"    {json.dumps(name)}," for name in names]
+            lines += ["", "[[expected]]", "cells = [", *cells, "]", f'verdicts = ["{verdict}"]']
+            lines.append(f"reason = {json.dumps(cause.text, ensure_ascii=False)}")
+    path.write_text("\n".join(lines) + "\n")
 
 
 def write_badge(run: Run, path: Path) -> None:

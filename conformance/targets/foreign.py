@@ -37,6 +37,9 @@ class Place:
     endpoints: tuple[Endpoint, ...] = ()
     start: str = ""
 
+    def __str__(self) -> str:
+        return self.start or ",".join(map(str, self.endpoints))
+
 
 @dataclass(frozen=True)
 class Declaration:

@@ -9,9 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_shim.conformance.cli import cli
-from kafka_shim.conformance.matrix.data import TARGETS, counted, matrix_of, ranges
+from kafka_shim.conformance.matrix.data import TARGETS, counted, matrix_of
 from kafka_shim.conformance.matrix.page import page_of
 from kafka_shim.conformance.matrix.readme import BEGIN, END, written
+from kafka_shim.conformance.plain import ranges
 
 
 def cell(case: str, version: int | None, verdict: str, reason: str = "") -> dict[str, Any]:

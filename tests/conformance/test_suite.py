@@ -119,7 +119,7 @@ def test_evidence_shows_the_frames() -> None:
     text = annotated(result)
     assert "HeartbeatRequest v0" in text
     assert "HeartbeatResponse(" in text
-    assert " 00 0c 00 00 " in text
+    assert "  00 0c                                 api_key  12 Heartbeat" in text
 
 
 def test_a_connection_closed_instead_of_an_answer_is_a_failure() -> None:
