@@ -112,7 +112,7 @@ def shortened(text: str) -> str:
 
 
 def story_of(trips: list[RoundTrip], run: str, group: str, topics: Mapping[str, bytes]) -> list[Step]:
-    """The story of a cell. `run` is what names have in this run alone; `group` begins its groups; `topics` has their ids.
+    """The story of a cell. `run` stands in all names of this run, `group` begins those of its groups; `topics` has ids.
 
     A request that is repeated on its connection is polling: only its last answer is kept.
     """
