@@ -46,7 +46,7 @@ from kafka_shim.broker.produce import NO_ACKS, Produces
 from kafka_shim.broker.topics import Topics
 from kafka_shim.broker.transaction_ends import Place
 from kafka_shim.broker.transaction_requests import TransactionRequests
-from kafka_shim.broker.transactions import Transactions
+from kafka_shim.broker.transactions import Transactions, Waiting, WaitingBatches
 from kafka_shim.groups.interface import PARKED, NoReply, Parked, TransactionSupportedOperation
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
@@ -163,27 +163,35 @@ class Broker:
         supported_operation: TransactionSupportedOperation,
     ) -> ProduceResponse | NoReply | Parked:
         """`by_topic_id`: v13+; `zstd_allowed`: v7+; `leaders_told`: v10+ (KIP-951)."""
-        question = self._produces.question(request, supported_operation, by_topic_id=by_topic_id)
-
-        def judged(answers: Mapping[Place, ErrorCode] | None, now: float) -> ProduceResponse | NoReply:
-            return self._produces.produce(
-                request,
-                now,
-                by_topic_id=by_topic_id,
-                zstd_allowed=zstd_allowed,
-                leaders_told=leaders_told,
-                supported_operation=supported_operation,
-                answers=answers,
-            )
-
-        if question is None:
-            return judged(None, now)
-        if not question.places or request.acks == NO_ACKS or self._transactions is None:
-            return judged({}, now)
-        self._transactions.transactions.ask(
-            question, lambda answers, later: self.outbox.replies.append((token, judged(answers, later), 0))
-        )
+        verification = self._produces.verification(request, supported_operation, by_topic_id=by_topic_id)
+        batches = WaitingBatches(token, request, by_topic_id, zstd_allowed, leaders_told, supported_operation)
+        if verification is None:
+            return self._append(batches, None, now)
+        if not verification.places or request.acks == NO_ACKS or self._transactions is None:
+            return self._append(batches, {}, now)
+        self._transactions.transactions.verify(verification, batches)
         return PARKED
+
+    def _append(
+        self, batches: WaitingBatches, errors: Mapping[Place, ErrorCode] | None, now: float
+    ) -> ProduceResponse | NoReply:
+        return self._produces.produce(
+            batches.request,
+            now,
+            by_topic_id=batches.by_topic_id,
+            zstd_allowed=batches.zstd_allowed,
+            leaders_told=batches.leaders_told,
+            supported_operation=batches.supported_operation,
+            answers=errors,
+        )
+
+    def _verified(self, waiting: Waiting, errors: Mapping[Place, ErrorCode], now: float) -> None:
+        """Another process has checked what a request waits for."""
+        if isinstance(waiting, WaitingBatches):
+            self.outbox.reply_at_once(waiting.exchange, self._append(waiting, errors, now))
+        else:
+            assert self._transactions is not None
+            self._transactions.admitted(waiting, errors, now)
 
     def fetch(
         self, request: FetchRequest, token: object, now: float, *, by_topic_id: bool, leaders_told: bool
@@ -239,6 +247,7 @@ class Broker:
         """From now on there are transactions here; `groups` keeps the transactional ids of this broker."""
         self._transactions = TransactionRequests(self.node_id, self.topics, transactions, groups)
         self._produces.transactions = transactions
+        transactions.on_verified = self._verified
 
     def init_producer_id(self, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse:
         if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):

@@ -195,7 +195,7 @@ class Fetches:
                 watch.empty = response
         if watch.request is None or not watch.clean:
             self.let_go(watch)
-        self.outbox.replies.append((waiter.token, response, 0))
+        self.outbox.reply_at_once(waiter.token, response)
 
     def _answer(self, watch: Watch, max_bytes: int, now: float) -> FetchResponse:
         """Read all partitions, and say of a session's only what is new."""

@@ -23,7 +23,7 @@ from kafka_shim.broker.batches import LEADER_EPOCH, NO_TIMESTAMP, Batch, Invalid
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topic, Topics
 from kafka_shim.broker.transaction_ends import Place
-from kafka_shim.broker.transactions import Question, Sender, Transactions
+from kafka_shim.broker.transactions import Sender, Transactions, Verification
 from kafka_shim.groups.interface import NO_REPLY, NoReply, TransactionSupportedOperation
 
 NO_ACKS = 0
@@ -54,7 +54,7 @@ class Produces:
         """Append the batches; one answer per partition, or none at all with acks 0.
 
         `by_topic_id`: v13+; `zstd_allowed`: v7+ (KIP-110); `leaders_told`: v10+ (KIP-951). `answers` are those to
-        `question`, where the coordinator of the transaction is another process.
+        `verification`, where the coordinator of the transaction is another process.
         """
 
         def admit(batch: Batch, topic: Topic, index: int) -> None:
@@ -82,9 +82,9 @@ class Produces:
             self._tell_leaders(response)
         return response
 
-    def question(
+    def verification(
         self, request: ProduceRequest, supported_operation: TransactionSupportedOperation, *, by_topic_id: bool
-    ) -> Question | None:
+    ) -> Verification | None:
         """What another process must be asked about the transaction that is written to here; None if it is coordinated
         in this one.
 
@@ -95,7 +95,7 @@ class Produces:
         node_id = self.transactions.coordinator_elsewhere(request.transactional_id)
         if node_id is None:
             return None
-        question = Question(node_id, Sender(request.transactional_id, -1, -1), [], supported_operation)
+        verification = Verification(node_id, Sender(request.transactional_id, -1, -1), [], supported_operation)
         for data in request.topic_data:
             topic = self.topics.with_id(data.topic_id) if by_topic_id else self.topics.named(data.name)
             for each in data.partition_data:
@@ -104,9 +104,9 @@ class Produces:
                 if topic is None or partition is None or producer is None or partition.leader != self.node_id:
                     continue
                 if not _is_within(partition.log, *producer):
-                    question = question._replace(sender=Sender(request.transactional_id, *producer))
-                    question.places.append((topic.name, each.index))
-        return question
+                    verification = verification._replace(sender=Sender(request.transactional_id, *producer))
+                    verification.places.append((topic.name, each.index))
+        return verification
 
     def _append(
         self,

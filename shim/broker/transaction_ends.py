@@ -11,7 +11,7 @@ Source: KIP-98; Kafka's TransactionCoordinator and TransactionMarkerChannelManag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -50,8 +50,39 @@ class Elsewhere(Protocol):
     def epoch(self, partition: int) -> int:
         """With which epoch this process has a partition of `__consumer_offsets`."""
 
-    def ask(self, node_id: int, version: int, request: Message, told: Callable[[Message | None, float], None]) -> None:
-        """Send a request; `told(answer, now)` is called once, with None if there is no answer."""
+    def ask(self, node_id: int, version: int, request: Message, purpose: object) -> None:
+        """Send a request; `Transactions.answered(purpose, answer, now)` is called once, with None if there is no
+        answer."""
+
+
+class Decision(NamedTuple):
+    """A decision, by where it is kept: the partition and the transactional id. `ending` is an object of its own for
+    each decision."""
+
+    partition: int
+    transactional_id: str
+    ending: object
+
+
+class DecisionDurable(NamedTuple):
+    """Effect: the decision about the transaction of this id is durable, and can be carried out."""
+
+    partition: int
+    transactional_id: str
+
+
+class OffsetsEnded(NamedTuple):
+    """Effect: what a decision means for the offsets in a partition of `__consumer_offsets` is durable."""
+
+    decision: Decision
+    place: Place
+
+
+class MarkersSent(NamedTuple):
+    """Another process was asked to end the transaction in these partitions."""
+
+    decision: Decision
+    places: list[Place]
 
 
 class Ends:
@@ -102,7 +133,53 @@ class Ends:
             partitions=transaction.partitions,
             next_producer_id=producer[0] if producer[0] != transaction.producer_id else -1,
         )
-        shard.outbox.then(shard, lambda later: self.carry_out(shard, transactional_id, later))
+        shard.outbox.when_durable(shard, DecisionDurable(shard.partition, transactional_id))
+
+    def apply(self, effect: object, now: float) -> None:
+        """What was to follow once it is durable."""
+        match effect:
+            case DecisionDurable(partition, transactional_id):
+                shard = self._shard_at(partition)
+                if shard is not None:
+                    self.carry_out(shard, transactional_id, now)
+            case OffsetsEnded(decision, place):
+                self._delivered(decision, [place], now)
+
+    def answered(self, markers: MarkersSent, answer: Message | None, now: float) -> None:
+        """Another process has ended the transaction in these partitions, or in some of them, or has not answered."""
+        found = self._find(markers.decision)
+        if found is None:
+            return
+        found[1].asked.difference_update(markers.places)
+        if isinstance(answer, WriteTxnMarkersResponse):
+            self._delivered(
+                markers.decision,
+                [
+                    (topic.name, each.partition_index)
+                    for result in answer.markers
+                    for topic in result.topics
+                    for each in topic.partitions
+                    if each.error_code in _NEVER_AGAIN
+                ],
+                now,
+            )
+
+    def _find(self, decision: Decision) -> tuple[Shard, Transaction] | None:
+        """The shard and the transaction of a decision that is still to be carried out here."""
+        shard = self._shard_at(decision.partition)
+        transaction = shard.transactions.get(decision.transactional_id) if shard is not None else None
+        if shard is None or transaction is None or transaction.ending is not decision.ending:
+            return None
+        return shard, transaction
+
+    def _delivered(self, decision: Decision, places: Iterable[Place], now: float) -> None:
+        """These partitions have the decision; note the end if all have it."""
+        found = self._find(decision)
+        if found is not None:
+            shard, transaction = found
+            transaction.untold -= set(places)
+            if not transaction.untold:
+                self._complete(shard, decision.transactional_id, transaction, now)
 
     def carry_out(self, shard: Shard, transactional_id: str, now: float) -> None:
         """Tell every partition that has not been told what was decided and is durable; note the end if all have been.
@@ -112,13 +189,7 @@ class Ends:
         transaction = shard.transactions.get(transactional_id)
         if transaction is None or not transaction.is_prepared or self._shard_at(shard.partition) is not shard:
             return
-        ending = transaction.ending
-
-        def told(places: Iterable[Place], later: float) -> None:
-            if transaction.ending is ending:
-                transaction.untold -= set(places)
-                self._complete_if_told(shard, transactional_id, transaction, later)
-
+        decision = Decision(shard.partition, transactional_id, transaction.ending)
         by_node: dict[int, list[Place]] = {}
         done: list[Place] = []
         for place in sorted(transaction.untold - transaction.asked):
@@ -126,28 +197,22 @@ class Ends:
             if node_id is not None:
                 by_node.setdefault(node_id, []).append(place)
             elif place[0] == OFFSETS_TOPIC:
-                self._end_offsets(shard, transaction, place, told)
+                self._end_offsets(shard, transaction, place, decision)
             elif self._end_records(shard, transaction, place, now):
                 done.append(place)
         self._topics.settle(now)
         for node_id, places in by_node.items():
-            self._ask(node_id, shard, transaction, places, told)
-        told(done, now)
-        if transaction.ending is ending:
+            self._ask(node_id, shard, transaction, places, decision)
+        self._delivered(decision, done, now)
+        if transaction.ending is decision.ending:
             shard.arm(transaction.timer, now + RETRY_SECONDS)
 
-    def _end_offsets(
-        self,
-        shard: Shard,
-        transaction: Transaction,
-        place: Place,
-        told: Callable[[Iterable[Place], float], None],
-    ) -> None:
+    def _end_offsets(self, shard: Shard, transaction: Transaction, place: Place, decision: Decision) -> None:
         home = self._shard_at(place[1])
         if home is not None:
             epoch = self._coordinator_epoch(shard)
             pending.end(home, transaction.producer_id, epoch, committed=transaction.is_committed)
-            home.outbox.then(home, lambda now: told([place], now))
+            home.outbox.when_durable(home, OffsetsEnded(decision, place))
 
     def _end_records(self, shard: Shard, transaction: Transaction, place: Place, now: float) -> bool:
         """Whether nothing is left to be told of: the log has its marker, or there is no such partition any more."""
@@ -175,12 +240,7 @@ class Ends:
         log.end_transaction(producer_id, epoch, coordinator_epoch, self._epoch_ms(now), now, committed=committed)
 
     def _ask(
-        self,
-        node_id: int,
-        shard: Shard,
-        transaction: Transaction,
-        places: list[Place],
-        told: Callable[[Iterable[Place], float], None],
+        self, node_id: int, shard: Shard, transaction: Transaction, places: list[Place], decision: Decision
     ) -> None:
         """Let another process tell the partitions it has. None is told twice at a time: what comes late could end the
         transaction after this one."""
@@ -195,31 +255,14 @@ class Ends:
             [WritableTxnMarkerTopic(*each) for each in by_topic.items()],
             self._coordinator_epoch(shard),
         )
-        asked = transaction.asked
-        asked.update(places)
-
-        def answered(answer: Message | None, now: float) -> None:
-            asked.difference_update(places)
-            if isinstance(answer, WriteTxnMarkersResponse):
-                told(
-                    [
-                        (topic.name, each.partition_index)
-                        for result in answer.markers
-                        for topic in result.topics
-                        for each in topic.partitions
-                        if each.error_code in _NEVER_AGAIN
-                    ],
-                    now,
-                )
-
-        self._elsewhere.ask(node_id, MARKERS_VERSION, WriteTxnMarkersRequest([marker]), answered)
+        transaction.asked.update(places)
+        purpose = MarkersSent(decision, places)
+        self._elsewhere.ask(node_id, MARKERS_VERSION, WriteTxnMarkersRequest([marker]), purpose)
 
     def _coordinator_epoch(self, shard: Shard) -> int:
         return self._elsewhere.epoch(shard.partition) if self._elsewhere is not None else 0
 
-    def _complete_if_told(self, shard: Shard, transactional_id: str, transaction: Transaction, now: float) -> None:
-        if transaction.untold or self._shard_at(shard.partition) is not shard:
-            return
+    def _complete(self, shard: Shard, transactional_id: str, transaction: Transaction, now: float) -> None:
         next_id = transaction.next_producer_id
         write_transaction(
             shard,

@@ -8,6 +8,8 @@ Source: KIP-98, KIP-890; Kafka's KafkaApis; the answers of a running Kafka 4.2.2
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kafka_shim.apis import init_producer_id
 from kafka_shim.apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafka_shim.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -23,9 +25,10 @@ from kafka_shim.apis.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Partition, Topics
+from kafka_shim.broker.transaction_ends import Place
 from kafka_shim.broker.transactions import Transactions
 from kafka_shim.groups import transactions as pending
-from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.service import GroupService, WaitingOffsets
 
 
 class TransactionRequests:
@@ -36,6 +39,11 @@ class TransactionRequests:
         self.topics = topics
         self.transactions = transactions
         self._groups = groups
+
+    def admitted(self, waiting: WaitingOffsets, errors: Mapping[Place, ErrorCode], now: float) -> None:
+        """Another process has checked what a TxnOffsetCommit waits for."""
+        (error,) = errors.values()
+        self._groups.admitted(waiting, error, now)
 
     def init_producer_id(self, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse:
         shard = self._groups.shard_of(request.transactional_id or "")

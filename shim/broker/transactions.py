@@ -14,7 +14,7 @@ Source: KIP-98, KIP-360, KIP-447, KIP-890; error by error the answers of a runni
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from kafka_shim.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafka_shim.apis.add_partitions_to_txn import (
@@ -28,12 +28,13 @@ from kafka_shim.apis.add_partitions_to_txn import (
 )
 from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kafka_shim.apis.txn_offset_commit import TxnOffsetCommitRequest
+from kafka_shim.apis.produce import ProduceRequest
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
-from kafka_shim.broker.transaction_ends import Elsewhere, Ends, Place
+from kafka_shim.broker.transaction_ends import Elsewhere, Ends, MarkersSent, Place
 from kafka_shim.groups.interface import PARKED, Parked, TransactionSupportedOperation
+from kafka_shim.groups.service import WaitingOffsets
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.transactional_ids import Status, Transaction
 from kafka_shim.groups.transactions import write_transaction
@@ -45,7 +46,7 @@ LAST_EPOCH: Final = 2**15 - 2
 
 Partitions = Mapping[Place, None]
 
-QUESTION_VERSION: Final = 5
+VERIFICATION_VERSION: Final = 5
 """Of AddPartitionsToTxn between processes."""
 
 
@@ -57,14 +58,34 @@ class Sender(NamedTuple):
     producer_epoch: int
 
 
-class Question(NamedTuple):
+class Verification(NamedTuple):
     """What the process of a transaction's coordinator, `node_id`, is to be asked: whether these partitions are part of
-    it or, as `supported_operation` says, to make them so."""
+    it or, as `supported_operation` says, to make them so (KIP-890)."""
 
     node_id: int
     sender: Sender
     places: list[Place]
     supported_operation: TransactionSupportedOperation
+
+
+class WaitingBatches(NamedTuple):
+    """A Produce whose batches the coordinator of their transaction must let in, with the flags of its version."""
+
+    exchange: object
+    request: ProduceRequest
+    by_topic_id: bool
+    zstd_allowed: bool
+    leaders_told: bool
+    supported_operation: TransactionSupportedOperation
+
+
+Waiting: TypeAlias = WaitingBatches | WaitingOffsets
+"""A request that waits for a verification."""
+
+
+class _Verifying(NamedTuple):
+    verification: Verification
+    waiting: Waiting
 
 
 class Transactions:
@@ -88,6 +109,8 @@ class Transactions:
         self._elsewhere = elsewhere
         self._shard_at = shard_at
         self._partitions = partitions
+        self.on_verified: Callable[[Waiting, Mapping[Place, ErrorCode], float], None] | None = None
+        """Called when another process has checked what a request waits for."""
         self._longest_ms = topics.settings.number("transaction.max.timeout.ms")
         self._expiration_ms = topics.settings.number("transactional.id.expiration.ms")
 
@@ -228,20 +251,19 @@ class Transactions:
 
     def admit_offsets(
         self,
-        request: TxnOffsetCommitRequest,
+        waiting: WaitingOffsets,
         partition: int,
         now: float,
         supported_operation: TransactionSupportedOperation,
-        told: Callable[[int, float], None],
     ) -> int | Parked:
         """See `TransactionCoordinator.admit_offsets`; the errors are those of `check`."""
+        request = waiting.request
         sender = Sender(request.transactional_id, request.producer_id, request.producer_epoch)
         place = (OFFSETS_TOPIC, partition)
         node_id = self.coordinator_elsewhere(request.transactional_id)
         if node_id is None:
             return self.check(sender, place, now, supported_operation)
-        question = Question(node_id, sender, [place], supported_operation)
-        self.ask(question, lambda errors, later: told(errors[place], later))
+        self.verify(Verification(node_id, sender, [place], supported_operation), waiting)
         return PARKED
 
     def coordinator_elsewhere(self, transactional_id: str) -> int | None:
@@ -250,27 +272,38 @@ class Transactions:
             return None
         return self._elsewhere.holder(OFFSETS_TOPIC, self._place_of(transactional_id))
 
-    def ask(self, question: Question, told: Callable[[Mapping[Place, ErrorCode], float], None]) -> None:
-        """Let another process check; `told(errors, now)` is called once, with the errors that `check` would give."""
+    def verify(self, verification: Verification, waiting: Waiting) -> None:
+        """Let another process check; `on_verified` is called once, with the errors that `check` would give."""
         assert self._elsewhere is not None
         by_topic: dict[str, list[int]] = {}
-        for topic, index in question.places:
+        for topic, index in verification.places:
             by_topic.setdefault(topic, []).append(index)
         topics = [AddPartitionsToTxnTopic(*each) for each in by_topic.items()]
-        verify_only = question.supported_operation is not TransactionSupportedOperation.ADD_PARTITION
-        request = AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction(*question.sender, verify_only, topics)])
+        verify_only = verification.supported_operation is not TransactionSupportedOperation.ADD_PARTITION
+        request = AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction(*verification.sender, verify_only, topics)])
 
-        def answered(answer: Message | None, now: float) -> None:
-            errors = dict.fromkeys(question.places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        purpose = _Verifying(verification, waiting)
+        self._elsewhere.ask(verification.node_id, VERIFICATION_VERSION, request, purpose)
+
+    def answered(self, purpose: object, answer: Message | None, now: float) -> None:
+        """Another process has answered what it was asked for this purpose; None if it has not."""
+        if isinstance(purpose, MarkersSent):
+            self.ends.answered(purpose, answer, now)
+        elif isinstance(purpose, _Verifying):
+            verification, waiting = purpose
+            errors = dict.fromkeys(verification.places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             if isinstance(answer, AddPartitionsToTxnResponse):
                 for result in answer.results_by_transaction:
                     for topic in result.topic_results:
                         for each in topic.results_by_partition:
-                            error = ErrorCode(each.partition_error_code)
-                            errors[topic.name, each.partition_index] = _of_writer(error, question.supported_operation)
-            told(errors, now)
+                            error = _of_writer(ErrorCode(each.partition_error_code), verification.supported_operation)
+                            errors[topic.name, each.partition_index] = error
+            if self.on_verified is not None:
+                self.on_verified(waiting, errors, now)
 
-        self._elsewhere.ask(question.node_id, QUESTION_VERSION, request, answered)
+    def apply(self, effect: object, now: float) -> None:
+        """What was to follow once it is durable."""
+        self.ends.apply(effect, now)
 
     def check(
         self, sender: Sender, partition: tuple[str, int], now: float, supported_operation: TransactionSupportedOperation

@@ -1,12 +1,13 @@
-"""What rules leave behind: replies released, records to make durable, trace events.
+"""What rules leave behind: replies to parked requests, records to make durable, trace events, and what follows once
+records are durable. All of it is data.
 
 The one effect channel of the rules. It decides nothing; the server empties it after every request and every timer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
 
 
 class Sharded(Protocol):
@@ -16,8 +17,27 @@ class Sharded(Protocol):
     batch: int
 
 
+class Reply(NamedTuple):
+    """The answer to a parked request. It leaves when batch `required_batch` is durable."""
+
+    exchange: Any
+    response: Any
+    required_batch: int
+
+
+class WhenDurable(NamedTuple):
+    """What follows once a batch is durable: a value, which whoever dispatches it knows by its type.
+
+    It is dropped if the batch fails, or the partition goes elsewhere before.
+    """
+
+    batch: int
+    partition: int
+    effect: object
+
+
 class Outbox:
-    """Replies, records and events of the current tick, and what is to be done once records are durable.
+    """Replies, records and events of the current tick, and what is to follow once records are durable.
 
     `required_batch` is the highest batch number whose records the answer of the current request may show: the server
     holds the answer until that batch is durable. `batch` is the number of the batch being filled. `listening` says
@@ -25,14 +45,14 @@ class Outbox:
     to those too that come with every request: exchanges, timers, commits that are accepted.
     """
 
-    __slots__ = ("replies", "records", "events", "thens", "required_batch", "batch", "listening", "tracing")
+    __slots__ = ("batch", "effects", "events", "listening", "records", "replies", "required_batch", "tracing")
 
     def __init__(self) -> None:
-        self.replies: list[tuple[Any, Any, int]] = []
+        self.replies: list[Reply] = []
         self.records: list[tuple[int, Any, Any]] = []
-        # Dictionaries, and what the server has rendered already.
+        # Dictionaries, and events made from a template (`repeated.py`).
         self.events: list[Any] = []
-        self.thens: list[tuple[int, int, Callable[[float], None]]] = []
+        self.effects: list[WhenDurable] = []
         self.required_batch = 0
         self.batch = 1
         self.listening = False
@@ -42,9 +62,13 @@ class Outbox:
         """A request is about to be handed to its rule: its answer shows nothing yet."""
         self.required_batch = 0
 
-    def reply(self, token: object, response: Any, shard: Sharded) -> None:
-        """Answer a parked request; it leaves when the shard's newest records are durable."""
-        self.replies.append((token, response, shard.batch))
+    def reply(self, exchange: object, response: Any, shard: Sharded) -> None:
+        """Answer a parked request; the answer leaves when the shard's newest records are durable."""
+        self.replies.append(Reply(exchange, response, shard.batch))
+
+    def reply_at_once(self, exchange: object, response: Any) -> None:
+        """Answer a parked request; the answer shows nothing that is not durable."""
+        self.replies.append(Reply(exchange, response, 0))
 
     def write(self, shard: Sharded, key: Any, value: Any) -> None:
         """Make a record (or a tombstone, `value` None) durable with the current batch."""
@@ -56,10 +80,9 @@ class Outbox:
         self.records += records
         shard.batch = self.required_batch = self.batch
 
-    def then(self, shard: Sharded, action: Callable[[float], None]) -> None:
-        """Call `action(now)` when the shard's newest records are durable; never if they do not become so, or the shard
-        goes elsewhere before."""
-        self.thens.append((shard.batch, shard.partition, action))
+    def when_durable(self, shard: Sharded, effect: object) -> None:
+        """Let `effect` follow when the shard's newest records are durable."""
+        self.effects.append(WhenDurable(shard.batch, shard.partition, effect))
 
     def touch(self, shard: Sharded) -> None:
         """The current answer may show what this shard wrote last."""

@@ -10,7 +10,7 @@ Source: semantics 2.2, 2.11, 5.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_shim.apis.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
@@ -55,19 +55,26 @@ from kafka_shim.persistence.partition import partition_for
 _Answer = TypeVar("_Answer")
 
 
+class WaitingOffsets(NamedTuple):
+    """Offsets of a transaction that another process must let in. `refused` is to be in the answer too."""
+
+    exchange: object
+    request: TxnOffsetCommitRequest
+    refused: Sequence[TxnOffsetCommitResponseTopic]
+
+
 class TransactionCoordinator(Protocol):
     """What the groups of a node must know of transactions; `shim/broker/transactions.py` has it."""
 
     def admit_offsets(
         self,
-        request: TxnOffsetCommitRequest,
+        waiting: WaitingOffsets,
         partition: int,
         now: float,
         supported_operation: TransactionSupportedOperation,
-        told: Callable[[int, float], None],
     ) -> int | Parked:
         """The error of offsets of that partition of `__consumer_offsets` in a transaction, 0 for none; PARKED if
-        another process must be asked, which `told(error, now)` is called after."""
+        another process must be asked, after which `GroupService.admitted` is called."""
 
     def time_out(self, shard: Shard, transactional_id: str, now: float) -> None:
         """A transaction has been open for too long."""
@@ -170,8 +177,7 @@ class GroupService:
         self._failed.discard(partition)
         shard = self.shards.pop(partition, None)
         if shard is not None:
-            # A refusal shows nothing that would have to be durable first.
-            shard.batch = 0
+            shard.resign()
             for group in list(shard.groups.values()):
                 group.resign()
             transactions.resign(shard)
@@ -386,21 +392,23 @@ class GroupService:
             return with_refused(txn_commit_refused(request, ErrorCode.UNSUPPORTED_VERSION), refused)
         error: int | Parked = 0
         if not transactions.is_within(shard, request.producer_id, request.producer_epoch):
-
-            def told(error: int, later: float) -> None:
-                # Meanwhile the group may have gone elsewhere.
-                home = self._route(request.group_id)
-                if isinstance(home, ErrorCode):
-                    self.outbox.replies.append((token, with_refused(txn_commit_refused(request, home), refused), 0))
-                    return
-                answer = txn_commit_refused(request, error) if error else transactions.commit(home, request, later)
-                self.outbox.reply(token, with_refused(answer, refused), home)
-
-            error = self.coordinator.admit_offsets(request, shard.partition, now, supported_operation, told)
+            waiting = WaitingOffsets(token, request, refused)
+            error = self.coordinator.admit_offsets(waiting, shard.partition, now, supported_operation)
         if isinstance(error, Parked):
             return error
         answer = txn_commit_refused(request, error) if error else transactions.commit(shard, request, now)
         return with_refused(answer, refused)
+
+    def admitted(self, waiting: WaitingOffsets, error: int, now: float) -> None:
+        """Another process has answered what `commit_in_transaction` waits for: the error, 0 for none."""
+        request, refused = waiting.request, waiting.refused
+        # Meanwhile the group may have gone elsewhere.
+        shard = self._route(request.group_id)
+        if isinstance(shard, ErrorCode):
+            self.outbox.reply_at_once(waiting.exchange, with_refused(txn_commit_refused(request, shard), refused))
+            return
+        answer = txn_commit_refused(request, error) if error else transactions.commit(shard, request, now)
+        self.outbox.reply(waiting.exchange, with_refused(answer, refused), shard)
 
     def fetch(self, group: OffsetFetchRequestGroup, *, require_stable: bool, now: float) -> OffsetFetchResponseGroup:
         """An empty group id is a legal one here."""

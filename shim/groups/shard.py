@@ -117,6 +117,10 @@ class Shard:
 
     # Records
 
+    def resign(self) -> None:
+        """The partition is this node's no more: a refusal shows nothing that would have to be durable first."""
+        self.batch = 0
+
     def write(self, key: Any, value: Any) -> None:
         """Make a record durable with the current batch and let it take effect."""
         self.outbox.write(self, key, value)

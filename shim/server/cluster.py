@@ -319,6 +319,7 @@ def make_cluster(
         lambda lost: ownership.reload(lost),
         lambda fenced: ownership.give_up(fenced),
         check_leases,
+        lambda effect, now: transactions.apply(effect, now),
         partitions,
     )
     loader = make_loader(durability, clock, settle, config.load_seconds)
@@ -343,6 +344,7 @@ def make_cluster(
             clock,
             check_leases,
             settle,
+            lambda purpose, answer, now: transactions.answered(purpose, answer, now),
             peer_tls,
         )
         catalogue = Catalogue(store, topics, clock, check_leases, settle, group_changed)

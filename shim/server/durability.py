@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.outbox import Outbox, WhenDurable
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.store import FencedError, Store, StoreError
 from kafka_shim.server.requests import groups_of, transactional_ids_of
@@ -51,7 +51,8 @@ class Durability:
 
     `commit_timeout` is offsets.commit.timeout.ms in seconds: an answer waits no longer, and is
     COORDINATOR_NOT_AVAILABLE (15) then, whatever becomes of the batch. `check(now)` is called before answers leave that
-    have waited: the process may have slept since the store said that they may.
+    have waited: the process may have slept since the store said that they may. `dispatch(effect, now)` gets what
+    follows once a batch is durable.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Durability:
         reload: Callable[[set[int]], None],
         fenced: Callable[[set[int]], None],
         check: Callable[[float], None],
+        dispatch: Callable[[object, float], None],
         partitions: int,
     ) -> None:
         self.store = store
@@ -76,10 +78,11 @@ class Durability:
         self._reload = reload
         self._fenced = fenced
         self._check = check
+        self._dispatch = dispatch
         self._partitions = partitions
         self._held: dict[int, list[Held]] = {}
-        self._thens: dict[int, list[tuple[int, Callable[[float], None]]]] = {}
-        """By batch, what is to be done when it is durable, each with the partition it is about."""
+        self._effects: dict[int, list[WhenDurable]] = {}
+        """By batch, what follows when it is durable."""
         self._written = trio.Event()
         self._idle = trio.Event()
         self._idle.set()
@@ -93,28 +96,28 @@ class Durability:
     def settle(self, now: float) -> None:
         """Hand on what the rules have left in the outbox. Call it after requests and timers."""
         outbox = self._outbox
-        while outbox.replies or outbox.records or outbox.thens:
-            if outbox.thens:
-                self._take_thens(now)
+        while outbox.replies or outbox.records or outbox.effects:
+            if outbox.effects:
+                self._take_effects(now)
             if outbox.records:
                 if self.store.durable_at_once:
                     self._write_at_once(now)
                 else:
                     self._idle = trio.Event() if self._idle.is_set() else self._idle
                     self._written.set()
-                    if not (outbox.replies or outbox.thens):
+                    if not (outbox.replies or outbox.effects):
                         return
             replies, outbox.replies = outbox.replies, []
             for exchange, response, required_batch in replies:
                 exchange.answer(response, required_batch, now)
 
-    def _take_thens(self, now: float) -> None:
-        thens, self._outbox.thens = self._outbox.thens, []
-        for batch, partition, action in thens:
-            if batch <= self.durable:
-                action(now)
+    def _take_effects(self, now: float) -> None:
+        effects, self._outbox.effects = self._outbox.effects, []
+        for each in effects:
+            if each.batch <= self.durable:
+                self._dispatch(each.effect, now)
             else:
-                self._thens.setdefault(batch, []).append((partition, action))
+                self._effects.setdefault(each.batch, []).append(each)
 
     def _write_at_once(self, now: float) -> None:
         number, records = self._next_batch()
@@ -136,8 +139,8 @@ class Durability:
         self.batches += 1
         self.durable = number
         self._check(now)
-        for _, action in self._thens.pop(number, ()):
-            action(now)
+        for each in self._effects.pop(number, ()):
+            self._dispatch(each.effect, now)
         for held in self._held.pop(number, ()):
             held.send(now)
 
@@ -148,8 +151,8 @@ class Durability:
         self.durable = self._outbox.batch - 1
         waiting = [held for gate in sorted(self._held) for held in self._held[gate]]
         self._held.clear()
-        self._thens.clear()
-        self._outbox.thens = []
+        self._effects.clear()
+        self._outbox.effects = []
         # Before anybody is answered: an answer lets the next request of a connection run.
         self._reload({partition for partition, _, _ in (*records, *dropped)})
         for held in waiting:
@@ -163,9 +166,9 @@ class Durability:
         """
         outbox = self._outbox
         outbox.records = [record for record in outbox.records if record[0] not in partitions]
-        outbox.thens = [each for each in outbox.thens if each[1] not in partitions]
-        for number, thens in self._thens.items():
-            self._thens[number] = [each for each in thens if each[0] not in partitions]
+        outbox.effects = [each for each in outbox.effects if each.partition not in partitions]
+        for number, effects in self._effects.items():
+            self._effects[number] = [each for each in effects if each.partition not in partitions]
         failed = []
         for gate, waiting in list(self._held.items()):
             concerned = [held for held in waiting if self._concerns(held, partitions)]

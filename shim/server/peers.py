@@ -32,14 +32,16 @@ PATIENCE: Final = 5.0
 
 RECEIVE_BYTES: Final = 16 * 1024
 
-Told = Callable[[Message | None, float], None]
+Question = tuple[int, Message, object]
+"""Version, request, and what the answer is for."""
 
 
 class Peers:
     """The other processes, as the node `node_id` of this one reaches them; implements `Elsewhere`.
 
-    `owner(partition)` is the node that has a partition of `__consumer_offsets`. `check(now)` is called before an answer
-    is handed on, `settle(now)` after. `tls` is how others are spoken to where all connections are TLS ones.
+    `owner(partition)` is the node that has a partition of `__consumer_offsets`. `answered(purpose, answer, now)` gets
+    each answer, None if there is none; `check(now)` is called before it, `settle(now)` after. `tls` is how others are
+    spoken to where all connections are TLS ones.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Peers:
         clock: Callable[[], float],
         check: Callable[[float], None],
         settle: Callable[[float], None],
+        answered: Callable[[object, Message | None, float], None],
         tls: ssl.SSLContext | None,
     ) -> None:
         self._node_id = node_id
@@ -60,11 +63,10 @@ class Peers:
         self._clock = clock
         self._check = check
         self._settle = settle
+        self._answered = answered
         self._tls = tls
-        self._lines: dict[tuple[int, int], trio.MemorySendChannel[tuple[int, Message, Told]]] = {}
-        self._new, self._begun = trio.open_memory_channel[
-            tuple[int, int, trio.MemoryReceiveChannel[tuple[int, Message, Told]]]
-        ](inf)
+        self._lines: dict[tuple[int, int], trio.MemorySendChannel[Question]] = {}
+        self._new, self._begun = trio.open_memory_channel[tuple[int, int, trio.MemoryReceiveChannel[Question]]](inf)
 
     def holder(self, topic: str, index: int) -> int | None:
         """See `Elsewhere.holder`."""
@@ -80,15 +82,15 @@ class Peers:
         """See `Elsewhere.epoch`."""
         return self._store.epochs.get(partition, 0)
 
-    def ask(self, node_id: int, version: int, request: Message, told: Told) -> None:
+    def ask(self, node_id: int, version: int, request: Message, purpose: object) -> None:
         """See `Elsewhere.ask`."""
         assert request.api_key is not None
         line = self._lines.get((node_id, request.api_key))
         if line is None:
-            line, questions = trio.open_memory_channel[tuple[int, Message, Told]](inf)
+            line, questions = trio.open_memory_channel[Question](inf)
             self._lines[node_id, request.api_key] = line
             self._new.send_nowait((node_id, request.api_key, questions))
-        line.send_nowait((version, request, told))
+        line.send_nowait((version, request, purpose))
 
     async def run(self) -> None:
         """Ask what is to be asked, until cancelled."""
@@ -96,11 +98,9 @@ class Peers:
             async for node_id, key, questions in self._begun:
                 nursery.start_soon(self._serve, node_id, key, questions)
 
-    async def _serve(
-        self, node_id: int, key: int, questions: trio.MemoryReceiveChannel[tuple[int, Message, Told]]
-    ) -> None:
+    async def _serve(self, node_id: int, key: int, questions: trio.MemoryReceiveChannel[Question]) -> None:
         connection: _Connection | None = None
-        async for version, request, told in questions:
+        async for version, request, purpose in questions:
             answer: Message | None = None
             try:
                 with trio.fail_after(PATIENCE):
@@ -118,7 +118,7 @@ class Peers:
                 if connection is not None:
                     await trio.aclose_forcefully(connection.stream)
                     connection = None
-            self._tell(told, answer)
+            self._hand_on(purpose, answer)
 
     async def _connect(self, node_id: int) -> _Connection:
         address = self._topics.nodes.get(node_id)
@@ -129,11 +129,11 @@ class Peers:
             stream = trio.SSLStream(stream, self._tls, server_hostname=address.host)
         return _Connection(stream, f"node {self._node_id}")
 
-    def _tell(self, told: Told, answer: Message | None) -> None:
+    def _hand_on(self, purpose: object, answer: Message | None) -> None:
         now = self._clock()
         self._check(now)
         try:
-            told(answer, now)
+            self._answered(purpose, answer, now)
         except Exception:
             log.exception("an answer of another node was not understood")
         self._settle(now)

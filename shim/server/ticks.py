@@ -46,7 +46,7 @@ class Ticks:
     def settle(self, now: float) -> None:
         """Hand on what requests or timers have left in the outbox: records, answers, events."""
         outbox = self._outbox
-        if outbox.records or outbox.replies or outbox.thens:
+        if outbox.records or outbox.replies or outbox.effects:
             self._durability.settle(now)
         if outbox.events:
             self._events.publish(now)

@@ -197,7 +197,7 @@ class TestDecisions:
         home = broker.service.partition_of("id")
         broker.decide(producer)
         statuses = []
-        while broker.outbox.records or broker.outbox.thens:
+        while broker.outbox.records or broker.outbox.effects:
             broker.step()
             statuses.append((dict(broker.store.load(home))[key].transaction_status, broker.stored_offset("grp", 0)))
         assert statuses == [(2, 1), (2, 10), (4, 10)]

@@ -65,7 +65,7 @@ class Transacting:
             1, self.config, self.outbox, Timers(), lambda: str(next(ids)),
             lambda key, kind: (0, 1, "host", 9092), EPOCH_MS / 1000,
         )  # fmt: skip
-        transactions = Transactions(
+        self.transactions = transactions = Transactions(
             self.cluster.topics, lambda p: self.service.shards.get(p), 4, lambda now: EPOCH_MS + round(now * 1000)
         )
         self.service.coordinator = transactions
@@ -76,15 +76,15 @@ class Transacting:
 
     def settle(self) -> None:
         """Let what was written be durable, and what follows from that happen."""
-        while self.outbox.records or self.outbox.thens:
+        while self.outbox.records or self.outbox.effects:
             self.step()
 
     def step(self) -> None:
         """One batch, and what was to follow it."""
-        thens, self.outbox.thens = self.outbox.thens, []
+        effects, self.outbox.effects = self.outbox.effects, []
         self.write()
-        for _, _, action in thens:
-            action(self.now)
+        for each in effects:
+            self.transactions.apply(each.effect, self.now)
 
     def write(self) -> None:
         """One batch, and nothing of what should follow."""

@@ -271,7 +271,7 @@ def test_a_connection_on_which_nothing_happens_is_closed_though_it_waits_for_an_
         parked.socket.sendall(request(join(), 3))
         for client in (silent, lively):
             client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
-        while not server.call(lambda: any(session.busy for session in node.sessions)):
+        while not server.call(lambda: any(session.exchange for session in node.sessions)):
             lively.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
         assert look(0.0) == 3
         lively.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)

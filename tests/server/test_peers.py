@@ -55,6 +55,7 @@ async def peers_of(other: CoordinatorServer) -> AsyncIterator[Peers]:
         cluster.clock,
         lambda now: None,
         cluster.settle,
+        lambda purpose, answer, now: purpose.send_nowait(answer),
         unchecked() if other.server.config.tls is not None else None,
     )
     async with trio.open_nursery() as nursery:
@@ -67,7 +68,7 @@ async def ask(peers: Peers, *node_ids: int) -> list[Message | None]:
     """Ask these nodes at once for their groups; the answers in the order they came in."""
     send, receive = trio.open_memory_channel[Message | None](10)
     for node_id in node_ids:
-        peers.ask(node_id, 4, ListGroupsRequest(), lambda answer, now: send.send_nowait(answer))
+        peers.ask(node_id, 4, ListGroupsRequest(), send)
     with trio.fail_after(10):
         return [await receive.receive() for _ in node_ids]
 
