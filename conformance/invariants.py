@@ -86,6 +86,8 @@ class Checker:
         member_id = event["member_id"]
         if event["change"] in _COME:
             group.members.add(member_id)
+            # A member of the consumer protocol makes its id itself and may come back with it.
+            group.gone.pop(member_id, None)
             return
         if event["change"] != "pending":
             group.members.discard(member_id)

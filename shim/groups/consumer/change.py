@@ -12,35 +12,39 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events as group_events
 from kafka_shim.groups.assignors.spec import AssignorError, Partitions
 from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.records import erase
 from kafka_shim.groups.consumer import events, patterns, records
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
+from kafka_shim.groups.consumer.migration import call_back
 from kafka_shim.groups.consumer.patterns import PatternChange
 from kafka_shim.groups.consumer.reconcile import FencedError, reconcile
 from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.refusal import Refusal
-from kafka_shim.groups.consumer.sessions import arm_rebalance, cancel
+from kafka_shim.groups.consumer.sessions import arm_rebalance, cancel, forget, renew_session
 from kafka_shim.groups.consumer.states import MemberState
 from kafka_shim.groups.consumer.subscriptions import metadata_hash
 from kafka_shim.groups.consumer.target import Target, TopicIds, compute
 from kafka_shim.groups.consumer.timers import TimerKind
-from kafka_shim.groups.group import Group
 
 
 class Change:
     """One change of one member. `records` grows until it is written.
 
-    `group` may be new, and is then not in the shard before its first record is; `replaced_group` is the Empty group of
-    another kind whose place it takes.
+    `group` may be new, and is then not in the shard before its first record is; `replaced_group` is the classic group
+    whose place it takes, with its members.
     """
 
-    def __init__(self, group: ConsumerGroup, replaced_group: Group | None, now: float) -> None:
+    def __init__(self, group: ConsumerGroup, replaced_group: ClassicGroup | None, now: float) -> None:
         self.group = group
         self.replaced_group = replaced_group
         self.now = now
         self.records: list[Record] = []
         self.cause: Cause | None = None
         self.subscription_changed = False
+        self.replaced_member: Member | None = None
+        """The static member whose place the member takes."""
         self._new_target: Target | None = None
 
     def subscribe(self, member: Member, updated: Member) -> tuple[bool, PatternChange]:
@@ -122,7 +126,8 @@ class Change:
         group, shard = self.group, self.group.shard
         before = group.state
         if self.replaced_group is not None:
-            self.replaced_group.erase()
+            call_back(shard, self.replaced_group)
+            erase(shard, self.replaced_group)
             if shard.outbox.listening:
                 group_events.group(shard.outbox, self.replaced_group, "deleted")
         is_new_member = reconciled.member_id not in group.members
@@ -131,6 +136,11 @@ class Change:
         written = shard.groups[group.group_id]
         assert isinstance(written, ConsumerGroup)
         written.metadata_stale = False
+        if written is not group:
+            for member in written.members.values():
+                renew_session(written, member, self.now)
+        if self.replaced_member is not None:
+            forget(written, self.replaced_member.member_id)
         if self.cause is not None:
             written.began(self.cause, trigger)
             shard.counters.rebalances[self.cause] += 1
@@ -143,8 +153,12 @@ class Change:
         if shard.outbox.listening:
             if written is not group:
                 group_events.group(shard.outbox, written, "created")
+                for member in group.members.values():
+                    events.member(written, member, "added")
             if is_new_member:
-                events.member(written, reconciled, "added")
+                if self.replaced_member is not None:
+                    events.member(written, self.replaced_member, "fenced")
+                events.member(written, reconciled, "added" if self.replaced_member is None else "replaced")
             if self.cause is not None:
                 events.epoch(written)
             if self._new_target is not None:

@@ -9,13 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafka_shim.apis.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    TopicPartition,
-    assignment_to_bytes,
-    subscription_from_bytes,
-)
+from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription, subscription_from_bytes
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_shim.apis.join_group import error as join_refused
 from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
@@ -24,10 +18,12 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.consumer.change import Change
+from kafka_shim.groups.consumer.embedded import embedded_assignment
 from kafka_shim.groups.consumer.heartbeat import cause_of, check_room, take_place
 from kafka_shim.groups.consumer.leave import check_not_fenced, fence, static_member
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
+from kafka_shim.groups.consumer.migration import downgrade, may_downgrade
 from kafka_shim.groups.consumer.patterns import PatternChange
 from kafka_shim.groups.consumer.reconcile import FREE
 from kafka_shim.groups.consumer.refusal import Refusal
@@ -65,6 +61,9 @@ def join(
     names_changed, pattern = change.subscribe(member, updated)
     change.subscription_changed = names_changed or pattern is not PatternChange.NONE
     cause = cause_of(group, member) if change.subscription_changed else None
+    holder = change.replaced_member
+    if holder is not None and may_downgrade(group, [holder], replaced=True):
+        return _downgraded(change, holder, updated, owned_by(subscription, shard.topics), now)
     group_epoch = change.renew_epoch(member, updated, cause)
     target_epoch, target = change.assign(updated, group_epoch)
     reconciled = change.reconcile(updated, target_epoch, target, owned_by(subscription, shard.topics))
@@ -72,6 +71,17 @@ def join(
     cancel(group, TimerKind.JOIN, member_id)
     renew_session(group, reconciled, now)
     arm(group, TimerKind.SYNC, member_id, now + request.rebalance_timeout_ms / 1000)
+    return joined(reconciled)
+
+
+def _downgraded(change: Change, holder: Member, updated: Member, owned: Partitions, now: float) -> JoinGroupResponse:
+    """The member takes the place of the last one of the consumer protocol: the group is a classic one again."""
+    group = change.group
+    reconciled = updated
+    if not change.subscription_changed:
+        target = group.targets.get(holder.member_id, NO_PARTITIONS)
+        reconciled = change.reconcile(updated, group.target_epoch, target, owned)
+    downgrade(group, [holder], updated, now, rebalances=change.subscription_changed)
     return joined(reconciled)
 
 
@@ -154,17 +164,6 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, now: float) -> SyncGro
         protocol_name=request.protocol_name,
         assignment=embedded_assignment(member.assigned, protocol.metadata, group.shard.topics),
     )
-
-
-def embedded_assignment(partitions: Partitions, subscription: bytes, topics: TopicCatalogue) -> bytes:
-    """An assignment as the classic protocol has it, in the version of the member's subscription."""
-    named = [
-        TopicPartition(name, sorted(owned))
-        for topic, owned in partitions.items()
-        if (name := topics.topic_name(topic)) is not None
-    ]
-    version = min(int.from_bytes(subscription[:2], "big"), 3)
-    return assignment_to_bytes(ConsumerProtocolAssignment(named), version)
 
 
 def heartbeat(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int, now: float) -> ErrorCode:

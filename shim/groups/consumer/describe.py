@@ -34,18 +34,13 @@ def describe(shard: Shard, group_id: str) -> DescribedGroup:
         group_state=group.state.value,
         group_epoch=group.group_epoch,
         assignment_epoch=group.target_epoch,
-        assignor_name=assignor_of(group),
+        assignor_name=group.protocol,
         members=[_member(group, member) for member in group.members.values()],
     )
 
 
 def missing(group_id: str, message: str) -> DescribedGroup:
     return DescribedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message, group_id=group_id)
-
-
-def assignor_of(group: ConsumerGroup) -> str:
-    """The assignor most members ask for."""
-    return group.shard.assignors.choose(member.server_assignor for member in group.members.values())
 
 
 def _member(group: ConsumerGroup, member: Member) -> DescribedMember:
@@ -82,7 +77,7 @@ def description(group: ConsumerGroup) -> GroupDescription:
         group_id=group.group_id,
         state=group.state.value,
         protocol_type="consumer",
-        protocol=assignor_of(group),
+        protocol=group.protocol,
         generation=group.group_epoch,
         leader=None,
         cause=None if group.cause is None else group.cause.value,

@@ -19,16 +19,19 @@ from kafka_shim.apis.consumer_group_heartbeat import (
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import Partitions
 from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.states import State
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.change import Change
 from kafka_shim.groups.consumer.leave import check_not_fenced, leave
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member, from_records
+from kafka_shim.groups.consumer.migration import upgraded
 from kafka_shim.groups.consumer.patterns import PatternChange
+from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import heartbeat_interval_ms, renew_session
 from kafka_shim.groups.consumer.states import JOIN, LEAVE, LEAVE_STATIC, MemberState
-from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.shard import Shard
 
@@ -131,9 +134,10 @@ def _long_way(
     shard: Shard, request: ConsumerGroupHeartbeatRequest, client: Client, now: float
 ) -> ConsumerGroupHeartbeatResponse:
     joins = request.member_epoch == JOIN
-    group, replaced_group = _group(shard, request, joins=joins)
+    group, replaced_group, conversion = _group(shard, request, joins=joins)
     check_room(group, request.member_id)
     change = Change(group, replaced_group, now)
+    change.records += conversion
     owned = None if request.topic_partitions is None else from_records(request.topic_partitions)
     member_id = request.member_id or shard.new_id()
     member = _member(change, request, member_id, owned, joins=joins)
@@ -161,17 +165,23 @@ def _long_way(
     )
 
 
-def _group(shard: Shard, request: ConsumerGroupHeartbeatRequest, *, joins: bool) -> tuple[ConsumerGroup, Group | None]:
-    """The group, a new one if a member joins that is not there, and the Empty classic group whose place it takes."""
+def _group(
+    shard: Shard, request: ConsumerGroupHeartbeatRequest, *, joins: bool
+) -> tuple[ConsumerGroup, ClassicGroup | None, list[Record]]:
+    """The group, made if a member joins that is not there; the classic group whose place it takes, and the records that
+    bring that one's members over."""
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
-        return group, None
+        return group, None, []
     if group is None:
         if not joins:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
-        return ConsumerGroup(request.group_id, shard), None
-    if joins and group.type == "classic" and group.state == "Empty":
-        return ConsumerGroup(request.group_id, shard), group
+        return ConsumerGroup(request.group_id, shard), None, []
+    if joins and isinstance(group, ClassicGroup):
+        if group.state is State.EMPTY:
+            return ConsumerGroup(request.group_id, shard), group, []
+        made, conversion = upgraded(shard, group)
+        return made, group, conversion
     raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
 
 
@@ -225,6 +235,7 @@ def take_place(change: Change, holder: Member, member_id: str) -> Member:
     """A member takes a static one's place: it inherits what that one had, at epoch 0."""
     member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
     change.records += records.member_replaced(change.group, holder, member)
+    change.replaced_member = holder
     return member
 
 

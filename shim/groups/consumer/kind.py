@@ -20,7 +20,7 @@ from kafka_shim.groups import events
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic.join import join as join_classic_group
 from kafka_shim.groups.consumer import classic_members, leave, offsets, patterns
-from kafka_shim.groups.consumer.describe import assignor_of, describe, description
+from kafka_shim.groups.consumer.describe import describe, description
 from kafka_shim.groups.consumer.heartbeat import heartbeat
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.records import ALL_KEYS, group_gone
@@ -39,22 +39,6 @@ class Consumer(ConsumerGroup):
     """Implements `Group`."""
 
     __slots__ = ()
-
-    @property
-    def generation(self) -> int:
-        return self.group_epoch
-
-    @property
-    def protocol_type(self) -> str:
-        return "consumer"
-
-    @property
-    def protocol(self) -> str | None:
-        return assignor_of(self)
-
-    @property
-    def leader(self) -> None:
-        """There is none: the coordinator assigns."""
 
     @property
     def is_simple(self) -> bool:

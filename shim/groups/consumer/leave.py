@@ -18,6 +18,7 @@ from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.consumer import events, records
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
+from kafka_shim.groups.consumer.migration import downgrade, may_downgrade
 from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import forget
@@ -77,6 +78,9 @@ def leave_for_a_while(group: ConsumerGroup, member: Member) -> None:
 def fence(group: ConsumerGroup, members: Sequence[Member], cause: Cause, change: str, now: float) -> None:
     """Remove members: nobody hears of it but by the error of their next request. `change` is for the trace."""
     if not members:
+        return
+    if may_downgrade(group, members):
+        downgrade(group, members, None, now, rebalances=True)
         return
     shard, before = group.shard, group.state
     group_id = group.group_id

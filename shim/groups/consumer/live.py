@@ -31,6 +31,23 @@ class ConsumerGroup(ConsumerGroupState):
         self.rebalance_epochs: dict[str, int] = {}
 
     @property
+    def generation(self) -> int:
+        return self.group_epoch
+
+    @property
+    def protocol_type(self) -> str:
+        return "consumer"
+
+    @property
+    def protocol(self) -> str:
+        """The assignor most members ask for."""
+        return self.shard.assignors.choose(member.server_assignor for member in self.members.values())
+
+    @property
+    def leader(self) -> None:
+        """There is none: the coordinator assigns."""
+
+    @property
     def size(self) -> int:
         return len(self.members)
 
