@@ -231,7 +231,6 @@ def test_an_old_name_is_found() -> None:
 CIRCLES = [
     {"persistence.memory", "persistence.postgres", "persistence.sqlite", "persistence.store"},
     {"broker.sessions", "broker.watches"},
-    {"testing.handles", "testing.server"},
 ]
 
 

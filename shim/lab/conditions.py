@@ -18,6 +18,11 @@ class Conditions:
     def __init__(self) -> None:
         self._waiting: list[tuple[Callable[[], bool], trio.Event]] = []
 
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
     def check(self) -> None:
         """Something has changed: wake those whose condition is so now."""
         if self._waiting:
@@ -35,8 +40,10 @@ class Conditions:
         event = trio.Event()
         entry = (condition, event)
         self._waiting.append(entry)
-        with trio.move_on_after(timeout):
-            await event.wait()
-        if entry in self._waiting:
-            self._waiting.remove(entry)
+        try:
+            with trio.move_on_after(timeout):
+                await event.wait()
+        finally:
+            if entry in self._waiting:
+                self._waiting.remove(entry)
         return event.is_set()

@@ -1,7 +1,7 @@
 """A coordinator for tests, in the test's own process: its faults, its time and its other members are the test's.
 
-`CoordinatorServer` is for tests of any kind, `open_coordinator` for those that run on trio, `Simulation` for those that
-need no real client. See `docs/testing.md`.
+`CoordinatorServer` is for tests that may block, `AsyncCoordinator` for those on an event loop, `open_coordinator` for
+those that run on trio, `Simulation` for those that need no real client. See `docs/testing.md`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from kafka_shim.lab.scheduler import Network as Network
     from kafka_shim.lab.simulator import Simulation as Simulation
     from kafka_shim.lab.snapshots import GroupSnapshot as GroupSnapshot
+    from kafka_shim.testing.awaitable import AsyncCoordinator as AsyncCoordinator
     from kafka_shim.testing.consumers import polling as polling
+    from kafka_shim.testing.data import StoredRecord as StoredRecord
+    from kafka_shim.testing.fixtures import coordinator_fixture as coordinator_fixture
     from kafka_shim.testing.kit import Kit as Kit
     from kafka_shim.testing.kit import UnfiredFaults as UnfiredFaults
     from kafka_shim.testing.kit import open_coordinator as open_coordinator
@@ -32,6 +35,9 @@ _HOME: Final = {
     "UnfiredFaults": "kafka_shim.testing.kit",
     "open_coordinator": "kafka_shim.testing.kit",
     "polling": "kafka_shim.testing.consumers",
+    "AsyncCoordinator": "kafka_shim.testing.awaitable",
+    "StoredRecord": "kafka_shim.testing.data",
+    "coordinator_fixture": "kafka_shim.testing.fixtures",
     "Manner": "kafka_shim.lab.puppets",
     "Puppet": "kafka_shim.lab.puppets",
     "Script": "kafka_shim.lab.puppets",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab import arguments
@@ -17,9 +17,7 @@ from kafka_shim.lab.faults import Fault, Firing
 from kafka_shim.lab.group_waits import TIMEOUT, GroupWaits, Wanted
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.snapshots import GroupSnapshot
-
-if TYPE_CHECKING:
-    from kafka_shim.testing.server import CoordinatorServer
+from kafka_shim.testing.thread import CoordinatorThread
 
 T = TypeVar("T")
 
@@ -27,7 +25,7 @@ T = TypeVar("T")
 class Group:
     """Waits for what becomes of a group; see `GroupWaits`. Timeouts are real seconds; all raise NotReached."""
 
-    def __init__(self, server: CoordinatorServer, group: GroupWaits) -> None:
+    def __init__(self, server: CoordinatorThread, group: GroupWaits) -> None:
         self.name = group.group
         self._server = server
         self._group = group
@@ -78,8 +76,8 @@ class Group:
         """See `GroupWaits.no_rebalance_for`. While the clock is frozen, `seconds` are those of the coordinator."""
         if seconds is None and heartbeats is None:
             raise ValueError("Say for how many seconds there is to be no rebalance, or for how many heartbeats.")
-        clock = self._server.clock
-        advance = self._server.kit.advance if seconds is not None and clock.is_frozen else None
+        kit = self._server.kit
+        advance = kit.advance if seconds is not None and kit.clock.is_frozen else None
         wait = partial(self._group.no_rebalance_for, seconds, heartbeats=heartbeats, advance=advance, timeout=timeout)
         self._server.wait(wait)
 
@@ -87,7 +85,7 @@ class Group:
 class Clock:
     """The coordinator's clock. Its timers follow it; clients, their sockets and fetches that wait do not."""
 
-    def __init__(self, server: CoordinatorServer) -> None:
+    def __init__(self, server: CoordinatorThread) -> None:
         self._server = server
 
     @property
@@ -111,7 +109,7 @@ class Clock:
 class FaultHandle:
     """A fault in force; see `Fault`."""
 
-    def __init__(self, server: CoordinatorServer, fault: Fault) -> None:
+    def __init__(self, server: CoordinatorThread, fault: Fault) -> None:
         self._server = server
         self._fault = fault
 
@@ -140,7 +138,7 @@ class FaultHandle:
 class BarrierHandle:
     """A barrier in force, as a context manager until the end of the block; see `Barrier`."""
 
-    def __init__(self, server: CoordinatorServer, barrier: Barrier) -> None:
+    def __init__(self, server: CoordinatorThread, barrier: Barrier) -> None:
         self._server = server
         self._barrier = barrier
 
@@ -173,7 +171,7 @@ class BarrierHandle:
 class PuppetHandle:
     """A scripted member; see `Puppet`."""
 
-    def __init__(self, server: CoordinatorServer, puppet: Puppet) -> None:
+    def __init__(self, server: CoordinatorThread, puppet: Puppet) -> None:
         self._server = server
         self._puppet = puppet
 

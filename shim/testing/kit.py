@@ -34,6 +34,7 @@ from kafka_shim.persistence.store import Store
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server, ServerConfig, serve
+from kafka_shim.testing.data import TopicData
 
 FOR_TESTS: Final = {
     "group.initial.rebalance.delay.ms": "0",
@@ -51,7 +52,7 @@ class UnfiredFaults(AssertionError):
     """Faults were declared and have never happened, so the test has not shown what it says."""
 
 
-class Kit(Bench):
+class Kit(TopicData, Bench):
     """A running coordinator. Everything here is for its own thread alone.
 
     `faults` and `barriers` are those in force, `history` keeps what happened, `store` can be made to fail, `clock` is

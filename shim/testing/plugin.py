@@ -15,7 +15,8 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafka_shim.testing import CoordinatorServer
+    from kafka_shim.testing import AsyncCoordinator, CoordinatorServer
+    from kafka_shim.testing.coordinator import Coordinator
 
 MARKER: Final = "kafka_coordinator"
 _MARKER_HELP: Final = (
@@ -30,7 +31,7 @@ _running: Final = pytest.StashKey[list["_Running"]]()
 class _Running(NamedTuple):
     """A coordinator that a test uses; `since` is the number of the last event that was not the test's."""
 
-    server: CoordinatorServer
+    server: Coordinator
     since: int
 
 
@@ -81,9 +82,9 @@ class SharedCoordinator(NamedTuple):
         """A scripted member of a group of this test, on topics of this test."""
         return self.server.puppet(self.name(group), [self.name(topic) for topic in topics], **script)
 
-    def make_topic(self, name: str, partitions: int = 1) -> str:
+    def create_topic(self, name: str, partitions: int = 1) -> str:
         """Make a topic of this test; its whole name."""
-        self.server.make_topic(self.name(name), partitions)
+        self.server.create_topic(self.name(name), partitions)
         return self.name(name)
 
 
@@ -99,6 +100,18 @@ def kafka_coordinator_factory(request: pytest.FixtureRequest) -> Iterator[Coordi
 def kafka_coordinator(kafka_coordinator_factory: Coordinators) -> CoordinatorServer:
     """A coordinator of this test's own, as its `kafka_coordinator` marker says."""
     return kafka_coordinator_factory()
+
+
+@pytest.fixture
+def kafka_coordinator_async(request: pytest.FixtureRequest) -> Iterator[AsyncCoordinator]:
+    """The same for a test on an event loop, under pytest-asyncio or anyio: its waits are awaited."""
+    from kafka_shim.testing import AsyncCoordinator
+
+    server = AsyncCoordinator(**_marked(request.node))
+    server.start()
+    _of(request.node).append(_Running(server, 0))
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -120,7 +133,7 @@ def kafka_coordinator_session(
     if refused := ", ".join(sorted(set(marked) - {"topics"})):
         raise pytest.UsageError(f"The coordinator of the session is shared: a test says its topics, not its {refused}.")
     for name, partitions in marked.get("topics", {}).items():
-        server.make_topic(_prefix(request.node) + name, partitions)
+        server.create_topic(_prefix(request.node) + name, partitions)
     return SharedCoordinator(server, _prefix(request.node))
 
 
@@ -132,8 +145,11 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """A test that has passed fails after all if a fault that it declared never happened."""
+    own = list(_of(item))
+    for server in _scoped(item):
+        _of(item).append(_Running(server, server.call(lambda of=server: of.kit.history.seen)))
     result = yield
-    for running in _of(item):
+    for running in own:
         running.server.verify()
     return result
 
@@ -170,6 +186,18 @@ def _trace_path(item: pytest.Item, number: int) -> Path:
     factory = getattr(item.config, "_tmp_path_factory", None)
     folder = Path(mkdtemp()) if factory is None else factory.mktemp("kafka-coordinator", numbered=True)
     return Path(folder) / f"{_slug(item.nodeid)[-80:]}-{number}.jsonl"
+
+
+def _scoped(item: pytest.Item) -> list[Coordinator]:
+    """The coordinators of fixtures that are the project's own; see `coordinator_fixture`."""
+    from sys import modules
+
+    ours = modules.get("kafka_shim.testing.coordinator")
+    if ours is None:
+        return []
+    running = [each.server for each in _of(item)]
+    given = getattr(item, "funcargs", {}).values()
+    return [each for each in given if isinstance(each, ours.Coordinator) and each not in running]
 
 
 def _of(item: pytest.Item) -> list[_Running]:

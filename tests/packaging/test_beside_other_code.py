@@ -37,7 +37,7 @@ def test_a_crash_is_noticed(kafka_coordinator):
 
 
 def test_the_shared_coordinator(kafka_coordinator_session):
-    kafka_coordinator_session.make_topic("orders", 2)
+    kafka_coordinator_session.create_topic("orders", 2)
     kafka_coordinator_session.puppet("billing", ["orders"])
     kafka_coordinator_session.group("billing").stable(members=1)
 """

@@ -187,3 +187,44 @@ def test_it_costs_nothing_where_it_is_not_used() -> None:
         line.split("|")[2].strip(): int(line.split("|")[1]) for line in done.stderr.splitlines()[1:] if "|" in line
     }
     assert times[plugin] < 30_000
+
+
+def test_a_project_has_coordinators_of_every_scope(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("""
+        from kafka_shim.testing import coordinator_fixture
+
+        kafka = coordinator_fixture(scope="module", topics={"orders": 2}, config={"group.max.size": 1})
+    """)
+    pytester.makepyfile("""
+        def test_one(kafka):
+            kafka.puppet("one", ["orders"])
+            kafka.group("one").stable(members=1)
+
+        def test_two(kafka):
+            assert kafka.group("one").now.is_stable
+            kafka.puppet("two", ["orders"])
+            kafka.group("two").stable(members=2, timeout=0.05)
+    """)
+    result = pytester.runpytest_subprocess("-p", "no:randomly")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*Waited 0.05 s for the group to be stable*", "*kafka coordinator*", "*two *joins*"])
+    result.stdout.no_fnmatch_line("* one  *joins*")
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_test_on_an_event_loop_has_a_coordinator_of_its_own(pytester: pytest.Pytester, backend: str) -> None:
+    pytester.makepyfile(f"""
+        import pytest
+
+        @pytest.fixture
+        def anyio_backend():
+            return {backend!r}
+
+        @pytest.mark.anyio
+        @pytest.mark.kafka_coordinator(topics={{"orders": 2}})
+        async def test_one(kafka_coordinator_async):
+            kafka_coordinator_async.puppet("one", ["orders"])
+            found = await kafka_coordinator_async.group("one").stable(members=1)
+            assert found.members[0].owned == {{"orders": [0, 1]}}
+    """)
+    pytester.runpytest_subprocess("-p", "anyio").assert_outcomes(passed=1)

@@ -1,0 +1,182 @@
+"""A coordinator in a thread of the test's process, where it runs on trio.
+
+Decides how code that does not run on trio uses it: a function is called in the coordinator's own thread, and whoever
+calls waits until it is done. What can be done there is in `kit.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import trio
+
+from kafka_shim.persistence.store import Store
+from kafka_shim.server.server import ServerConfig, the_only
+from kafka_shim.testing.kit import Kit, open_kit
+
+T = TypeVar("T")
+
+_START_SECONDS: Final = 30.0
+
+
+class CoordinatorThread:
+    """A coordinator that is not started yet. With `control` the HTTP control API is served too, at `control_url`."""
+
+    def __init__(self, config: ServerConfig, store: Store | None, control: bool) -> None:
+        self._store = store
+        self._config = config
+        self._with_control = control
+        self._control_url = ""
+        self._thread: threading.Thread | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._kit: Kit | None = None
+        self._stop = trio.Event()
+        self._failure: BaseException | None = None
+        self._started = threading.Event()
+
+    def start(self) -> None:
+        """Start, and return when clients can connect."""
+        if self._thread is not None or self._started.is_set():
+            raise RuntimeError("The server has been started already.")
+        self._thread = threading.Thread(target=self._run, name="kafka-shim", daemon=True)
+        self._thread.start()
+        if not self._started.wait(_START_SECONDS):
+            raise TimeoutError(f"The server has not started within {_START_SECONDS:.0f} s.")
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+
+    def stop(self) -> None:
+        """Stop, and return when everything is closed. Calling it again does nothing."""
+        if self._thread is not None and self._token is not None:
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._stop.set)
+            self._thread.join()
+            self._thread = None
+            if self._failure is not None:
+                raise self._failure
+
+    @property
+    def control_url(self) -> str:
+        """Where the control API is, `http://127.0.0.1:PORT`; empty without `control`."""
+        return self._control_url
+
+    @property
+    def kit(self) -> Kit:
+        """The kit, for use in the server's own thread alone; see `call`."""
+        if self._kit is None:
+            raise self._gone()
+        return self._kit
+
+    def call(self, function: Callable[..., T], *given: object) -> T:
+        """Run a function in the server's own thread, between its other work, and return what it returns."""
+        settled = partial(self._settled, function, *given)
+        try:
+            if trio.lowlevel.in_trio_run() and self._token is not None:
+                # Trio's own way refuses to block another trio, which for a moment does no harm.
+                return self._called(settled, self._token)
+            return trio.from_thread.run_sync(settled, trio_token=self._token)
+        except trio.RunFinishedError:
+            raise self._gone() from self._failure
+
+    def _called(self, function: Callable[[], T], token: trio.lowlevel.TrioToken) -> T:
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("In the server's own thread functions of the kit are called, not those of the server.")
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
+
+        token.run_sync_soon(run)
+        return future.result()
+
+    def wait(self, function: Callable[..., Any], *given: object) -> Any:
+        """Run an async function in the server's own thread, and return what it returns.
+
+        Raises RuntimeError where an event loop runs in the caller's thread: it would stand still meanwhile.
+        """
+        _refuse_on_a_loop()
+        try:
+            return trio.from_thread.run(function, *given, trio_token=self._token)
+        except trio.RunFinishedError:
+            raise self._gone() from self._failure
+
+    def submit(self, function: Callable[..., Awaitable[T]], *given: object) -> Future[T]:
+        """Begin an async function in the server's own thread; cancelling the future cancels it."""
+        future: Future[T] = Future()
+        scope = trio.CancelScope()
+        token = self._token
+        if token is None:
+            raise self._gone()
+
+        async def run() -> None:
+            with scope:
+                try:
+                    result = await function(*given)
+                except Exception as error:
+                    if not future.cancelled():
+                        future.set_exception(error)
+                    return
+                if not future.cancelled():
+                    future.set_result(result)
+
+        def cancel(done: Future[T]) -> None:
+            if done.cancelled():
+                with suppress(trio.RunFinishedError):
+                    token.run_sync_soon(scope.cancel)
+
+        future.add_done_callback(cancel)
+        try:
+            token.run_sync_soon(lambda: self.kit.nursery.start_soon(run))
+        except trio.RunFinishedError:
+            raise self._gone() from self._failure
+        return future
+
+    def _settled(self, function: Callable[..., T], *given: object) -> T:
+        result = function(*given)
+        cluster = self.kit.cluster
+        cluster.settle(cluster.clock())
+        return result
+
+    def _gone(self) -> RuntimeError:
+        if self._kit is None:
+            return RuntimeError("The server has not been started.")
+        ended = "" if self._failure is None else f": it ended with {type(self._failure).__name__}: {self._failure}"
+        return RuntimeError(f"The server is not running any more{ended or '.'}")
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._main)
+        except BaseException as error:
+            self._failure = the_only(error)
+        finally:
+            self._started.set()
+
+    async def _main(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        async with open_kit(self._config, self._store) as self._kit:
+            if self._with_control:
+                self._control_url = await self._kit.serve_control()
+            self._started.set()
+            await self._stop.wait()
+
+
+def _refuse_on_a_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        if not trio.lowlevel.in_trio_run():
+            return
+    raise RuntimeError(
+        "A wait would block the event loop that runs here, and the clients it waits for: use AsyncCoordinator, whose"
+        " waits are awaited."
+    )

@@ -1,0 +1,83 @@
+"""Topics, records and offsets that a test puts there, and what consumers see of them."""
+
+import re
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from kafka.partitioner.default import murmur2 as of_kafka_python
+
+from kafka_shim.testing import CoordinatorServer
+from kafka_shim.testing.data import murmur2
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_what_is_produced_is_consumed_and_listed(compression: str) -> None:
+    with CoordinatorServer(topics={"orders": 2}) as server:
+        made = server.produce("orders", "a", b"b", None, key="k", headers={"h": "x"}, compression=compression)
+        assert len({partition for partition, _ in made}) == 1
+        assert [offset for _, offset in made] == [0, 1, 2]
+        server.seed_offsets("billing", {("orders", made[0][0]): 1})
+        assert server.lag("billing") == {("orders", made[0][0]): 2}
+        consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "billing"})
+        consumer.subscribe(["orders"])
+        read = []
+        while len(read) < 2:
+            message = consumer.poll(10)
+            assert message is not None
+            read.append((message.value(), message.key(), message.headers()))
+        consumer.close()
+        assert read == [(b"b", b"k", [("h", b"x")]), (None, b"k", [("h", b"x")])]
+        assert [record.value for record in server.records("orders")] == [b"a", b"b", None]
+        assert server.lag("billing") == {("orders", made[0][0]): 0}
+
+
+def test_of_transactions_only_what_was_committed_is_seen() -> None:
+    with CoordinatorServer(topics={"orders": 1}) as server:
+        producer = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": "t"})
+        producer.init_transactions(10)
+        for value, end in (("a", producer.commit_transaction), ("b", producer.abort_transaction), ("c", None)):
+            producer.begin_transaction()
+            producer.produce("orders", value)
+            producer.flush(10)
+            if end is not None:
+                end(10)
+        assert [record.value for record in server.records("orders")] == [b"a"]
+        assert [record.value for record in server.records("orders", committed=False)] == [b"a", b"b", b"c"]
+        producer.abort_transaction(10)
+        server.produce("orders", "d")
+        assert [record.value for record in server.records("orders", 0)] == [b"a", b"d"]
+
+
+def test_topics_are_created_and_grown() -> None:
+    with CoordinatorServer() as server:
+        server.create_topic("bills", 2, config={"cleanup.policy": "compact"})
+        puppet = server.puppet("billing", ["bills"])
+        server.group("billing").owns(puppet.member_id, {"bills": [0, 1]})
+        server.grow_topic("bills", 3)
+        server.produce("bills", "x", partition=2)
+        assert [record.partition for record in server.records("bills")] == [2]
+
+
+@pytest.mark.parametrize(
+    ("do", "said"),
+    [
+        (lambda server: server.produce("ordres", "x"), "There is no topic 'ordres'; topics are: orders."),
+        (lambda server: server.produce("orders", "x", partition=9), "Topic 'orders' has no partition 9; it has 1."),
+        (lambda server: server.records("orders", 3), "Topic 'orders' has no partition 3"),
+        (lambda server: server.grow_topic("orders", 1), "Topic 'orders' has 1 partitions already"),
+        (lambda server: server.create_topic("orders"), "Topic 'orders' already exists."),
+        (lambda server: server.seed_offsets("g", {("orders", 4): 1}), "Topic 'orders' has no partition 4."),
+        (lambda server: server.seed_offsets("busy", {("orders", 0): 1}), "UNKNOWN_MEMBER_ID (25)"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_one_sentence(do, said: str) -> None:
+    with CoordinatorServer(topics={"orders": 1}) as server:
+        server.puppet("busy", ["orders"])
+        server.group("busy").stable(members=1)
+        with pytest.raises(ValueError, match=re.escape(said)):
+            do(server)
+
+
+@pytest.mark.parametrize("key", [b"", b"a", b"ab", b"abc", b"abcd", "Zürich".encode(), bytes(range(100))])
+def test_keys_go_where_kafkas_producer_sends_them(key: bytes) -> None:
+    assert murmur2(key) == of_kafka_python(key) & 0xFFFFFFFF

@@ -1,0 +1,127 @@
+"""The kit for tests that run on an event loop: asyncio by itself, asyncio and trio under anyio."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+from aiokafka import AIOKafkaConsumer
+
+from kafka_shim.testing import AsyncCoordinator, CoordinatorServer, NotReached, polling
+
+
+def on(backend: str, test: Callable[[], Awaitable[None]]) -> None:
+    anyio.run(test, backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_waits_are_awaited(backend: str) -> None:
+    async def test() -> None:
+        async with AsyncCoordinator(topics={"orders": 4}) as server:
+            first = server.puppet("billing", ["orders"], client_id="one")
+            found = await server.group("billing").stable(members=["one"])
+            assert found.members[0].owned == {"orders": [0, 1, 2, 3]}
+            async with server.barrier("join-arrived", group="billing") as barrier:
+                server.puppet("billing", ["orders"], client_id="two")
+                await barrier.reached()
+            await server.group("billing").stable(members=2)
+            fault = server.fault("error", "OffsetCommit", error="NOT_COORDINATOR")
+            first.commit({("orders", 0): 3})
+            await fault.wait_fired()
+            assert [
+                line for line in server.story("billing") if "injected by a fault: error NOT_COORDINATOR (16)" in line
+            ]
+            assert await server.rewind("billing", {("orders", 0): 2}) == 2
+            assert await server.group("billing").committed("orders", 0) == 2
+
+    on(backend, test)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_wait_in_vain_tells_the_story_and_others_go_on_meanwhile(backend: str) -> None:
+    async def test() -> None:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                await anyio.sleep(0)
+                turns += 1
+
+        async with AsyncCoordinator() as server, anyio.create_task_group() as tasks:
+            tasks.start_soon(count)
+            with pytest.raises(NotReached, match="nobody is Dead"):
+                await server.group("nobody").stable(members=1, timeout=0.05)
+            tasks.cancel_scope.cancel()
+        assert turns > 10
+
+    on(backend, test)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_wait_that_is_cancelled_ends(backend: str) -> None:
+    async def test() -> None:
+        async with AsyncCoordinator() as server:
+            with anyio.move_on_after(0.05) as scope:
+                await server.group("nobody").stable(members=1, timeout=300)
+            assert scope.cancelled_caught
+            # The wait is gone from the coordinator's thread too, or it could not stop before its timeout.
+            waiting = await anyio.to_thread.run_sync(server.call, lambda: server.kit.conditions.waiting)
+            assert waiting == 0
+
+    on(backend, test)
+
+
+async def consuming(server: AsyncCoordinator) -> None:
+    consumer = AIOKafkaConsumer(
+        "orders",
+        bootstrap_servers=server.bootstrap,
+        group_id="billing",
+        client_id="real",
+        auto_offset_reset="earliest",
+    )
+    await consumer.start()
+    try:
+        async with polling(consumer) as polled:
+            await server.group("billing").stable(owners={"real": {"orders": range(2)}})
+            server.produce("orders", "a", "b", "c", key="k")
+            assert [record.value for record in await polled.wait_records(3)] == [b"a", b"b", b"c"]
+            with pytest.raises(TimeoutError, match="3 records instead of 4"):
+                await polled.wait_records(4, timeout=0.01)
+    finally:
+        await consumer.stop()
+
+
+def test_aiokafka_is_polled_in_its_own_loop() -> None:
+    async def test() -> None:
+        async with AsyncCoordinator(topics={"orders": 2}) as server:
+            await consuming(server)
+
+    asyncio.run(test())
+
+
+def test_a_blocking_wait_on_an_event_loop_is_one_sentence() -> None:
+    async def test(server: CoordinatorServer) -> None:
+        with pytest.raises(RuntimeError, match=r"^A wait would block the event loop .* use AsyncCoordinator"):
+            server.group("billing").stable()
+
+    with CoordinatorServer() as server:
+        asyncio.run(test(server))
+
+
+def test_consumers_are_polled_the_way_they_can_be() -> None:
+    class Async:
+        async def getmany(self) -> None: ...
+
+    class Blocking:
+        def poll(self) -> None: ...
+
+    with pytest.raises(TypeError, match=r"`async with polling\(consumer\)`"), polling(Async()):
+        pass
+
+    async def test() -> None:
+        with pytest.raises(TypeError, match=r"`with polling\(consumer\)`"):
+            async with polling(Blocking()):
+                pass
+
+    asyncio.run(test())
