@@ -165,6 +165,20 @@ def operations(t: Trial) -> None:
 
 
 @case(
+    "describe/operations/3",
+    "Authorized operations of a group that does not exist are those of any other",
+    source="KafkaApis.handleDescribeGroupsRequest; proved on Apache Kafka 4.2.2 and 3.9.2",
+    api="DescribeGroups",
+    versions=(3, 5),
+    level=Level.SHOULD,
+)
+def operations_of_unknown(t: Trial) -> None:
+    t.stable(1)
+    known, unknown = t.call(DescribeGroupsRequest([t.group, "no-such-group"], True)).groups
+    t.equal(unknown.authorized_operations, known.authorized_operations, "operations")
+
+
+@case(
     "describe/group-id/1",
     "The empty group id is a name like another",
     source="semantics 2.11",
@@ -300,6 +314,21 @@ def filter_both(t: Trial) -> None:
 def filter_unknown_type(t: Trial) -> None:
     t.stable(1)
     t.equal(listed(t, types=["sleeping"]), {}, "groups")
+
+
+@case(
+    "list/filter/8",
+    "States are trimmed of blanks, types are not",
+    source="proved on Apache Kafka 4.2.2",
+    api="ListGroups",
+    versions=(5, 5),
+    level=Level.MAY,
+)
+def filter_blanks(t: Trial) -> None:
+    t.stable(1)
+    t.check(t.group in listed(t, [" Stable "]), "the group is missing")
+    t.check(t.group in listed(t, types=["CLASSIC"]), "the group is missing")
+    t.equal(listed(t, types=[" classic "]), {}, "groups")
 
 
 @case(

@@ -257,6 +257,35 @@ def unknown_type(t: Trial) -> None:
 
 
 @case(
+    "find/type/2",
+    "A share coordinator is asked for from version 6 on, and with a key of group, topic id and partition (42)",
+    source="KIP-932; proved on Apache Kafka 4.2.2",
+    api="FindCoordinator",
+    versions=(4, 6),
+    level=Level.MAY,
+)
+def share(t: Trial) -> None:
+    for key in ("key", "group:topic:0", "group:AAAAAAAAAAAAAAAAAAAAAQ:x", ":AAAAAAAAAAAAAAAAAAAAAQ:0"):
+        (answer,) = t.call(FindCoordinatorRequest(key_type=2, coordinator_keys=[key])).coordinators
+        t.expect(answer, key=key, node_id=-1, host="", port=-1, error_code=E.INVALID_REQUEST, error_message="")
+
+
+@case(
+    "find/type/3",
+    "The key of a share coordinator that is well-formed",
+    source="KIP-932; proved on Apache Kafka 4.2.2",
+    api="FindCoordinator",
+    versions=(4, 6),
+    level=Level.MAY,
+)
+def share_key(t: Trial) -> None:
+    key = f"{t.group}:AAAAAAAAAAAAAAAAAAAAAQ:0"
+    (answer,) = t.call(FindCoordinatorRequest(key_type=2, coordinator_keys=[key])).coordinators
+    code = E.COORDINATOR_NOT_AVAILABLE if t.version >= 6 else E.INVALID_REQUEST
+    t.expect(answer, key=key, node_id=-1, host="", port=-1, error_code=code)
+
+
+@case(
     "find/message/1",
     "Where there is no error there is no message, or the word NONE",
     source="semantics 1",

@@ -7,6 +7,7 @@ from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.join import ROUND, ask, refused
 from kafka_shim.conformance.member import said
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 
 @case(
@@ -125,6 +126,24 @@ def known_member_turns_away(t: Trial) -> None:
 def opposite_order(t: Trial) -> None:
     members = t.gather([t.member(protocols=ROUND), t.member(protocols=tuple(reversed(ROUND)))])
     t.equal(len({each.protocol for each in members}), 1, "number of protocols told in one generation")
+
+
+@case(
+    "join/protocol/11",
+    "Of protocols with as many votes, the first in the order of a Java HashMap is chosen, whoever leads",
+    source="ClassicGroup.selectProtocol; proved on Apache Kafka 4.2.2",
+    api="JoinGroup",
+    level=Level.MAY,
+)
+def tie(t: Trial) -> None:
+    for number, (winner, loser) in enumerate(
+        (("range", "roundrobin"), ("sticky", "cooperative-sticky"), ("uniform", "consumer"), ("compatible", "eager"))
+    ):
+        one, other = (winner, said(b"")), (loser, said(b""))
+        for name, leaders, followers in (("a", (one, other), (other, one)), ("b", (other, one), (one, other))):
+            group = f"{t.group}-{number}{name}"
+            members = t.gather([t.member(group=group, protocols=leaders), t.member(group=group, protocols=followers)])
+            t.equal({each.protocol for each in members}, {winner}, "protocols told")
 
 
 @case(

@@ -255,6 +255,46 @@ def pending_leaves_stable(t: Trial) -> None:
 
 
 @case(
+    "leave/pending/3",
+    "A member id that is only handed out may leave whatever instance id is said of it, once",
+    source="GroupMetadataManager.classicGroupLeaveToClassicGroup; proved on Apache Kafka 4.2.2",
+    api="LeaveGroup",
+    versions=(3, 5),
+    level=Level.SHOULD,
+)
+def pending_with_instance(t: Trial) -> None:
+    late = t.member()
+    told = late.request(late.join_request())
+    t.equal(codes(leave(t, (told.member_id, "instance-1"))), [0], "errors")
+    t.equal(codes(leave(t, (told.member_id, "instance-1"))), [E.UNKNOWN_MEMBER_ID], "errors when repeated")
+
+
+@case(
+    "leave/pending/4",
+    "When all members leave a round under way, a member id that was handed out before may still join and leads",
+    source="ClassicGroup.supportsProtocols; proved on Apache Kafka 4.2.2",
+    api="LeaveGroup",
+)
+def pending_joins_after_all_left(t: Trial) -> None:
+    leader, follower = t.stable(2)
+    late = t.member()
+    told = late.request(late.join_request(4), 4)
+    t.expect(told, error_code=E.MEMBER_ID_REQUIRED)
+    leader.send_join()
+    t.await_state("PreparingRebalance")
+    one(t, leave(t, (leader.id, None)), 0)
+    one(t, leave(t, (follower.id, None)), 0)
+    newcomer = t.member()
+    handed_out = t.expect(newcomer.request(newcomer.join_request(4), 4), error_code=E.MEMBER_ID_REQUIRED)
+    one(t, leave(t, (handed_out.member_id, None)), 0)
+    late.id = told.member_id
+    late.send_join()
+    answer = late.receive_join()
+    t.expect(answer, error_code=0, generation_id=3, leader=late.id)
+    t.equal([each.member_id for each in answer.members], [late.id], "members given to the leader")
+
+
+@case(
     "leave/static/1",
     "An empty member id with a known instance id removes that member",
     source="KIP-345; semantics 7.1 LG6",

@@ -16,6 +16,7 @@ from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.offsets import commit, fetch
 from kafka_shim.conformance.member import Protocols, subscription
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 delete_case = partial(case, api="OffsetDelete")
 
@@ -95,6 +96,20 @@ def never_committed(t: Trial) -> None:
     topic = t.topic()
     commit(t, topic, {0: 5})
     t.equal(codes(delete(t, {topic: [1]})), {(topic, 1): 0}, "errors")
+
+
+@delete_case(
+    "offset-delete/partition/3",
+    "A topic of which no partition is named is not in the answer",
+    source="proved on Apache Kafka 4.2.2",
+    level=Level.MAY,
+)
+def no_partitions(t: Trial) -> None:
+    one, other = t.topic(3), t.topic(1)
+    commit(t, one, {0: 5})
+    answer = delete(t, {other: [], one: [0]})
+    t.expect(answer, error_code=0)
+    t.equal([topic.name for topic in answer.topics], [one], "topics answered")
 
 
 @delete_case(

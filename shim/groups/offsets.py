@@ -119,6 +119,8 @@ def delete(shard: Shard, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     topics = []
     for topic in request.topics:
         indexes = [asked.partition_index for asked in topic.partitions]
+        if not indexes:
+            continue
         error = _GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else _NONE
         if not error:
             there = committed.get(topic.name, NO_PARTITIONS)

@@ -348,7 +348,8 @@ class GroupService:
         if self._loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         state_filter = {state.strip().lower() for state in states}
-        type_filter = {type_.strip().lower() for type_ in types}
+        # As Kafka does: blanks around a state are dropped, those around a type are not.
+        type_filter = {type_.lower() for type_ in types}
         groups: list[ListedGroup] = []
         for shard in self.shards.values():
             groups.extend(administration.listed(shard, state_filter, type_filter))

@@ -24,6 +24,7 @@ from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic.member import Member, Protocols
 from kafka_shim.groups.classic.states import RULES, TRANSITIONS, Request, Rule, State
 from kafka_shim.groups.classic.timers import TimerKind
+from kafka_shim.groups.classic.voting import elected
 from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import GroupMetadataValue, GroupTermsValue, MemberMetadata
 
@@ -290,22 +291,21 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether somebody with these protocols can be a member (semantics 2.2)."""
+        """Whether somebody with these protocols can be a member (semantics 2.2).
+
+        A group that all members have left, in PreparingRebalance for the sake of a pending id, takes any protocol.
+        """
         if self.state is State.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         everybody = len(self.members)
-        return protocol_type == self.protocol_type and any(self.supporters.get(name) == everybody for name in names)
+        return protocol_type == self.protocol_type and any(self.supporters.get(name, 0) == everybody for name in names)
 
     def select_protocol(self) -> str:
-        """The protocol that wins the members' vote; of several with as many votes, the leader's first."""
+        """The protocol that wins the members' vote."""
         everybody = len(self.members)
         candidates = {name for name, count in self.supporters.items() if count == everybody}
-        votes = dict.fromkeys(candidates, 0)
-        for names, count in self.preferences.items():
-            votes[next(name for name in names if name in candidates)] += count
-        most = max(votes.values())
         assert self.leader is not None
-        return next(name for name, _ in self.members[self.leader].protocols if votes.get(name) == most)
+        return elected(self.preferences, candidates, [name for name, _ in self.members[self.leader].protocols])
 
     def refresh_subscriptions(self) -> None:
         """Work out `subscribed_topics` from the selected protocol's metadata (semantics 3.4)."""

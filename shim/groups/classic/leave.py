@@ -46,7 +46,7 @@ def _remove(shard: Shard, group: ClassicGroup, leaver: MemberIdentity, rule: Rul
     member_id, instance_id = leaver.member_id, leaver.group_instance_id
     if not member_id:
         member_id = group.static.get(instance_id, "") if instance_id is not None else ""
-    elif member_id in group.pending and instance_id is None:
+    elif member_id in group.pending:
         shard.cancel(group.pending.pop(member_id))
         if shard.outbox.listening:
             events.pending(shard, group, member_id, None, "left", rule)
