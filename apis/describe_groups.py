@@ -13,9 +13,6 @@ from kafka_shim.apis.api import Api
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, boolean, bytes_, field, int16, int32, string
 
-EVERY_GROUP_OPERATION = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""Bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: without authorisation everybody may do it all."""
-
 
 class DescribeGroupsRequest(Message, key=ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+"):
     groups: list[str] = field(array(string))

@@ -9,6 +9,7 @@ v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 v6  share groups, with keys `group:topic id:partition` (KIP-932)
 """
 
+import re
 from typing import Final
 
 from kafka_shim.apis.api import Api
@@ -17,6 +18,10 @@ from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, field, int8,
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
+SHARE: Final = 2
+
+_TOPIC_ID: Final = re.compile("[A-Za-z0-9_-]{22}")
+_INT32: Final = re.compile(r"[+-]?\d{1,10}")
 
 
 class FindCoordinatorRequest(Message, key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"):
@@ -76,6 +81,15 @@ def shape(response: FindCoordinatorResponse, version: int) -> FindCoordinatorRes
         response.host = coordinator.host
         response.port = coordinator.port
     return response
+
+
+def is_share_key(key: str) -> bool:
+    """Whether a key is of the form `group:topic id:partition`; the group may have colons too."""
+    group, *rest = key.rstrip(":").rsplit(":", 2)
+    if len(rest) != 2 or not group.strip():
+        return False
+    topic_id, partition = rest
+    return bool(_TOPIC_ID.fullmatch(topic_id) and _INT32.fullmatch(partition) and abs(int(partition)) < 2**31)
 
 
 def no_coordinator(key: str, code: int) -> Coordinator:

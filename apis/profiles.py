@@ -43,6 +43,10 @@ PROFILES: Final[dict[str, dict[int, tuple[int, int]]]] = {
 }
 """By release and API key, the lowest and the highest version that is advertised."""
 
+GROUP_OPERATIONS: Final[dict[str, int]] = {"2.8": 328, "3.9": 328, "4.2": 3400}
+"""By release, every operation on a group as a bit field of AclOperation codes, which is what is authorized without
+ACLs: READ, DELETE and DESCRIBE; since 4.0 DESCRIBE_CONFIGS and ALTER_CONFIGS too."""
+
 _REFUSED_BELOW: Final[dict[str, dict[int, int]]] = {"4.2": {0: 3}}
 
 

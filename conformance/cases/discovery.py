@@ -265,24 +265,29 @@ def unknown_type(t: Trial) -> None:
     level=Level.MAY,
 )
 def share(t: Trial) -> None:
-    for key in ("key", "group:topic:0", "group:AAAAAAAAAAAAAAAAAAAAAQ:x", ":AAAAAAAAAAAAAAAAAAAAAQ:0"):
-        (answer,) = t.call(FindCoordinatorRequest(key_type=2, coordinator_keys=[key])).coordinators
-        t.expect(answer, key=key, node_id=-1, host="", port=-1, error_code=E.INVALID_REQUEST, error_message="")
+    topic_id = "AAAAAAAAAAAAAAAAAAAAAQ"
+    keys = [
+        *("", "key", "group:topic:0", "group::0", f"group:{topic_id}", f":{topic_id}:0", f" :{topic_id}:0"),
+        *(f"group:{topic_id}:x", f"group:{topic_id}: 0", f"group:{topic_id}:99999999999", f"group:{topic_id}A:0"),
+    ]
+    if t.version < 6:
+        keys.append(f"group:{topic_id}:0")
+    for answer in t.call(FindCoordinatorRequest(key_type=2, coordinator_keys=keys)).coordinators:
+        t.expect(answer, node_id=-1, host="", port=-1, error_code=E.INVALID_REQUEST, error_message="")
 
 
 @case(
     "find/type/3",
-    "The key of a share coordinator that is well-formed",
+    "The key of a share coordinator may have colons in the name of the group",
     source="KIP-932; proved on Apache Kafka 4.2.2",
     api="FindCoordinator",
-    versions=(4, 6),
+    versions=(6, 6),
     level=Level.MAY,
 )
 def share_key(t: Trial) -> None:
-    key = f"{t.group}:AAAAAAAAAAAAAAAAAAAAAQ:0"
-    (answer,) = t.call(FindCoordinatorRequest(key_type=2, coordinator_keys=[key])).coordinators
-    code = E.COORDINATOR_NOT_AVAILABLE if t.version >= 6 else E.INVALID_REQUEST
-    t.expect(answer, key=key, node_id=-1, host="", port=-1, error_code=code)
+    keys = [f"{group}:AAAAAAAAAAAAAAAAAAAAAQ:{partition}" for group, partition in (("a", 0), ("a:b", 0), ("a", "0:"))]
+    for answer in t.call(FindCoordinatorRequest(key_type=2, coordinator_keys=keys)).coordinators:
+        t.expect(answer, error_code={0, E.COORDINATOR_NOT_AVAILABLE})
 
 
 @case(

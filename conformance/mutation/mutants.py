@@ -33,7 +33,10 @@ _KIND: Final = f"{_CLASSIC}kind.py"
 _LIFECYCLE: Final = f"{_CLASSIC}lifecycle.py"
 _DESCRIBE: Final = f"{_CLASSIC}describe.py"
 _ADMINISTRATION: Final = "shim/groups/administration.py"
+_STATES: Final = f"{_CLASSIC}states.py"
+_VOTING: Final = f"{_CLASSIC}voting.py"
 _SERVICE: Final = "shim/groups/service.py"
+_SHARD: Final = "shim/groups/shard.py"
 _COMMITS: Final = "shim/groups/commits.py"
 _OFFSETS: Final = "shim/groups/offsets.py"
 _PENDING: Final = "shim/groups/transactions.py"
@@ -71,8 +74,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "member id not required",
         _JOIN,
-        "            kind = Request.JOIN_NEW_ID_REQUIRED if member_id_required else Request.JOIN_NEW\n",
-        "            kind = Request.JOIN_NEW\n",
+        "        return Trigger.JOIN_NEW_ID_REQUIRED if member_id_required else Trigger.JOIN_NEW\n",
+        "        return Trigger.JOIN_NEW\n",
         ("join/*",),
     ),
     Mutant(
@@ -92,8 +95,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "the size of a group has no limit",
         _JOIN,
-        "    elif not _has_room(group, member_id, shard.config.group_max_size):\n",
-        "    elif not _has_room(group, member_id, 1 << 31):\n",
+        "    if not group.has_room(member_id, shard.config.group_max_size):\n",
+        "    if not group.has_room(member_id, 1 << 31):\n",
         ("*size*", "join/*", "limits/*"),
     ),
     Mutant(
@@ -106,15 +109,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a leader that joins again is told the generation as it is",
         _JOIN,
-        "            kind = Request.JOIN_LEADER if group.leader == member_id else Request.JOIN_SAME\n",
-        "            kind = Request.JOIN_SAME\n",
+        "    return Trigger.JOIN_LEADER if group.leader == member_id else Trigger.JOIN_SAME\n",
+        "    return Trigger.JOIN_SAME\n",
         ("join/*",),
     ),
     Mutant(
         "the vote for a protocol is not counted",
-        _GROUP,
-        "            votes[next(name for name in names if name in candidates)] += count\n",
-        "            votes[next(name for name in names if name in candidates)] += 0 * count\n",
+        _VOTING,
+        "        votes[name] = votes.get(name, 0) + count\n",
+        "        votes[name] = 0 * count\n",
         ("join/*",),
     ),
     Mutant(
@@ -176,15 +179,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "the protocol of a sync is not checked",
         _SYNC,
-        "    return said is not None and known is not None and said != known\n",
+        "    return of_request is not None and of_group is not None and of_request != of_group\n",
         "    return False\n",
         ("sync/*",),
     ),
     Mutant(
         "a static member that comes back rebalances a stable group",
         _STATIC,
-        "    if rule is Rule.TAKE_OVER_STABLE and group.select_protocol() == group.protocol:\n",
-        "    if False and group.select_protocol() == group.protocol:\n",
+        "    keeps_generation = rule is Rule.TAKE_OVER_STABLE and _keeps_protocol(group, old, joining)\n",
+        "    keeps_generation = False\n",
         ("static/*",),
     ),
     Mutant(
@@ -211,7 +214,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "handed-out ids cannot leave",
         _LEAVE,
-        "    elif member_id in group.pending and instance_id is None:\n",
+        "    elif member_id in group.pending:\n",
         "    elif False:\n",
         ("leave/*",),
     ),
@@ -225,7 +228,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "heartbeats do not renew the session",
         _KIND,
-        "                session.deadline = deadline\n",
+        "                timer.deadline = deadline\n",
         "",
         ("heartbeat/*",),
     ),
@@ -253,35 +256,35 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "the generation of a commit is not checked",
         _GROUP,
-        "        if generation != self.generation:\n            return ErrorCode.ILLEGAL_GENERATION\n",
-        "",
+        "            generation,\n        )\n\n    def check_commit_in_transaction",
+        "            self.generation,\n        )\n\n    def check_commit_in_transaction",
         ("commit/*",),
     ),
     Mutant(
         "commits are accepted while the group is completing a rebalance",
-        _GROUP,
-        "        return ErrorCode.REBALANCE_IN_PROGRESS if rule is Rule.REFUSE_REBALANCING else ErrorCode.NONE\n",
-        "        return ErrorCode.NONE\n",
+        _STATES,
+        "    Trigger.COMMIT: _row(_R.REFUSE_UNKNOWN, _R.RENEW, _R.REFUSE_REBALANCING, _R.RENEW,",
+        "    Trigger.COMMIT: _row(_R.REFUSE_UNKNOWN, _R.RENEW, _R.RENEW, _R.RENEW,",
         ("commit/*",),
     ),
     Mutant(
         "metadata of commits has no limit",
         _COMMITS,
-        " if any(metadata) else []\n",
-        " if False else []\n",
+        "        if not any(metadata):\n            return []\n",
+        "        return []\n",
         ("commit/*", "limits/*"),
     ),
     Mutant(
         "a group with members can be deleted",
         _LIFECYCLE,
-        "    return ErrorCode.NON_EMPTY_GROUP if rule is Rule.REFUSE_NOT_EMPTY else ErrorCode.NONE\n",
+        "    return ERRORS[RULES[Trigger.DELETE][group.state]]\n",
         "    return ErrorCode.NONE\n",
         ("delete/*",),
     ),
     Mutant(
         "the protocol is shown before the group is stable",
         _DESCRIBE,
-        "    protocol = group.protocol if RULES[Request.DESCRIBE][group.state] is Rule.SHOW_STABLE else None\n",
+        "    protocol = group.protocol if rule is Rule.SHOW_STABLE else None\n",
         "    protocol = group.protocol\n",
         ("describe/*",),
     ),
@@ -316,23 +319,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a transactional commit into no group is of an unknown member",
         _PENDING,
-        "        error = ErrorCode.ILLEGAL_GENERATION\n    if error:\n",
-        "        error = ErrorCode.UNKNOWN_MEMBER_ID\n    if error:\n",
+        "error = ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION\n",
+        "error = ErrorCode.NONE if request.generation_id < 0 else ErrorCode.UNKNOWN_MEMBER_ID\n",
         ("txn-commit/*",),
     ),
     Mutant(
         "the generation of a transactional commit is not checked",
         _GROUP,
-        "        return ErrorCode.NONE if generation == self.generation else ErrorCode.ILLEGAL_GENERATION\n",
-        "        return ErrorCode.NONE\n",
+        "        return self._check_speaker(rule, member_id, group_instance_id, generation)\n",
+        "        return self._check_speaker(rule, member_id, group_instance_id, self.generation)\n",
         ("txn-commit/*",),
     ),
     Mutant(
         "the member of a transactional commit is not checked",
         _GROUP,
-        "        error = self.check_member(member_id, group_instance_id)\n"
-        "        if error:\n            return error\n        return",
-        "        return",
+        "        return self._check_speaker(rule, member_id, group_instance_id, generation)\n",
+        "        return ERRORS[rule]\n",
         ("txn-commit/*",),
     ),
     Mutant(
@@ -416,8 +418,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "offsets of a group with members of another kind can be deleted",
         _LIFECYCLE,
-        "    if group.state is not State.EMPTY and group.protocol_type != CONSUMER:\n",
-        "    if False and group.protocol_type != CONSUMER:\n",
+        "RULES[Trigger.DELETE_OFFSETS if of_consumers else Trigger.DELETE_OFFSETS_OTHER]",
+        "RULES[Trigger.DELETE_OFFSETS]",
         ("offset-delete/*",),
     ),
     Mutant(
@@ -437,8 +439,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a group that does not exist is described without an error",
         _DESCRIBE,
-        "            error_code=ErrorCode.GROUP_ID_NOT_FOUND,\n            error_message",
-        "            error_code=ErrorCode.NONE,\n            error_message",
+        "            error_code=ERRORS[Rule.SHOW_DEAD],\n",
+        "            error_code=0,\n",
         ("describe/*",),
     ),
     Mutant(
@@ -447,5 +449,26 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "(not types or group.type in types) and ",
         "",
         ("list/*",),
+    ),
+    Mutant(
+        "a tie in the vote for a protocol goes to the leader's first",
+        _VOTING,
+        "(_bucket(name, buckets), tie_breaker.index(name))",
+        "tie_breaker.index(name)",
+        ("join/protocol/*",),
+    ),
+    Mutant(
+        "records of any size are stored",
+        _SHARD,
+        "        return batch_size(records) <= self.topics.max_batch_bytes()\n",
+        "        return True\n",
+        ("oversized/*",),
+    ),
+    Mutant(
+        "a group that all have left in a round lets nobody join",
+        _GROUP,
+        "self.supporters.get(name, 0) == everybody",
+        "self.supporters.get(name) == everybody",
+        ("leave/pending/*",),
     ),
 )

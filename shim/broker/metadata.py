@@ -1,14 +1,14 @@
 """Metadata and DescribeCluster: who the brokers are, and which of them has what.
 
-Decides what is told of topics that exist, do not exist, or are created by being asked for. Does not know how clients
-use it. A topic created here is in the very answer; Kafka's says 3 until its controller is done, and clients ask again,
-as they do here where several processes share their topics.
+Decides what is told of topics that exist, do not exist, or are created because a client asks for them. Such a topic is
+in the next answer: in this one it is still UNKNOWN_TOPIC_OR_PARTITION (3), as in Kafka, and clients ask again.
 Sources: Kafka's KafkaApis; KIP-516, KIP-700.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from kafka_shim.apis.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
@@ -103,12 +103,9 @@ class Describes:
         if name_refusal(name) is not None:
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
         elif may_create:
-            try:
-                created = self.topics.wanted(name)
-                if created is not None:
-                    return self._described(created)
-            except TopicError as refused:
-                error = refused.error
+            # A name that collides with another topic's is never created, and Kafka does not say why.
+            with suppress(TopicError):
+                self.topics.auto_create(name)
         return MetadataResponseTopic(error, name, is_internal=name in INTERNAL_TOPICS)
 
     def _described(self, topic: Topic) -> MetadataResponseTopic:

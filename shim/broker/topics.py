@@ -162,6 +162,12 @@ class Topics:
         found = self._by_name.get(topic)
         return None if found is None else found.id
 
+    def max_batch_bytes(self) -> int:
+        topic = self._by_name.get(OFFSETS_TOPIC)
+        if topic is None:
+            return int(self.settings.topic_text("max.message.bytes", {}))
+        return topic.max_message_bytes
+
     def topic_name(self, topic_id: bytes) -> str | None:
         found = self._by_id.get(topic_id)
         return None if found is None else found.name
@@ -260,15 +266,15 @@ class Topics:
         """Create a topic with the broker's defaults. Raises TopicError."""
         return self.create(name, self.placed(partitions, -1))
 
-    def wanted(self, name: str) -> Topic | None:
-        """Create a topic because it was asked for; None if it will be there in a moment. Raises TopicError."""
+    def auto_create(self, name: str) -> None:
+        """Create a topic because a client asked for it, perhaps only in a moment. Raises TopicError."""
         if name == OFFSETS_TOPIC:
-            return self.ensure_offsets_topic()
-        if self.make_later is None:
-            return self.declare(name)
-        self.check_new(name)
-        self.make_later(name)
-        return None
+            self.ensure_offsets_topic()
+        elif self.make_later is None:
+            self.declare(name)
+        else:
+            self.check_new(name)
+            self.make_later(name)
 
     def ensure_offsets_topic(self) -> Topic:
         """`__consumer_offsets`, created when it is not there yet; its records are the coordinator's, its logs empty."""

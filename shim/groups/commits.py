@@ -26,8 +26,15 @@ from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
 
 _tuple = tuple.__new__
 _NONE = int(ErrorCode.NONE)
+_UNKNOWN_SERVER_ERROR = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 _OFFSET_METADATA_TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
+
+_BATCH_BYTES = 61
+_RECORD_BYTES = 128
+"""Bytes of a record at most, but for its texts."""
+_CHARACTER_BYTES = 4
+"""Bytes of a character at most."""
 
 Row: TypeAlias = tuple[OffsetCommitKey, int, str, int, bytes]
 """What a commit says of one partition besides the offset: key, leader epoch, metadata, timestamp (-1 for that of the
@@ -50,15 +57,19 @@ class Commit:
         "repeats",
         "retention_ms",
         "rows",
+        "size_bound",
         "traced",
     )
 
     def __init__(self, request: OffsetCommitRequest, *, member_epochs: bool) -> None:
         group_id = request.group_id
         rows: list[Row] = []
+        self.size_bound = _BATCH_BYTES
+        """Bytes that its records have at most, but for metadata."""
         for topic in request.topics:
             name = topic.name
             topic_id = topic.topic_id
+            self.size_bound += len(topic.partitions) * (_RECORD_BYTES + _CHARACTER_BYTES * (len(group_id) + len(name)))
             rows += [
                 (
                     # What the constructor of this named tuple does, without the call: there are ten in a commit.
@@ -97,7 +108,20 @@ class Commit:
     def too_large(self, limit: int) -> list[bool]:
         """For each of `rows` whether its metadata is longer than `limit`; nothing if none has any."""
         metadata = [row[2] for row in self.rows]
-        return [_utf16_length(text) > limit for text in metadata] if any(metadata) else []
+        if not any(metadata):
+            return []
+        self.size_bound += _CHARACTER_BYTES * sum(map(len, metadata))
+        return [_utf16_length(text) > limit for text in metadata]
+
+    def has_room(self, shard: Shard) -> bool:
+        """Whether its records are small enough together, whatever the offsets. Call `too_large` before."""
+        if self.size_bound <= shard.topics.max_batch_bytes():
+            return True
+        records = [
+            (key, OffsetCommitValue(0, leader_epoch, metadata, 0, -1, topic_id))
+            for key, leader_epoch, metadata, _, topic_id in self.rows
+        ]
+        return shard.has_room_for(records)
 
 
 def commit(
@@ -105,15 +129,14 @@ def commit(
 ) -> OffsetCommitResponse:
     """Accept or refuse a plain OffsetCommit. A group-level error is that of every partition.
 
-    Errors: ILLEGAL_GENERATION (22), GROUP_ID_NOT_FOUND (69), or what the group refuses it with, for all;
-    OFFSET_METADATA_TOO_LARGE (12) for single partitions.
+    Errors: ILLEGAL_GENERATION (22), GROUP_ID_NOT_FOUND (69), UNKNOWN_SERVER_ERROR (-1) if its records are too large
+    together, or what the group refuses it with, for all; OFFSET_METADATA_TOO_LARGE (12) for single partitions.
     """
     group = shard.groups.get(request.group_id)
     if group is None:
         if request.generation_id_or_member_epoch >= 0:
             error = ErrorCode.GROUP_ID_NOT_FOUND if unknown_group_is_69 else ErrorCode.ILLEGAL_GENERATION
         else:
-            group = shard.make_simple(request.group_id)
             error = ErrorCode.NONE
     else:
         error = group.check_commit(
@@ -122,7 +145,7 @@ def commit(
             request.generation_id_or_member_epoch,
             member_epochs=unknown_group_is_69,
         )
-    if error or group is None:
+    if error:
         if shard.outbox.listening:
             offset_events.commit_refused(shard, request, error)
         return answer_all(request, int(error))
@@ -136,14 +159,22 @@ def commit(
         answers = [each for topic in answer.topics for each in topic.partitions]
         for each, refused in zip(answers, too_large, strict=True):
             each.error_code = _OFFSET_METADATA_TOO_LARGE if refused else _NONE
+    if not made.has_room(shard):
+        if group is not None:
+            group.renew(made.member_id, now)
+        if shard.outbox.listening:
+            offset_events.commit_refused(shard, request, _UNKNOWN_SERVER_ERROR)
+        return answer_all(request, _UNKNOWN_SERVER_ERROR)
+    if group is None:
+        group = shard.make_simple(request.group_id)
     _accept(shard, group, made, offsets, now)
     return answer
 
 
-def known(request: OffsetCommitRequest, metadata_max_bytes: int, *, member_epochs: bool) -> Commit | None:
-    """What `again` is to be given, or None if some of its metadata is too large."""
+def known(shard: Shard, request: OffsetCommitRequest, *, member_epochs: bool) -> Commit | None:
+    """What `again` is to be given, or None if some of its metadata is too large, or all of it together."""
     made = Commit(request, member_epochs=member_epochs)
-    return None if any(made.too_large(metadata_max_bytes)) else made
+    return None if any(made.too_large(shard.config.offset_metadata_max_bytes)) or not made.has_room(shard) else made
 
 
 def again(shard: Shard, known: Commit, offsets: Sequence[int], now: float) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_shim.groups import causes, trace
-from kafka_shim.groups.classic.states import MEANING, RULES, TRANSITIONS, Rule, State
+from kafka_shim.groups.classic.states import COUNTED, ERRORS, GUARDS, MEANING, RULES, TRANSITIONS, Rule, State
 
 
 def states_page() -> str:
@@ -22,16 +22,23 @@ def states_page() -> str:
         "Generated from `shim/groups/classic/states.py` by `python -m kafka_shim.groups.documents docs`.",
         "A group is made Empty. From where it may go where:",
         _diagram(),
-        "What a request does, by the state it finds the group in. Requests that are refused for what they say, such as"
-        " an unknown member id (25), a fenced instance id (82) or a wrong generation (22), do not get this far.",
+        "What a request or a timer does, by the state it finds the group in.",
         _table(
-            ["request", *(state.value for state in State)],
-            ([request.value, *(f"`{rule.value}`" for rule in row.values())] for request, row in RULES.items()),
+            ["trigger", *(state.value for state in State)],
+            ([trigger.value, *(f"`{rule.value}`" for rule in row.values())] for trigger, row in RULES.items()),
         ),
+        "## Guards",
+        "What is refused whatever the state, unless the group is Dead.",
+        _table(["where", "what is refused", "requests"], GUARDS),
+        "What counts towards `group.max.size`; whoever is counted already has room.",
+        _table(list(COUNTED), [[counted.value for counted in COUNTED.values()]]),
         "## Rules",
         "The names are those of the field `rule` in the trace. A *round* is the join round under way in"
         " PreparingRebalance; *the initial one* is that of a group that was Empty.",
-        _table(["rule", "what it does"], ([f"`{rule.value}`", MEANING[rule]] for rule in Rule)),
+        _table(
+            ["rule", "error", "what it does"],
+            ([f"`{rule.value}`", str(int(ERRORS[rule])), MEANING[rule]] for rule in Rule),
+        ),
     )
 
 

@@ -369,7 +369,8 @@ class GroupService:
 
     def known_commit(self, request: OffsetCommitRequest, *, member_epochs: bool = True) -> commits.Commit | None:
         """What `commit_again` can do over again, or None if some of it would be refused. `member_epochs`: v9+."""
-        return commits.known(request, self.config.offset_metadata_max_bytes, member_epochs=member_epochs)
+        shard = self._route(request.group_id)
+        return None if isinstance(shard, ErrorCode) else commits.known(shard, request, member_epochs=member_epochs)
 
     def commit_again(self, known: commits.Commit, offsets: Sequence[int], now: float) -> bool:
         """Commit other offsets than the last time. False, and nothing done, if it is to be asked as any other."""
@@ -498,3 +499,6 @@ class NoTopics:
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return None
+
+    def max_batch_bytes(self) -> int:
+        return 1_048_588

@@ -30,6 +30,7 @@ from kafka_shim.persistence.records import (
     TransactionKey,
     TransactionValue,
 )
+from kafka_shim.persistence.sizes import batch_size
 
 
 class TopicCatalogue(Protocol):
@@ -46,6 +47,9 @@ class TopicCatalogue(Protocol):
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """The name of a topic id, or None."""
+
+    def max_batch_bytes(self) -> int:
+        """How large a batch of records of `__consumer_offsets` may be: its `max.message.bytes`."""
 
 
 class Kind(NamedTuple):
@@ -120,6 +124,15 @@ class Shard:
     def resign(self) -> None:
         """The partition is this node's no more: a refusal shows nothing that would have to be durable first."""
         self.batch = 0
+
+    def has_room_for(self, records: Sequence[tuple[Any, Any]]) -> bool:
+        """Whether `__consumer_offsets` has room for records that go together.
+
+        Whoever finds none answers UNKNOWN_SERVER_ERROR (-1), which is what Kafka makes of MESSAGE_TOO_LARGE
+        (semantics 2.10). The size is worked out by encoding them: where that costs too much, ask with an upper bound of
+        the size before.
+        """
+        return batch_size(records) <= self.topics.max_batch_bytes()
 
     def write(self, key: Any, value: Any) -> None:
         """Make a record durable with the current batch and let it take effect."""

@@ -53,40 +53,45 @@ def commit(shard: Shard, request: TxnOffsetCommitRequest, now: float) -> TxnOffs
     """Accept or refuse offsets of a group in a producer's transaction (semantics 3.2).
 
     Errors: COORDINATOR_NOT_AVAILABLE (15), ILLEGAL_GENERATION (22), UNKNOWN_MEMBER_ID (25), FENCED_INSTANCE_ID (82) for
-    all; OFFSET_METADATA_TOO_LARGE (12) for single partitions.
+    all, or UNKNOWN_SERVER_ERROR (-1) if the records are too large together; OFFSET_METADATA_TOO_LARGE (12) for single
+    partitions.
     """
     group_id = request.group_id
     group = shard.groups.get(group_id)
     if group is not None:
         error = group.check_commit_in_transaction(request.member_id, request.group_instance_id, request.generation_id)
-    elif request.generation_id < 0:
-        shard.make_simple(group_id)
-        error = ErrorCode.NONE
     else:
-        error = ErrorCode.ILLEGAL_GENERATION
+        error = ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
     if error:
         return refuse(request, int(error))
     limit = shard.config.offset_metadata_max_bytes
     timestamp = shard.wall_ms(now)
-    written: list[tuple[PendingOffsetKey, PendingOffsetValue]] = []
+    sequence = shard.pending.newest
+    pending: list[tuple[PendingOffsetKey, PendingOffsetValue]] = []
     topics = []
     for topic in request.topics:
         partitions = []
-        for asked in topic.partitions:
-            metadata = asked.committed_metadata or ""
+        for each in topic.partitions:
+            metadata = each.committed_metadata or ""
             if len(metadata.encode("utf-16-le")) // 2 > limit:
-                partitions.append(TxnOffsetCommitResponsePartition(asked.partition_index, _OFFSET_METADATA_TOO_LARGE))
+                partitions.append(TxnOffsetCommitResponsePartition(each.partition_index, _OFFSET_METADATA_TOO_LARGE))
                 continue
-            offset = OffsetCommitValue(asked.committed_offset, asked.committed_leader_epoch, metadata, timestamp)
-            key = PendingOffsetKey(group_id, topic.name, asked.partition_index, request.producer_id)
-            value = PendingOffsetValue(request.producer_epoch, shard.pending.newest + 1, offset)
-            shard.write(key, value)
-            written.append((key, value))
-            shard.counters.offset_commits += 1
-            partitions.append(TxnOffsetCommitResponsePartition(asked.partition_index, _NONE))
+            offset = OffsetCommitValue(each.committed_offset, each.committed_leader_epoch, metadata, timestamp)
+            key = PendingOffsetKey(group_id, topic.name, each.partition_index, request.producer_id)
+            sequence += 1
+            pending.append((key, PendingOffsetValue(request.producer_epoch, sequence, offset)))
+            partitions.append(TxnOffsetCommitResponsePartition(each.partition_index, _NONE))
         topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
+    records = [(OffsetCommitKey(group_id, key.topic, key.partition), value.offset) for key, value in pending]
+    if not shard.has_room_for(records):
+        return refuse(request, int(ErrorCode.UNKNOWN_SERVER_ERROR))
+    if group is None:
+        shard.make_simple(group_id)
+    for key, value in pending:
+        shard.write(key, value)
+    shard.counters.offset_commits += len(pending)
     if shard.outbox.listening:
-        offset_events.transaction_offsets(shard, "pending", written)
+        offset_events.transaction_offsets(shard, "pending", pending)
     return TxnOffsetCommitResponse(topics=topics)
 
 

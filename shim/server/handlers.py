@@ -15,13 +15,15 @@ from kafka_shim.apis import consumer_group_heartbeat as consumer_group_heartbeat
 from kafka_shim.apis import metadata as metadata_api
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kafka_shim.apis.describe_groups import EVERY_GROUP_OPERATION, DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_shim.apis.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_shim.apis.find_coordinator import (
     GROUP,
+    SHARE,
     TRANSACTION,
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    is_share_key,
     no_coordinator,
 )
 from kafka_shim.apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -50,6 +52,7 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from kafka_shim.apis.profiles import GROUP_OPERATIONS
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -95,8 +98,11 @@ def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroup
     groups = call.groups.describe(request.groups, call.arrived)
     if request.include_authorized_operations:
         for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = EVERY_GROUP_OPERATION
+            # Before version 6 a group that does not exist is no error.
+            if group.error_code == ErrorCode.NONE or (
+                group.error_code == ErrorCode.GROUP_ID_NOT_FOUND and call.version < 6
+            ):
+                group.authorized_operations = GROUP_OPERATIONS[call.broker.release]
     return DescribeGroupsResponse(groups=groups)
 
 
@@ -113,19 +119,31 @@ def consumer_group_describe(request: ConsumerGroupDescribeRequest, call: Call) -
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = EVERY_GROUP_OPERATION
+                group.authorized_operations = GROUP_OPERATIONS[call.broker.release]
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
 def find_coordinator(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
-    """Every key has a coordinator, also the empty one; an unknown type of key is INVALID_REQUEST (42)."""
+    """Every key has a coordinator, also the empty one; an unknown type of key is INVALID_REQUEST (42).
+
+    There are no share coordinators here, as in a Kafka that has none yet: from version 6 on a well-formed key is
+    answered COORDINATOR_NOT_AVAILABLE (15).
+    """
     keys = request.coordinator_keys
     if request.key_type == GROUP:
         call.broker.ensure_offsets_topic()
         return FindCoordinatorResponse(coordinators=[_found(key, *call.groups.coordinator_of(key, 0)) for key in keys])
     if request.key_type == TRANSACTION:
         return FindCoordinatorResponse(coordinators=[_found(key, *call.groups.coordinator_of(key, 1)) for key in keys])
+    if request.key_type == SHARE and call.version >= 4:
+        return FindCoordinatorResponse(coordinators=[_share_coordinator(key, call.version) for key in keys])
     return FindCoordinatorResponse(coordinators=[no_coordinator(key, ErrorCode.INVALID_REQUEST) for key in keys])
+
+
+def _share_coordinator(key: str, version: int) -> Coordinator:
+    is_valid = version >= 6 and is_share_key(key)
+    error = ErrorCode.COORDINATOR_NOT_AVAILABLE if is_valid else ErrorCode.INVALID_REQUEST
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message="")
 
 
 def _found(key: str, code: int, node_id: int, host: str, port: int) -> Coordinator:

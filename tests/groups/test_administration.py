@@ -1,5 +1,7 @@
 """DescribeGroups, ListGroups, DeleteGroups: semantics 2.11 and the DG, LI and DE rows."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from kafka_shim.apis import describe_groups
@@ -43,12 +45,23 @@ def test_a_group_that_is_not_there_is_dead_and_from_v6_an_error(coordinator, ver
     assert (group.error_message is not None) == (version >= 6)
 
 
-def test_authorized_operations_are_told_when_asked_for(coordinator):
+@dataclass
+class Posing:
+    """As much of a broker as describing groups needs."""
+
+    release: str
+
+
+@pytest.mark.parametrize(("release", "operations"), [("2.8", 328), ("3.9", 328), ("4.2", 3400)])
+def test_authorized_operations_are_those_of_the_release(coordinator, release, operations):
     coordinator.form(1)
+    coordinator.broker = Posing(release)
     request = describe_groups.DescribeGroupsRequest([GROUP, "missing"], True)
+    for version in (3, 4, 5):
+        there, missing = coordinator.send(describe_groups, request, version).response.groups
+        assert (there.authorized_operations, missing.authorized_operations) == (operations, operations)
     there, missing = coordinator.send(describe_groups, request, 6).response.groups
-    assert there.authorized_operations == 3400
-    assert missing.authorized_operations == -(2**31)
+    assert (there.authorized_operations, missing.authorized_operations) == (operations, -(2**31))
 
 
 def test_groups_are_listed_with_state_and_type(coordinator):

@@ -271,7 +271,7 @@ class Coordinated(RuleBasedStateMachine):
             assert timer.deadline != NEVER
             if timer.kind == "session":
                 assert group is not None
-                assert group.members[timer.member_id].session is timer, "I10"
+                assert group.members[timer.member_id].session_timer is timer, "I10"
             elif timer.kind == "pending-member":
                 assert group is not None
                 assert group.pending[timer.member_id] is timer, "I10"
@@ -280,7 +280,7 @@ class Coordinated(RuleBasedStateMachine):
             assert (group.sync_timer.deadline != NEVER) == bool(group.pending_sync)
             for member in group.members.values():
                 waits = member.join_token is not None or member.sync_token is not None
-                assert member.session.deadline != NEVER or (waits and not member.is_new)
+                assert member.session_timer.deadline != NEVER or (waits and not member.is_new)
 
     @invariant()
     def counts_are_those_of_the_members(self) -> None:

@@ -85,10 +85,11 @@ def test_a_pending_id_that_leaves_an_empty_group_is_forgotten(coordinator):
     assert coordinator.join(pending).error == 25
 
 
-def test_a_pending_id_cannot_leave_as_a_static_member(coordinator):
+def test_a_pending_id_may_leave_whatever_instance_id_is_said_of_it(coordinator):
     pending = coordinator.join().member_id
+    assert coordinator.left((pending, "instance")) == [0]
     assert coordinator.left((pending, "instance")) == [25]
-    assert coordinator.join(pending).parked
+    assert coordinator.join(pending).error == 25
 
 
 def test_the_poll_timeout_of_a_consumer_is_told_apart_by_its_reason(coordinator):

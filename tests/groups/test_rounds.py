@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafka_shim.groups.classic.voting import elected
 from tests.groups.context import RANGE, ROUND_ROBIN, Context, subscription
 
 STICKY = ("sticky", subscription("topic"))
@@ -144,11 +145,52 @@ def test_the_protocol_with_most_first_votes_among_those_all_support_wins(coordin
     assert coordinator.group.protocol == "roundrobin"
 
 
-def test_a_tie_goes_to_the_leaders_first_choice(coordinator):
+def test_a_tie_goes_to_the_first_in_the_order_of_a_java_hash_map(coordinator):
     leader = coordinator.join("", ROUND_ROBIN, RANGE, version=3)
     coordinator.join("", RANGE, ROUND_ROBIN, version=3)
     coordinator.end_round()
-    assert leader.protocol_name == "roundrobin"
+    assert leader.protocol_name == "range"
+
+
+@pytest.mark.parametrize(
+    ("names", "winner"),
+    [
+        (("range", "roundrobin"), "range"),
+        (("cooperative-sticky", "sticky"), "sticky"),
+        (("consumer", "uniform"), "uniform"),
+        (("eager", "compatible"), "compatible"),
+        # "Aa" and "BB" have one hash code, so the one who breaks ties decides.
+        (("Aa", "BB"), "Aa"),
+        (("BB", "Aa"), "BB"),
+    ],
+)
+def test_who_wins_a_tie(names, winner):
+    one, other = names
+    assert elected({(one, other): 1, (other, one): 1}, set(names), names) == winner
+
+
+def test_a_map_of_more_than_twelve_grows_and_orders_them_anew():
+    names = [f"p{number}" for number in range(1, 14)]
+
+    def voted(some):
+        return elected({(name, *names): 1 for name in some}, set(names), names)
+
+    # p12 comes first of all in 16 buckets, p1 in 32.
+    assert voted(["p1", "p12"]) == "p12"
+    assert voted(names) == "p1"
+
+
+def test_a_group_that_all_have_left_in_a_round_lets_a_pending_id_join_and_lead(coordinator):
+    ids = coordinator.form(2)
+    late = coordinator.join().member_id
+    coordinator.join(ids[0])
+    coordinator.left(*ids)
+    assert coordinator.state == "PreparingRebalance"
+    newcomer = coordinator.join()
+    assert newcomer.error == 79
+    coordinator.left(newcomer.member_id)
+    answer = coordinator.join(late)
+    assert (answer.error, answer.generation_id, answer.leader) == (0, 2, late)
 
 
 def test_the_leader_is_given_the_metadata_of_the_selected_protocol(coordinator):

@@ -5,14 +5,14 @@ import pytest
 from kafka_shim.groups import causes
 from kafka_shim.groups.classic import join, rebalance
 from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.classic.states import MEANING, RULES, TRANSITIONS, Request, Rule, State
+from kafka_shim.groups.classic.states import COUNTED, ERRORS, MEANING, RULES, TRANSITIONS, Rule, State, Trigger
 
-PAIRS = [(request, state) for request in Request for state in State]
+PAIRS = [(trigger, state) for trigger in Trigger for state in State]
 
 
-@pytest.mark.parametrize(("request_", "state"), PAIRS)
-def test_every_pair_has_a_rule_with_a_meaning(request_, state):
-    assert MEANING[RULES[request_][state]].endswith(".")
+@pytest.mark.parametrize(("trigger", "state"), PAIRS)
+def test_every_pair_has_a_rule_with_a_meaning(trigger, state):
+    assert MEANING[RULES[trigger][state]].endswith(".")
 
 
 def test_every_rule_is_used_and_every_meaning_is_a_rules():
@@ -23,11 +23,27 @@ def test_every_cause_has_a_meaning():
     assert set(causes.MEANING) == set(causes.Cause)
 
 
-@pytest.mark.parametrize("request_", [request for request in Request if request.name.startswith("JOIN_")])
-def test_every_rule_of_a_join_is_carried_out(request_):
-    if request_ not in (Request.JOIN_TIMEOUT, Request.JOIN_NO_ROOM):
-        living = {rule for state, rule in RULES[request_].items() if state is not State.DEAD}
-        assert living <= join._CARRY_OUT.keys()
+def test_every_rule_that_refuses_has_an_error_and_no_other_has():
+    """A rule that refuses says so by name; four others answer an error and do something too."""
+    both = {
+        Rule.HAND_OUT_ID,
+        Rule.TURN_AWAY,
+        Rule.KEEP_OLD,
+        Rule.REJECT_ASSIGNMENTS,
+        Rule.RENEW_AND_CALL,
+        Rule.SHOW_DEAD,
+    }
+    assert {rule for rule, error in ERRORS.items() if error} == both | {r for r in Rule if r.name.startswith("REFUSE_")}
+
+
+def test_every_state_says_what_is_counted():
+    assert set(COUNTED) == set(State)
+
+
+@pytest.mark.parametrize("trigger", [trigger for trigger in Trigger if trigger.name.startswith("JOIN_")])
+def test_every_rule_of_a_join_is_carried_out(trigger):
+    if trigger not in (Trigger.JOIN_TIMEOUT, Trigger.JOIN_TAKE_OVER_OVERSIZED):
+        assert set(RULES[trigger].values()) <= join._CARRY_OUT.keys()
 
 
 ALLOWED = {(before, after) for before, afters in TRANSITIONS.items() for after in afters}

@@ -115,7 +115,7 @@ class Side:
             for key in shard.offsets.keys_of("billing")
         }
         group = service.groups.get("billing")
-        sessions = {} if group is None else {name: each.session.deadline for name, each in group.members.items()}
+        sessions = {} if group is None else {name: each.session_timer.deadline for name, each in group.members.items()}
         calls = {str(each): each.calls for each in self.session.node.table.endpoints.values()}
         counted = (service.counters.offset_commits, self.cluster.durability.batches, calls)
         self.answers += self.wire.answers()

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from kafka_shim.apis.consumer_protocol import assignment_from_bytes, subscription_from_bytes
 from kafka_shim.apis.describe_groups import DescribedGroup, DescribedGroupMember
-from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
 from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.records import find
-from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.classic.states import ERRORS, RULES, Rule, State, Trigger
 from kafka_shim.groups.group import GroupDescription, MemberDescription, Subscription
 from kafka_shim.groups.shard import Shard
 
@@ -20,15 +19,16 @@ def describe(shard: Shard, group_id: str) -> DescribedGroup:
     """The group and its members. One that is not there is Dead, with GROUP_ID_NOT_FOUND (69) as v6 has it."""
     shard.outbox.touch(shard)
     group = find(shard, group_id)
-    if group is None or group.state is State.DEAD:
+    rule = Rule.SHOW_DEAD if group is None else RULES[Trigger.DESCRIBE][group.state]
+    if group is None or rule is Rule.SHOW_DEAD:
         return DescribedGroup(
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_code=ERRORS[Rule.SHOW_DEAD],
             error_message=f"Group {group_id} not found.",
             group_id=group_id,
             group_state=State.DEAD,
         )
     # Until the group is Stable the protocol is still being agreed on, so it is not shown.
-    protocol = group.protocol if RULES[Request.DESCRIBE][group.state] is Rule.SHOW_STABLE else None
+    protocol = group.protocol if rule is Rule.SHOW_STABLE else None
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state,

@@ -4,9 +4,12 @@ Decides who is a member, which protocols the group supports and selects, and who
 know requests, answers, timers firing or where records go: the rules that move a group from state to state are in the
 modules beside this one, and which rule applies is in `states.py`.
 
-Hard state is what the group's newest record says: protocol type, generation, protocol, leader, assignments. It changes
-only in `apply`, whether the record was just written or is read back after a restart. Everything else (parked requests,
-pending ids, counts, the round) is soft and is rebuilt by the members' next requests.
+Hard state is what the group's newest record says: protocol type, generation, protocol, leader, members and their
+assignments. `apply` makes it so, whether the record was just written or is read back after a restart. Within a round
+the group is ahead of its record, and a restart takes it back: `add`, `remove`, `replace` and `update` change members,
+leader and protocol type; `elect_leader` the leader; `next_generation` generation and protocol; a rebalance empties
+assignments. Nothing else changes any of it. All other state (parked requests, pending ids, counts, the round) is soft
+and is rebuilt by the members' next requests.
 
 Source: semantics 2.1, 2.2, 2.5, 2.8; KIP-345, KIP-394.
 """
@@ -22,7 +25,7 @@ from kafka_shim.apis.wire import DecodeError
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic.member import Member, Protocols
-from kafka_shim.groups.classic.states import RULES, TRANSITIONS, Request, Rule, State
+from kafka_shim.groups.classic.states import COUNTED, ERRORS, RULES, TRANSITIONS, Counted, Rule, State, Trigger
 from kafka_shim.groups.classic.timers import TimerKind
 from kafka_shim.groups.classic.voting import elected
 from kafka_shim.groups.timers import Timer
@@ -32,13 +35,6 @@ _K = TypeVar("_K")
 
 CONSUMER: Final = "consumer"
 _NOT_STORED: Final = -1
-
-_HEARTBEAT_ERRORS: Final = {
-    Rule.RENEW: int(ErrorCode.NONE),
-    Rule.RENEW_AND_CALL: int(ErrorCode.REBALANCE_IN_PROGRESS),
-    Rule.REFUSE_UNKNOWN: int(ErrorCode.UNKNOWN_MEMBER_ID),
-    Rule.REFUSE_NOT_AVAILABLE: int(ErrorCode.COORDINATOR_NOT_AVAILABLE),
-}
 
 
 class Round:
@@ -147,34 +143,46 @@ class ClassicGroup:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
+    def has_room(self, member_id: str, max_size: int) -> bool:
+        """Whether group.max.size leaves room for somebody, or somebody who is counted already (KIP-389)."""
+        counted, member = COUNTED[self.state], self.members.get(member_id)
+        if counted is Counted.PARKED_JOINS:
+            return self.parked_joins < max_size or (member is not None and member.join_token is not None)
+        return counted is Counted.NOTHING or len(self.members) < max_size or member is not None
+
     def check_commit(
         self, member_id: str, group_instance_id: str | None, generation: int, *, member_epochs: bool = True
     ) -> ErrorCode:
         """Whether a plain OffsetCommit is accepted: NONE, 15, 22, 25, 27 or 82 (semantics 3.1)."""
-        rule = RULES[Request.COMMIT][self.state]
-        if rule is Rule.REFUSE_NOT_AVAILABLE:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if generation < 0 and self.state is State.EMPTY:
-            return ErrorCode.NONE
-        error = self.check_member(member_id, group_instance_id)
-        if error:
-            return error
-        if generation != self.generation:
-            return ErrorCode.ILLEGAL_GENERATION
-        return ErrorCode.REBALANCE_IN_PROGRESS if rule is Rule.REFUSE_REBALANCING else ErrorCode.NONE
+        return self._check_speaker(
+            RULES[Trigger.COMMIT if generation >= 0 else Trigger.COMMIT_OUTSIDE][self.state],
+            member_id,
+            group_instance_id,
+            generation,
+        )
 
     def check_commit_in_transaction(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
         """Whether a TxnOffsetCommit is accepted: NONE, 15, 22, 25 or 82 (semantics 3.2)."""
-        if self.state is State.DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        # Before KIP-447 a producer said nothing of the group it commits for.
-        nobody = not member_id and group_instance_id is None
-        if generation < 0 and (nobody or self.state is State.EMPTY):
-            return ErrorCode.NONE
-        error = self.check_member(member_id, group_instance_id)
-        if error:
-            return error
-        return ErrorCode.NONE if generation == self.generation else ErrorCode.ILLEGAL_GENERATION
+        if generation >= 0:
+            trigger = Trigger.TXN_COMMIT
+        elif member_id or group_instance_id is not None:
+            trigger = Trigger.TXN_COMMIT_OUTSIDE
+        else:
+            trigger = Trigger.TXN_COMMIT_NOBODY
+        rule = RULES[trigger][self.state]
+        if trigger is Trigger.TXN_COMMIT_NOBODY:
+            return ERRORS[rule]
+        return self._check_speaker(rule, member_id, group_instance_id, generation)
+
+    def _check_speaker(self, rule: Rule, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
+        """The error of a rule, or of a guard that comes before it; in an Empty or Dead group the rule says it all."""
+        if self.state is not State.EMPTY and self.state is not State.DEAD:
+            error = self.check_member(member_id, group_instance_id)
+            if error:
+                return error
+            if generation != self.generation:
+                return ErrorCode.ILLEGAL_GENERATION
+        return ERRORS[rule]
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Everybody may fetch (semantics 3.3)."""
@@ -218,7 +226,7 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
         return member
 
-    def replace(self, old: Member, member_id: str, session: Timer) -> Member:
+    def replace(self, old: Member, member_id: str, session_timer: Timer) -> Member:
         """Give a static member's place, assignment and leadership to a new member id."""
         leads = self.leader == old.member_id
         # Kafka would go on waiting for the old id's SyncGroup, which can only come from the new one.
@@ -232,7 +240,7 @@ class ClassicGroup:
             old.rebalance_timeout_ms,
             old.session_timeout_ms,
             old.protocols,
-            session,
+            session_timer,
         )
         new.assignment = old.assignment
         self.add(new, self.protocol_type or "")
@@ -244,13 +252,17 @@ class ClassicGroup:
 
     def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
         """Take over what a member's newest JoinGroup says."""
+        self.offer(member, protocols)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        self._bound_session(member)
+
+    def offer(self, member: Member, protocols: Protocols) -> None:
+        """Let these be the protocols that a member offers."""
         if protocols != member.protocols:
             self._count(member, -1)
             member.protocols = protocols
             self._count(member, 1)
-        member.rebalance_timeout_ms = rebalance_timeout_ms
-        member.session_timeout_ms = session_timeout_ms
-        self._bound_session(member)
 
     def park_join(self, member: Member, token: object, now: float) -> object | None:
         """Park a JoinGroup; returns the token of the parked one it replaces, if any."""
@@ -346,6 +358,11 @@ class ClassicGroup:
             raise ValueError(f"{self.group_id!r} cannot go from {self.state} to {state}")
         self._set_state(state)
 
+    def check_transition(self, state: State) -> None:
+        """Raises ValueError if no record may be written that would make it so; one read back may."""
+        if state is not self.state and state not in TRANSITIONS[self.state]:
+            raise ValueError(f"{self.group_id!r} cannot go from {self.state} to {state}")
+
     @property
     def in_initial_round(self) -> bool:
         """Whether the round under way began when the group was Empty."""
@@ -413,7 +430,7 @@ class ClassicGroup:
                 member = self._restore(stored, value.protocol)
             member.assignment = stored.assignment
         self.leader = value.leader
-        state = State.STABLE if value.members else State.EMPTY
+        state = state_of(value)
         if state is not self.state:
             self._set_state(state)
         self.refresh_subscriptions()
@@ -449,7 +466,7 @@ class ClassicGroup:
     def _set_state(self, state: State) -> None:
         self.previous_state = self.state
         self.state = state
-        self.heartbeat_error = _HEARTBEAT_ERRORS[RULES[Request.HEARTBEAT][state]]
+        self.heartbeat_error = int(ERRORS[RULES[Trigger.HEARTBEAT][state]])
 
     def _restore(self, stored: MemberMetadata, protocol: str | None) -> Member:
         member = Member(
@@ -478,6 +495,11 @@ def _add_to(counts: dict[_K, int], key: _K, change: int) -> None:
         counts[key] = count
     else:
         del counts[key]
+
+
+def state_of(value: GroupMetadataValue) -> State:
+    """The state a group's record says it is in."""
+    return State.STABLE if value.members else State.EMPTY
 
 
 def subscribed_topics(metadata: bytes) -> Sequence[str]:

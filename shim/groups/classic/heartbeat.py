@@ -11,7 +11,7 @@ from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic import events, rebalance
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.sessions import renew
-from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.classic.states import RULES, Rule, Trigger
 from kafka_shim.groups.shard import Shard
 
 
@@ -19,7 +19,7 @@ def heartbeat(
     shard: Shard, group: ClassicGroup, generation: int, member_id: str, group_instance_id: str | None, now: float
 ) -> int:
     """The answer to a Heartbeat: 0, 15, 22, 25, 27 or 82. Accepted ones renew the session, also those answered 27."""
-    if group.state is State.DEAD:
+    if RULES[Trigger.HEARTBEAT][group.state] is Rule.REFUSE_NOT_AVAILABLE:
         return group.heartbeat_error
     error = group.check_member(member_id, group_instance_id)
     if error:
@@ -35,7 +35,7 @@ def session_timeout(shard: Shard, group: ClassicGroup, member_id: str, now: floa
     member = group.members[member_id]
     if not member.is_new and (member.join_token is not None or member.sync_token is not None):
         return
-    rule = RULES[Request.SESSION_TIMEOUT][group.state]
+    rule = RULES[Trigger.SESSION_TIMEOUT][group.state]
     rebalance.remove_member(shard, group, member, "expired", rule)
     if rule is Rule.EXPIRE:
         rebalance.start(shard, group, Cause.SESSION_EXPIRED, member_id, rule, now)
@@ -46,7 +46,7 @@ def session_timeout(shard: Shard, group: ClassicGroup, member_id: str, now: floa
 
 def pending_timeout(shard: Shard, group: ClassicGroup, member_id: str, now: float) -> None:
     """An id handed out with error 79 did not come back within the session timeout its owner asked for."""
-    rule = RULES[Request.PENDING_TIMEOUT][group.state]
+    rule = RULES[Trigger.PENDING_TIMEOUT][group.state]
     del group.pending[member_id]
     if shard.outbox.listening:
         events.pending(shard, group, member_id, None, "expired", rule)

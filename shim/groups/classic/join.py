@@ -20,11 +20,11 @@ from kafka_shim.groups.classic import events, rebalance
 from kafka_shim.groups.classic.answers import join_refused, joined
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.joining import Joining, new_member_id, park
-from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.member import Member, Protocols
 from kafka_shim.groups.classic.reasons import why_rejoined
 from kafka_shim.groups.classic.records import create, find
 from kafka_shim.groups.classic.sessions import NEW_MEMBER_TIMEOUT
-from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.classic.states import ERRORS, RULES, Rule, Trigger
 from kafka_shim.groups.classic.static import take_over
 from kafka_shim.groups.classic.timers import TimerKind
 from kafka_shim.groups.interface import PARKED, Client, Parked
@@ -58,54 +58,41 @@ def join(
         if member_id:
             return join_refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
         group = create(shard, request.group_id, now)
-    elif not _has_room(group, member_id, shard.config.group_max_size):
-        return _turn_away(shard, group, member_id)
-    if group.state is State.DEAD:
-        return join_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
-    if not group.supports(request.protocol_type, [name for name, _ in protocols]):
-        return join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
-
-    instance_id = request.group_instance_id
-    if not member_id:
-        if instance_id is None:
-            kind = Request.JOIN_NEW_ID_REQUIRED if member_id_required else Request.JOIN_NEW
-        else:
-            kind = Request.JOIN_TAKE_OVER if instance_id in group.static else Request.JOIN_NEW_STATIC
-    elif member_id in group.pending:
-        if instance_id is not None:
-            return join_refused(ErrorCode.UNKNOWN_SERVER_ERROR, "")
-        kind = Request.JOIN_PENDING
-    else:
-        error = group.check_member(member_id, instance_id)
-        if error:
-            return join_refused(error, member_id)
-        if group.members[member_id].protocols != protocols:
-            kind = Request.JOIN_CHANGED
-        else:
-            kind = Request.JOIN_LEADER if group.leader == member_id else Request.JOIN_SAME
-    rule = RULES[kind][group.state]
+    trigger = _trigger(shard, group, request, protocols, member_id_required=member_id_required)
+    rule = RULES[trigger][group.state]
     return _CARRY_OUT[rule](
         shard, group, Joining(request, protocols, client, token, now, skip_assignment_supported, rule)
     )
 
 
-def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
-    match group.state:
-        case State.PREPARING_REBALANCE:
-            # Parked joins are counted, not members: a group above a lowered limit keeps those who come back first.
-            member = group.members.get(member_id)
-            return group.parked_joins < max_size or (member is not None and member.join_token is not None)
-        case State.COMPLETING_REBALANCE | State.STABLE:
-            return len(group.members) < max_size or member_id in group.members
-        case _:
-            return True
+def _trigger(
+    shard: Shard, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols, *, member_id_required: bool
+) -> Trigger:
+    """Which kind of JoinGroup it is. The order of the questions is Kafka's."""
+    member_id, instance_id = request.member_id, request.group_instance_id
+    if not group.has_room(member_id, shard.config.group_max_size):
+        return Trigger.JOIN_NO_ROOM
+    if not group.supports(request.protocol_type, [name for name, _ in protocols]):
+        return Trigger.JOIN_UNSUPPORTED
+    if not member_id:
+        if instance_id is not None:
+            return Trigger.JOIN_TAKE_OVER if instance_id in group.static else Trigger.JOIN_NEW_STATIC
+        return Trigger.JOIN_NEW_ID_REQUIRED if member_id_required else Trigger.JOIN_NEW
+    if member_id in group.pending:
+        return Trigger.JOIN_PENDING if instance_id is None else Trigger.JOIN_PENDING_STATIC
+    error = group.check_member(member_id, instance_id)
+    if error:
+        return Trigger.JOIN_FENCED if error is ErrorCode.FENCED_INSTANCE_ID else Trigger.JOIN_UNKNOWN
+    if group.members[member_id].protocols != protocols:
+        return Trigger.JOIN_CHANGED
+    return Trigger.JOIN_LEADER if group.leader == member_id else Trigger.JOIN_SAME
 
 
-def _turn_away(shard: Shard, group: ClassicGroup, member_id: str) -> JoinGroupResponse:
-    member = group.members.get(member_id)
+def _turn_away(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse:
+    member = group.members.get(joining.request.member_id)
     if member is not None:
-        rebalance.remove_member(shard, group, member, "removed", Rule.TURN_AWAY)
-    return join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+        rebalance.remove_member(shard, group, member, "removed", joining.rule)
+    return join_refused(ERRORS[joining.rule], "")
 
 
 def _add(shard: Shard, group: ClassicGroup, joining: Joining) -> Parked:
@@ -130,7 +117,7 @@ def _add(shard: Shard, group: ClassicGroup, joining: Joining) -> Parked:
         group.new_member_added = True
     group.add(member, request.protocol_type)
     group.park_join(member, joining.token, now)
-    shard.arm(member.session, now + NEW_MEMBER_TIMEOUT)
+    shard.arm(member.session_timer, now + NEW_MEMBER_TIMEOUT)
     if shard.outbox.listening:
         events.member(shard, group, member, "added", joining.rule)
     if joining.rule is Rule.ADD:
@@ -170,17 +157,15 @@ def _current_generation(shard: Shard, group: ClassicGroup, joining: Joining) -> 
     return joined(group, member_id, group.joined_members() if group.leader == member_id else ())
 
 
-_Carrier: TypeAlias = Callable[[Shard, ClassicGroup, Joining], JoinGroupResponse | Parked]
+_Action: TypeAlias = Callable[[Shard, ClassicGroup, Joining], JoinGroupResponse | Parked]
 
 
-def _refuse(error: ErrorCode) -> _Carrier:
-    def refuse(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse:
-        return join_refused(error, "" if error is ErrorCode.UNKNOWN_SERVER_ERROR else joining.request.member_id)
-
-    return refuse
+def _refuse(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse:
+    member_id = "" if joining.rule is Rule.REFUSE_IMPOSSIBLE else joining.request.member_id
+    return join_refused(ERRORS[joining.rule], member_id)
 
 
-_CARRY_OUT: Final[dict[Rule, _Carrier]] = {
+_CARRY_OUT: Final[dict[Rule, _Action]] = {
     Rule.ADD: _add,
     Rule.ADD_IN_ROUND: _add,
     Rule.HAND_OUT_ID: _hand_out_id,
@@ -190,6 +175,10 @@ _CARRY_OUT: Final[dict[Rule, _Carrier]] = {
     Rule.REJOIN: _rejoin,
     Rule.REJOIN_IN_ROUND: _rejoin,
     Rule.CURRENT_GENERATION: _current_generation,
-    Rule.REFUSE_UNKNOWN: _refuse(ErrorCode.UNKNOWN_MEMBER_ID),
-    Rule.REFUSE_IMPOSSIBLE: _refuse(ErrorCode.UNKNOWN_SERVER_ERROR),
+    Rule.TURN_AWAY: _turn_away,
+    Rule.REFUSE_UNKNOWN: _refuse,
+    Rule.REFUSE_FENCED: _refuse,
+    Rule.REFUSE_UNSUPPORTED: _refuse,
+    Rule.REFUSE_NOT_AVAILABLE: _refuse,
+    Rule.REFUSE_IMPOSSIBLE: _refuse,
 }

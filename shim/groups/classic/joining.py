@@ -39,7 +39,7 @@ def park(shard: Shard, group: ClassicGroup, member: Member, joining: Joining) ->
     if superseded is not None:
         shard.outbox.reply(superseded, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id), shard)
     if not member.is_new:
-        shard.cancel(member.session)
+        shard.cancel(member.session_timer)
 
 
 def new_member_id(shard: Shard, name: str) -> str:

@@ -74,10 +74,10 @@ class Classic(ClassicGroup):
             and generation == self.generation
             and (group_instance_id is None or group_instance_id == member.group_instance_id)
         ):
-            session = member.session
+            timer = member.session_timer
             deadline = now + member.session_timeout
-            if session.queued <= deadline:
-                session.deadline = deadline
+            if timer.queued <= deadline:
+                timer.deadline = deadline
                 return self.heartbeat_error
         return heartbeat.heartbeat(self.shard, self, generation, member_id, group_instance_id, now)
 

@@ -13,7 +13,7 @@ from kafka_shim.groups.classic import events, rebalance
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.reasons import why_left
 from kafka_shim.groups.classic.records import find
-from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.classic.states import ERRORS, RULES, Rule, State, Trigger
 from kafka_shim.groups.group import Expelled
 from kafka_shim.groups.shard import Shard
 
@@ -23,9 +23,9 @@ def leave(shard: Shard, request: LeaveGroupRequest, now: float) -> LeaveGroupRes
     group = find(shard, request.group_id)
     if group is None:
         return LeaveGroupResponse(members=[_answer(leaver, ErrorCode.UNKNOWN_MEMBER_ID) for leaver in request.members])
-    rule = RULES[Request.LEAVE][group.state]
+    rule = RULES[Trigger.LEAVE][group.state]
     if rule is Rule.REFUSE_NOT_AVAILABLE:
-        return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return LeaveGroupResponse(error_code=ERRORS[rule])
     answers = []
     gone: list[MemberIdentity] = []
     for leaver in request.members:
@@ -75,7 +75,7 @@ def expel(shard: Shard, group: ClassicGroup, now: float) -> list[Expelled]:
             member.member_id,
             member.group_instance_id,
             member.join_token or member.sync_token,
-            min(member.session.deadline, now + member.session_timeout),
+            min(member.session_timer.deadline, now + member.session_timeout),
             member.rebalance_timeout_ms / 1000,
         )
         for member in group.members.values()

@@ -12,7 +12,7 @@ from kafka_shim.groups.classic import rebalance
 from kafka_shim.groups.classic.answers import join_refused, sync_refused
 from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
 from kafka_shim.groups.classic.sessions import wake
-from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.classic.states import ERRORS, RULES, State, Trigger
 from kafka_shim.groups.shard import Shard
 
 
@@ -23,7 +23,7 @@ def activate(shard: Shard, group: ClassicGroup, now: float) -> None:
     for member in group.members.values():
         wake(shard, member, now)
     if len(group.members) > shard.config.group_max_size:
-        rebalance.start(shard, group, Cause.COORDINATOR_RELOADED, "", RULES[Request.OVERSIZE][group.state], now)
+        rebalance.start(shard, group, Cause.COORDINATOR_RELOADED, "", RULES[Trigger.OVERSIZE][group.state], now)
 
 
 def resign(shard: Shard, group: ClassicGroup) -> None:
@@ -44,7 +44,7 @@ def resign(shard: Shard, group: ClassicGroup) -> None:
 def release(shard: Shard, group: ClassicGroup) -> None:
     """Cancel every timer of a group that has just been dropped."""
     for member in group.members.values():
-        shard.cancel(member.session)
+        shard.cancel(member.session_timer)
     for timer in group.pending.values():
         shard.cancel(timer)
     shard.cancel(group.join_timer)
@@ -53,17 +53,11 @@ def release(shard: Shard, group: ClassicGroup) -> None:
 
 def check_delete(group: ClassicGroup) -> ErrorCode:
     """Whether DeleteGroups may delete it: 0, 68 or 69. Ids handed out with error 79 do not keep it."""
-    rule = RULES[Request.DELETE][group.state]
-    if rule is Rule.REFUSE_NOT_FOUND:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    return ErrorCode.NON_EMPTY_GROUP if rule is Rule.REFUSE_NOT_EMPTY else ErrorCode.NONE
+    return ERRORS[RULES[Trigger.DELETE][group.state]]
 
 
 def check_delete_offsets(group: ClassicGroup) -> ErrorCode:
     """Whether OffsetDelete is answered: 0, 68 or 69. Consumers' groups may lose offsets of what nobody subscribes to
     (semantics 3.5)."""
-    if group.state is State.DEAD:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
-        return ErrorCode.NON_EMPTY_GROUP
-    return ErrorCode.NONE
+    of_consumers = group.protocol_type == CONSUMER
+    return ERRORS[RULES[Trigger.DELETE_OFFSETS if of_consumers else Trigger.DELETE_OFFSETS_OTHER][group.state]]

@@ -31,9 +31,9 @@ class Member:
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
-        "session",
         "session_timeout",
         "session_timeout_ms",
+        "session_timer",
         "sync_token",
     )
 
@@ -46,7 +46,7 @@ class Member:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
         protocols: Protocols,
-        session: Timer,
+        session_timer: Timer,
     ) -> None:
         self.member_id = member_id
         self.group_instance_id = group_instance_id
@@ -57,7 +57,7 @@ class Member:
         self.session_timeout = session_timeout_ms / 1000
         self.protocols = protocols
         self.assignment = b""
-        self.session = session
+        self.session_timer = session_timer
         self.join_token: object | None = None
         self.sync_token: object | None = None
         self.is_new = False

@@ -19,7 +19,7 @@ from kafka_shim.groups.classic.answers import join_refused, joined, sync_refused
 from kafka_shim.groups.classic.group import ClassicGroup, Round
 from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.sessions import wake
-from kafka_shim.groups.classic.states import RULES, Request, Rule, State
+from kafka_shim.groups.classic.states import RULES, Rule, State, Trigger
 from kafka_shim.groups.events import group as group_event
 from kafka_shim.groups.offsets import delete_all
 from kafka_shim.groups.shard import Shard
@@ -56,7 +56,7 @@ def end_if_all_joined(shard: Shard, group: ClassicGroup, rule: Rule, now: float)
 
 def join_timeout(shard: Shard, group: ClassicGroup, now: float) -> None:
     """The round's time is up: end it, or go on waiting if newcomers keep the initial round open."""
-    rule = RULES[Request.JOIN_TIMEOUT][group.state]
+    rule = RULES[Trigger.JOIN_TIMEOUT][group.state]
     if rule is Rule.IGNORE:
         return
     round_ = group.round
@@ -85,7 +85,7 @@ def end(shard: Shard, group: ClassicGroup, rule: Rule, now: float) -> None:
     if group.members:
         _begin_sync(shard, group, rule, now)
     else:
-        records.write(shard, group, {}, now)
+        records.write(shard, group, records.group_value(shard, group, {}, now))
         if shard.outbox.listening:
             events.state(shard, group, State.PREPARING_REBALANCE, rule)
         if group.is_ephemeral:
@@ -102,7 +102,7 @@ def _delete_ephemeral(shard: Shard, group: ClassicGroup) -> None:
 
 def remove_member(shard: Shard, group: ClassicGroup, member: Member, change: str, rule: Rule) -> None:
     """Take a member out and answer what it has parked: 25, for it can only begin anew."""
-    shard.cancel(member.session)
+    shard.cancel(member.session_timer)
     if member.join_token is not None:
         shard.outbox.reply(member.join_token, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, ""), shard)
     if member.sync_token is not None:

@@ -6,7 +6,7 @@ Decides which records a group has; what one does to the group is in `group.py`. 
 from __future__ import annotations
 
 from kafka_shim.groups import events
-from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.group import ClassicGroup, state_of
 from kafka_shim.groups.shard import Shard
 from kafka_shim.persistence.records import GroupMetadataKey, GroupMetadataValue, GroupTermsKey, GroupTermsValue
 
@@ -17,9 +17,33 @@ def find(shard: Shard, group_id: str) -> ClassicGroup | None:
     return group if isinstance(group, ClassicGroup) else None
 
 
-def write(shard: Shard, group: ClassicGroup, assignments: dict[str, bytes], now: float) -> None:
-    """Write the record of a group whose members have these assignments."""
-    shard.write(GroupMetadataKey(group.group_id), group.to_record(assignments, shard.wall_ms(now)))
+def group_value(shard: Shard, group: ClassicGroup, assignments: dict[str, bytes], now: float) -> GroupMetadataValue:
+    """The record of a group whose members have these assignments."""
+    return group.to_record(assignments, shard.wall_ms(now))
+
+
+def has_room(shard: Shard, group: ClassicGroup, value: GroupMetadataValue) -> bool:
+    """Whether `__consumer_offsets` has room for a group's record."""
+    if _size_bound(value) <= shard.topics.max_batch_bytes():
+        return True
+    return shard.has_room_for([(GroupMetadataKey(group.group_id), value)])
+
+
+def write(shard: Shard, group: ClassicGroup, value: GroupMetadataValue) -> None:
+    """Write a group's record. Raises ValueError if the group may not go from its state to that of the record."""
+    group.check_transition(state_of(value))
+    shard.write(GroupMetadataKey(group.group_id), value)
+
+
+def _size_bound(value: GroupMetadataValue) -> int:
+    """Bytes that a group's record has at most; its id and names are of 32,767 bytes at most."""
+    return 4 * 32_767 + sum(
+        len(member.subscription)
+        + len(member.assignment)
+        + 4 * (len(member.member_id) + len(member.group_instance_id or "") + len(member.client_id))
+        + 100
+        for member in value.members
+    )
 
 
 def create(shard: Shard, group_id: str, now: float) -> ClassicGroup:

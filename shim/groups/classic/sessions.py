@@ -16,13 +16,13 @@ NEW_MEMBER_TIMEOUT: Final = 300.0
 
 def wake(shard: Shard, member: Member, now: float) -> None:
     """Start the member's session, which was asleep or was that of a new member."""
-    shard.arm(member.session, now + member.session_timeout)
+    shard.arm(member.session_timer, now + member.session_timeout)
 
 
 def renew(shard: Shard, member: Member, now: float) -> None:
     """A sign of life: the member's session runs from now."""
     deadline = now + member.session_timeout
-    if member.session.queued <= deadline:
-        member.session.deadline = deadline
+    if member.session_timer.queued <= deadline:
+        member.session_timer.deadline = deadline
     else:
         wake(shard, member, now)

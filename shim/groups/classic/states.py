@@ -1,18 +1,19 @@
 """The classic group's state machine as data: which states there are, and which rule answers what in which state.
 
-Everything that decides *which* rule applies is in the two tables here, `TRANSITIONS` and `RULES`; *how* a rule works is
+Everything that decides *which* rule applies is in the tables here; *how* a rule works is
 in the module named after its mechanism. This module does not know members, timers or requests' fields.
 
-How to read it. A request that is well-formed and comes from somebody the group knows is one of the `Request` kinds;
-requests refused before that (an empty group id, an unknown member, a wrong generation) never get here, see semantics
-2.2 and 2.3. `RULES[request][state]` is the rule that answers it. A rule that says "rebalance" moves the group to
-PreparingRebalance with a cause; a rule that says "round" works within the join round that is already under way.
+How to read it. Whatever happens to a group is a `Trigger`: a request, told apart by who sent it and what it says, or a
+timer. `RULES[trigger][state]` is the rule that answers it, and `ERRORS[rule]` the error a rule that refuses answers. A
+rule that says "rebalance" moves the group to PreparingRebalance with a cause; a rule that says "round" works within the
+join round that is already under way. What is refused whatever the state is refused by a guard, of which `GUARDS` is the
+list.
 
     Empty --join--> PreparingRebalance --all joined, or time is up--> CompletingRebalance --leader synced--> Stable
       ^                |          ^                                     |                                   |
       +--nobody left---+          +------------- a rebalance -----------+-----------------------------------+
 
-Every (request, state) pair is present; tests walk them all, and `docs/states.md` is generated from these tables.
+Every (trigger, state) pair is present; tests walk them all, and `docs/states.md` is generated from these tables.
 Source: semantics 2.1 and 2.3.
 """
 
@@ -20,6 +21,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 from typing import Final
+
+from kafka_shim.apis.wire.errors import ErrorCode
 
 
 class State(StrEnum):
@@ -44,7 +47,7 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
 """From a state, the states a group may go to."""
 
 
-class Request(StrEnum):
+class Trigger(StrEnum):
     """What can happen to a group, as far as the answer depends on it."""
 
     JOIN_NEW = "JoinGroup without an id, dynamic, before v4"
@@ -56,11 +59,23 @@ class Request(StrEnum):
     JOIN_LEADER = "JoinGroup of the leader, protocols unchanged"
     JOIN_CHANGED = "JoinGroup of a member, protocols changed"
     JOIN_NO_ROOM = "JoinGroup of somebody for whom group.max.size leaves no room"
+    JOIN_UNSUPPORTED = "JoinGroup of another protocol type, or without a protocol that all members support"
+    JOIN_PENDING_STATIC = "JoinGroup with an id handed out by error 79, and an instance id"
+    JOIN_UNKNOWN = "JoinGroup with an id, or an instance id beside it, that the group does not have"
+    JOIN_FENCED = "JoinGroup with an id, and the instance id of another member"
+    JOIN_TAKE_OVER_OVERSIZED = "JoinGroup that takes a static member over, whose record is too large to store"
     SYNC_FOLLOWER = "SyncGroup of a follower"
     SYNC_LEADER = "SyncGroup of the leader"
+    SYNC_OVERSIZED = "SyncGroup of the leader, with assignments too large to store"
     HEARTBEAT = "Heartbeat"
     LEAVE = "LeaveGroup with at least one member or pending id of the group"
     COMMIT = "OffsetCommit of a member"
+    COMMIT_OUTSIDE = "OffsetCommit without a generation"
+    TXN_COMMIT = "TxnOffsetCommit of a member"
+    TXN_COMMIT_OUTSIDE = "TxnOffsetCommit of a member without a generation"
+    TXN_COMMIT_NOBODY = "TxnOffsetCommit that says nothing of the group's members, as before KIP-447"
+    DELETE_OFFSETS = "OffsetDelete at a group of consumers"
+    DELETE_OFFSETS_OTHER = "OffsetDelete at a group of another protocol type"
     DESCRIBE = "DescribeGroups"
     DELETE = "DeleteGroups"
     SESSION_TIMEOUT = "a member's session runs out"
@@ -83,9 +98,12 @@ class Rule(StrEnum):
     REJOIN_IN_ROUND = "rejoin-in-round"
     CURRENT_GENERATION = "current-generation"
     TURN_AWAY = "turn-away"
+    KEEP_OLD = "keep-old"
     PARK_SYNC = "park-sync"
     ASSIGN = "assign"
+    REJECT_ASSIGNMENTS = "reject-assignments"
     STORED_ASSIGNMENT = "stored-assignment"
+    ACCEPT = "accept"
     RENEW = "renew"
     RENEW_AND_CALL = "renew-and-call"
     LEAVE = "leave"
@@ -103,6 +121,8 @@ class Rule(StrEnum):
     DELETE = "delete"
     IGNORE = "ignore"
     REFUSE_UNKNOWN = "refuse-unknown"
+    REFUSE_FENCED = "refuse-fenced"
+    REFUSE_UNSUPPORTED = "refuse-unsupported"
     REFUSE_REBALANCING = "refuse-rebalancing"
     REFUSE_NOT_EMPTY = "refuse-not-empty"
     REFUSE_NOT_FOUND = "refuse-not-found"
@@ -124,9 +144,12 @@ MEANING: Final[dict[Rule, str]] = {
     Rule.REJOIN_IN_ROUND: "Update the member, park its request, answering an earlier parked one with 27.",
     Rule.CURRENT_GENERATION: "Answer with the current generation; the leader also gets the members.",
     Rule.TURN_AWAY: "Answer GROUP_MAX_SIZE_REACHED (81); if it was a member, it is one no more.",
+    Rule.KEEP_OLD: "Answer UNKNOWN_SERVER_ERROR (-1); the static member stays what it was.",
     Rule.PARK_SYNC: "Park the request until the leader's arrives.",
     Rule.ASSIGN: "Store the leader's assignments, answer every parked sync; the group is Stable.",
+    Rule.REJECT_ASSIGNMENTS: "Answer every sync with UNKNOWN_SERVER_ERROR (-1), start a rebalance.",
     Rule.STORED_ASSIGNMENT: "Answer with the member's stored assignment.",
+    Rule.ACCEPT: "Accept.",
     Rule.RENEW: "Renew the session, accept.",
     Rule.RENEW_AND_CALL: "Renew the session, answer REBALANCE_IN_PROGRESS (27).",
     Rule.LEAVE: "Remove the leavers, start a rebalance.",
@@ -144,6 +167,8 @@ MEANING: Final[dict[Rule, str]] = {
     Rule.DELETE: "Delete the offsets and the group.",
     Rule.IGNORE: "Do nothing.",
     Rule.REFUSE_UNKNOWN: "UNKNOWN_MEMBER_ID (25).",
+    Rule.REFUSE_FENCED: "FENCED_INSTANCE_ID (82).",
+    Rule.REFUSE_UNSUPPORTED: "INCONSISTENT_GROUP_PROTOCOL (23).",
     Rule.REFUSE_REBALANCING: "REBALANCE_IN_PROGRESS (27).",
     Rule.REFUSE_NOT_EMPTY: "NON_EMPTY_GROUP (68).",
     Rule.REFUSE_NOT_FOUND: "GROUP_ID_NOT_FOUND (69).",
@@ -156,42 +181,125 @@ def _row(empty: Rule, preparing: Rule, completing: Rule, stable: Rule, dead: Rul
     return dict(zip(State, (empty, preparing, completing, stable, dead), strict=True))
 
 
+def _always(rule: Rule) -> dict[State, Rule]:
+    """The same rule in every state but Dead."""
+    return dict.fromkeys(State, rule) | {State.DEAD: Rule.REFUSE_NOT_AVAILABLE}
+
+
 _R = Rule
-RULES: Final[dict[Request, dict[State, Rule]]] = {
-    Request.JOIN_NEW: _row(_R.ADD, _R.ADD_IN_ROUND, _R.ADD, _R.ADD, _R.REFUSE_NOT_AVAILABLE),
-    Request.JOIN_NEW_ID_REQUIRED: _row(
+RULES: Final[dict[Trigger, dict[State, Rule]]] = {
+    Trigger.JOIN_NEW: _row(_R.ADD, _R.ADD_IN_ROUND, _R.ADD, _R.ADD, _R.REFUSE_NOT_AVAILABLE),
+    Trigger.JOIN_NEW_ID_REQUIRED: _row(
         _R.HAND_OUT_ID, _R.HAND_OUT_ID, _R.HAND_OUT_ID, _R.HAND_OUT_ID, _R.REFUSE_NOT_AVAILABLE
     ),
-    Request.JOIN_NEW_STATIC: _row(_R.ADD, _R.ADD_IN_ROUND, _R.ADD, _R.ADD, _R.REFUSE_NOT_AVAILABLE),
-    Request.JOIN_TAKE_OVER: _row(
+    Trigger.JOIN_NEW_STATIC: _row(_R.ADD, _R.ADD_IN_ROUND, _R.ADD, _R.ADD, _R.REFUSE_NOT_AVAILABLE),
+    Trigger.JOIN_TAKE_OVER: _row(
         _R.REFUSE_IMPOSSIBLE, _R.TAKE_OVER_IN_ROUND, _R.TAKE_OVER, _R.TAKE_OVER_STABLE, _R.REFUSE_NOT_AVAILABLE
     ),
-    Request.JOIN_PENDING: _row(_R.ADD, _R.ADD_IN_ROUND, _R.ADD, _R.ADD, _R.REFUSE_NOT_AVAILABLE),
-    Request.JOIN_SAME: _row(
+    Trigger.JOIN_PENDING: _row(_R.ADD, _R.ADD_IN_ROUND, _R.ADD, _R.ADD, _R.REFUSE_NOT_AVAILABLE),
+    Trigger.JOIN_SAME: _row(
         _R.REFUSE_UNKNOWN, _R.REJOIN_IN_ROUND, _R.CURRENT_GENERATION, _R.CURRENT_GENERATION, _R.REFUSE_NOT_AVAILABLE
     ),
-    Request.JOIN_LEADER: _row(
+    Trigger.JOIN_LEADER: _row(
         _R.REFUSE_UNKNOWN, _R.REJOIN_IN_ROUND, _R.CURRENT_GENERATION, _R.REJOIN, _R.REFUSE_NOT_AVAILABLE
     ),
-    Request.JOIN_CHANGED: _row(_R.REFUSE_UNKNOWN, _R.REJOIN_IN_ROUND, _R.REJOIN, _R.REJOIN, _R.REFUSE_NOT_AVAILABLE),
-    Request.JOIN_NO_ROOM: _row(_R.REFUSE_IMPOSSIBLE, _R.TURN_AWAY, _R.TURN_AWAY, _R.TURN_AWAY, _R.REFUSE_NOT_AVAILABLE),
-    Request.SYNC_FOLLOWER: _row(
+    Trigger.JOIN_CHANGED: _row(_R.REFUSE_UNKNOWN, _R.REJOIN_IN_ROUND, _R.REJOIN, _R.REJOIN, _R.REFUSE_NOT_AVAILABLE),
+    Trigger.JOIN_NO_ROOM: _row(_R.REFUSE_IMPOSSIBLE, _R.TURN_AWAY, _R.TURN_AWAY, _R.TURN_AWAY, _R.REFUSE_NOT_AVAILABLE),
+    Trigger.JOIN_UNSUPPORTED: _always(_R.REFUSE_UNSUPPORTED),
+    Trigger.JOIN_PENDING_STATIC: _always(_R.REFUSE_IMPOSSIBLE),
+    Trigger.JOIN_UNKNOWN: _always(_R.REFUSE_UNKNOWN),
+    Trigger.JOIN_FENCED: _always(_R.REFUSE_FENCED),
+    Trigger.JOIN_TAKE_OVER_OVERSIZED: _row(
+        _R.REFUSE_IMPOSSIBLE, _R.TAKE_OVER_IN_ROUND, _R.TAKE_OVER, _R.KEEP_OLD, _R.REFUSE_NOT_AVAILABLE
+    ),
+    Trigger.SYNC_FOLLOWER: _row(
         _R.REFUSE_UNKNOWN, _R.REFUSE_REBALANCING, _R.PARK_SYNC, _R.STORED_ASSIGNMENT, _R.REFUSE_NOT_AVAILABLE
     ),
-    Request.SYNC_LEADER: _row(
+    Trigger.SYNC_LEADER: _row(
         _R.REFUSE_UNKNOWN, _R.REFUSE_REBALANCING, _R.ASSIGN, _R.STORED_ASSIGNMENT, _R.REFUSE_NOT_AVAILABLE
     ),
-    Request.HEARTBEAT: _row(_R.REFUSE_UNKNOWN, _R.RENEW_AND_CALL, _R.RENEW, _R.RENEW, _R.REFUSE_NOT_AVAILABLE),
-    Request.LEAVE: _row(_R.FORGET_PENDING, _R.LEAVE_IN_ROUND, _R.LEAVE, _R.LEAVE, _R.REFUSE_NOT_AVAILABLE),
-    Request.COMMIT: _row(_R.REFUSE_UNKNOWN, _R.RENEW, _R.REFUSE_REBALANCING, _R.RENEW, _R.REFUSE_NOT_AVAILABLE),
-    Request.DESCRIBE: _row(_R.SHOW, _R.SHOW, _R.SHOW, _R.SHOW_STABLE, _R.SHOW_DEAD),
-    Request.DELETE: _row(_R.DELETE, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_FOUND),
-    Request.SESSION_TIMEOUT: _row(_R.IGNORE, _R.EXPIRE_IN_ROUND, _R.EXPIRE, _R.EXPIRE, _R.IGNORE),
-    Request.PENDING_TIMEOUT: _row(
+    Trigger.SYNC_OVERSIZED: _row(
+        _R.REFUSE_UNKNOWN, _R.REFUSE_REBALANCING, _R.REJECT_ASSIGNMENTS, _R.STORED_ASSIGNMENT, _R.REFUSE_NOT_AVAILABLE
+    ),
+    Trigger.HEARTBEAT: _row(_R.REFUSE_UNKNOWN, _R.RENEW_AND_CALL, _R.RENEW, _R.RENEW, _R.REFUSE_NOT_AVAILABLE),
+    Trigger.LEAVE: _row(_R.FORGET_PENDING, _R.LEAVE_IN_ROUND, _R.LEAVE, _R.LEAVE, _R.REFUSE_NOT_AVAILABLE),
+    Trigger.COMMIT: _row(_R.REFUSE_UNKNOWN, _R.RENEW, _R.REFUSE_REBALANCING, _R.RENEW, _R.REFUSE_NOT_AVAILABLE),
+    Trigger.COMMIT_OUTSIDE: _row(
+        _R.ACCEPT, _R.REFUSE_UNKNOWN, _R.REFUSE_UNKNOWN, _R.REFUSE_UNKNOWN, _R.REFUSE_NOT_AVAILABLE
+    ),
+    Trigger.TXN_COMMIT: _row(_R.REFUSE_UNKNOWN, _R.ACCEPT, _R.ACCEPT, _R.ACCEPT, _R.REFUSE_NOT_AVAILABLE),
+    Trigger.TXN_COMMIT_OUTSIDE: _row(
+        _R.ACCEPT, _R.REFUSE_UNKNOWN, _R.REFUSE_UNKNOWN, _R.REFUSE_UNKNOWN, _R.REFUSE_NOT_AVAILABLE
+    ),
+    Trigger.TXN_COMMIT_NOBODY: _always(_R.ACCEPT),
+    Trigger.DELETE_OFFSETS: _row(_R.ACCEPT, _R.ACCEPT, _R.ACCEPT, _R.ACCEPT, _R.REFUSE_NOT_FOUND),
+    Trigger.DELETE_OFFSETS_OTHER: _row(
+        _R.ACCEPT, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_FOUND
+    ),
+    Trigger.DESCRIBE: _row(_R.SHOW, _R.SHOW, _R.SHOW, _R.SHOW_STABLE, _R.SHOW_DEAD),
+    Trigger.DELETE: _row(_R.DELETE, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_FOUND),
+    Trigger.SESSION_TIMEOUT: _row(_R.IGNORE, _R.EXPIRE_IN_ROUND, _R.EXPIRE, _R.EXPIRE, _R.IGNORE),
+    Trigger.PENDING_TIMEOUT: _row(
         _R.FORGET_PENDING, _R.FORGET_PENDING_IN_ROUND, _R.FORGET_PENDING, _R.FORGET_PENDING, _R.IGNORE
     ),
-    Request.JOIN_TIMEOUT: _row(_R.IGNORE, _R.END_ROUND, _R.IGNORE, _R.IGNORE, _R.IGNORE),
-    Request.SYNC_TIMEOUT: _row(_R.IGNORE, _R.IGNORE, _R.EXPEL_UNSYNCED, _R.EXPEL_UNSYNCED, _R.IGNORE),
-    Request.OVERSIZE: _row(_R.IGNORE, _R.IGNORE, _R.IGNORE, _R.SHRINK, _R.IGNORE),
+    Trigger.JOIN_TIMEOUT: _row(_R.IGNORE, _R.END_ROUND, _R.IGNORE, _R.IGNORE, _R.IGNORE),
+    Trigger.SYNC_TIMEOUT: _row(_R.IGNORE, _R.IGNORE, _R.EXPEL_UNSYNCED, _R.EXPEL_UNSYNCED, _R.IGNORE),
+    Trigger.OVERSIZE: _row(_R.IGNORE, _R.IGNORE, _R.IGNORE, _R.SHRINK, _R.IGNORE),
 }
-"""For a request and the state it finds the group in, the rule that answers it."""
+"""For a trigger and the state it finds the group in, the rule that answers it."""
+
+ERRORS: Final[dict[Rule, ErrorCode]] = dict.fromkeys(Rule, ErrorCode.NONE) | {
+    Rule.HAND_OUT_ID: ErrorCode.MEMBER_ID_REQUIRED,
+    Rule.TURN_AWAY: ErrorCode.GROUP_MAX_SIZE_REACHED,
+    Rule.KEEP_OLD: ErrorCode.UNKNOWN_SERVER_ERROR,
+    Rule.REJECT_ASSIGNMENTS: ErrorCode.UNKNOWN_SERVER_ERROR,
+    Rule.RENEW_AND_CALL: ErrorCode.REBALANCE_IN_PROGRESS,
+    Rule.SHOW_DEAD: ErrorCode.GROUP_ID_NOT_FOUND,
+    Rule.REFUSE_UNKNOWN: ErrorCode.UNKNOWN_MEMBER_ID,
+    Rule.REFUSE_FENCED: ErrorCode.FENCED_INSTANCE_ID,
+    Rule.REFUSE_UNSUPPORTED: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    Rule.REFUSE_REBALANCING: ErrorCode.REBALANCE_IN_PROGRESS,
+    Rule.REFUSE_NOT_EMPTY: ErrorCode.NON_EMPTY_GROUP,
+    Rule.REFUSE_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
+    Rule.REFUSE_NOT_AVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Rule.REFUSE_IMPOSSIBLE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""The error that a rule answers with, NONE for those that accept."""
+
+
+class Counted(StrEnum):
+    """What counts towards group.max.size."""
+
+    NOTHING = "nothing"
+    PARKED_JOINS = "parked JoinGroups"
+    MEMBERS = "members"
+
+
+COUNTED: Final[dict[State, Counted]] = {
+    _E: Counted.NOTHING,
+    # A group above a lowered limit keeps those who come back first.
+    _P: Counted.PARKED_JOINS,
+    _C: Counted.MEMBERS,
+    _S: Counted.MEMBERS,
+    _D: Counted.NOTHING,
+}
+"""What is counted in a state. Whoever is counted already has room."""
+
+GUARDS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("`service.py`", "a partition that is loading (14; Heartbeat: 0) or not here (16)", "every request"),
+    ("`service.py`", "an empty group id (24)", "requests of members, OffsetDelete, TxnOffsetCommit"),
+    ("`service.py`", "a session timeout out of bounds (26)", "JoinGroup"),
+    (
+        "`ClassicGroup.check_member`",
+        "a member id, or an instance id beside it, that the group does not have (25); an instance id of another member"
+        " (82)",
+        "SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, TxnOffsetCommit",
+    ),
+    ("the rules themselves", "another generation (22)", "SyncGroup, Heartbeat, OffsetCommit, TxnOffsetCommit"),
+    ("`sync.check_protocol`", "another protocol type or name (23)", "SyncGroup"),
+    ("`ClassicGroup.has_room`", "see the table below", "JoinGroup; decides which row of the table it is"),
+    ("`ClassicGroup.supports`", "what all members support", "JoinGroup; decides which row of the table it is"),
+    ("`Shard.has_room_for`", "`max.message.bytes`", "JoinGroup, SyncGroup; decides which row of the table it is"),
+)
+"""What is decided whatever the state: where, what is refused, and for which requests. In a Dead group the table comes
+first."""

@@ -17,7 +17,7 @@ from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.joining import Joining, new_member_id, park
 from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.sessions import wake
-from kafka_shim.groups.classic.states import Rule
+from kafka_shim.groups.classic.states import ERRORS, RULES, Rule, Trigger
 from kafka_shim.groups.classic.timers import TimerKind
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.shard import Shard
@@ -27,13 +27,18 @@ from kafka_shim.groups.timers import Timer
 def take_over(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse | Parked:
     """Give the static member a new id and apply what its JoinGroup says."""
     request, now, rule = joining.request, joining.now, joining.rule
-    old_leader = group.leader
-    member = _replace(shard, group, joining)
+    old, old_leader = _static_member(group, joining), group.leader
+    keeps_generation = rule is Rule.TAKE_OVER_STABLE and _keeps_protocol(group, old, joining)
+    if keeps_generation and not _has_room(shard, group, old, joining):
+        refusal = RULES[Trigger.JOIN_TAKE_OVER_OVERSIZED][group.state]
+        return join_refused(ERRORS[refusal], "")
+    member = _replace(shard, group, old, joining)
     # Until its first heartbeat it lives by the session timeout of the one it replaced, as a running Kafka 4.2 shows.
     wake(shard, member, now)
     group.update(member, joining.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
-    if rule is Rule.TAKE_OVER_STABLE and group.select_protocol() == group.protocol:
-        records.write(shard, group, {m.member_id: m.assignment for m in group.members.values()}, now)
+    if keeps_generation:
+        assignments = {each.member_id: each.assignment for each in group.members.values()}
+        records.write(shard, group, records.group_value(shard, group, assignments, now))
         return _keep_generation(group, member, old_leader, joining.skip_assignment_supported)
     park(shard, group, member, joining)
     if rule is Rule.TAKE_OVER_IN_ROUND:
@@ -54,12 +59,35 @@ def _keep_generation(
     return joined(group, member.member_id, members, skip_assignment=leads)
 
 
-def _replace(shard: Shard, group: ClassicGroup, joining: Joining) -> Member:
+def _static_member(group: ClassicGroup, joining: Joining) -> Member:
     instance_id = joining.request.group_instance_id
     assert instance_id is not None
-    old = group.members[group.static[instance_id]]
-    member_id = new_member_id(shard, instance_id)
-    shard.cancel(old.session)
+    return group.members[group.static[instance_id]]
+
+
+def _keeps_protocol(group: ClassicGroup, member: Member, joining: Joining) -> bool:
+    """Whether the group would elect the protocol it has, with what the JoinGroup offers."""
+    before = member.protocols
+    group.offer(member, joining.protocols)
+    elected = group.select_protocol()
+    group.offer(member, before)
+    return elected == group.protocol
+
+
+def _has_room(shard: Shard, group: ClassicGroup, member: Member, joining: Joining) -> bool:
+    """Whether the group's record can be stored with what the JoinGroup says. Member ids are of one length."""
+    before = member.protocols
+    group.offer(member, joining.protocols)
+    assignments = {each.member_id: each.assignment for each in group.members.values()}
+    value = records.group_value(shard, group, assignments, joining.now)
+    group.offer(member, before)
+    return records.has_room(shard, group, value)
+
+
+def _replace(shard: Shard, group: ClassicGroup, old: Member, joining: Joining) -> Member:
+    assert old.group_instance_id is not None
+    member_id = new_member_id(shard, old.group_instance_id)
+    shard.cancel(old.session_timer)
     if old.join_token is not None:
         shard.outbox.reply(old.join_token, join_refused(ErrorCode.FENCED_INSTANCE_ID, old.member_id), shard)
     if old.sync_token is not None:

@@ -8,6 +8,8 @@ Source: semantics 2.3, 2.6; KIP-559 for protocol type and name in the request.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.causes import Cause
@@ -17,9 +19,10 @@ from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.records import find
 from kafka_shim.groups.classic.sessions import wake
-from kafka_shim.groups.classic.states import RULES, Request, Rule
+from kafka_shim.groups.classic.states import ERRORS, RULES, Rule, Trigger
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.shard import Shard
+from kafka_shim.persistence.records import GroupMetadataValue
 
 
 def sync(shard: Shard, request: SyncGroupRequest, token: object, now: float) -> SyncGroupResponse | Parked:
@@ -28,14 +31,12 @@ def sync(shard: Shard, request: SyncGroupRequest, token: object, now: float) -> 
     if group is None:
         return sync_refused(ErrorCode.UNKNOWN_MEMBER_ID)
     leads = group.leader == request.member_id
-    rule = RULES[Request.SYNC_LEADER if leads else Request.SYNC_FOLLOWER][group.state]
+    rule = RULES[Trigger.SYNC_LEADER if leads else Trigger.SYNC_FOLLOWER][group.state]
     if rule is Rule.REFUSE_NOT_AVAILABLE:
-        return sync_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    error = _check(group, request)
-    if error:
-        return sync_refused(error)
-    if rule is Rule.REFUSE_REBALANCING:
-        return sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)
+        return sync_refused(ERRORS[rule])
+    error = group.check_member(request.member_id, request.group_instance_id) or check_protocol(group, request)
+    if error or ERRORS[rule]:
+        return sync_refused(error or ERRORS[rule])
     member = group.members[request.member_id]
     group.pending_sync.discard(member.member_id)
     if not group.pending_sync:
@@ -43,14 +44,17 @@ def sync(shard: Shard, request: SyncGroupRequest, token: object, now: float) -> 
     if rule is Rule.PARK_SYNC:
         return _park(shard, member, token)
     if rule is Rule.ASSIGN:
-        _assign(shard, group, request, rule, now)
+        assigned = records.group_value(shard, group, {a.member_id: a.assignment for a in request.assignments}, now)
+        if not records.has_room(shard, group, assigned):
+            return _reject(shard, group, member, RULES[Trigger.SYNC_OVERSIZED][group.state], now)
+        _assign(shard, group, member, assigned, rule, now)
     shard.outbox.touch(shard)
     return synced(group, member.assignment)
 
 
 def sync_timeout(shard: Shard, group: ClassicGroup, now: float) -> None:
     """The time to sync is up: whoever has not synced is expelled, static members too."""
-    rule = RULES[Request.SYNC_TIMEOUT][group.state]
+    rule = RULES[Trigger.SYNC_TIMEOUT][group.state]
     if rule is Rule.EXPEL_UNSYNCED and group.pending_sync:
         expelled = [member_id for member_id in group.members if member_id in group.pending_sync]
         for member_id in expelled:
@@ -58,10 +62,8 @@ def sync_timeout(shard: Shard, group: ClassicGroup, now: float) -> None:
         rebalance.start(shard, group, Cause.PENDING_SYNC_EXPIRED, expelled[0], rule, now)
 
 
-def _check(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
-    error = group.check_member(request.member_id, request.group_instance_id)
-    if error:
-        return error
+def check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+    """Whether it speaks of the group's generation, protocol type and protocol: NONE, 22 or 23 (KIP-559)."""
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     if _differ(request.protocol_type, group.protocol_type) or _differ(request.protocol_name, group.protocol):
@@ -69,27 +71,39 @@ def _check(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _differ(said: str | None, known: str | None) -> bool:
-    return said is not None and known is not None and said != known
+def _differ(of_request: str | None, of_group: str | None) -> bool:
+    return of_request is not None and of_group is not None and of_request != of_group
 
 
 def _park(shard: Shard, member: Member, token: object) -> Parked:
     if member.sync_token is not None:
         shard.outbox.reply(member.sync_token, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), shard)
     member.sync_token = token
-    shard.cancel(member.session)
+    shard.cancel(member.session_timer)
     return PARKED
 
 
-def _assign(shard: Shard, group: ClassicGroup, request: SyncGroupRequest, rule: Rule, now: float) -> None:
+def _assign(
+    shard: Shard, group: ClassicGroup, leader: Member, assigned: GroupMetadataValue, rule: Rule, now: float
+) -> None:
     before = group.state
-    records.write(shard, group, {a.member_id: a.assignment for a in request.assignments}, now)
+    records.write(shard, group, assigned)
     shard.counters.completed_rebalances += 1
     if shard.outbox.listening:
         events.state(shard, group, before, rule)
         events.assignment(shard, group, now)
+    _answer_syncs(shard, group, lambda member: synced(group, member.assignment), now)
+    wake(shard, leader, now)
+
+
+def _reject(shard: Shard, group: ClassicGroup, leader: Member, rule: Rule, now: float) -> SyncGroupResponse:
+    _answer_syncs(shard, group, lambda member: sync_refused(ERRORS[rule]), now)
+    wake(shard, leader, now)
+    rebalance.start(shard, group, Cause.ASSIGNMENT_WRITE_FAILED, leader.member_id, rule, now)
+    return sync_refused(ERRORS[rule])
+
+
+def _answer_syncs(shard: Shard, group: ClassicGroup, answer: Callable[[Member], SyncGroupResponse], now: float) -> None:
     for member in group.members.values():
         if member.sync_token is not None:
-            rebalance.release_sync(shard, member, synced(group, member.assignment), now)
-    assert group.leader is not None
-    wake(shard, group.members[group.leader], now)
+            rebalance.release_sync(shard, member, answer(member), now)
