@@ -19,7 +19,7 @@ from kafka_shim.groups.classic.answers import join_refused, sync_refused
 from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
 from kafka_shim.groups.classic.member import Member as ClassicMember
 from kafka_shim.groups.classic.sessions import wake
-from kafka_shim.groups.classic.states import RULES, Request, State
+from kafka_shim.groups.classic.states import RULES, State, Trigger
 from kafka_shim.groups.classic.timers import TimerKind as ClassicTimer
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.embedded import embedded_assignment
@@ -185,7 +185,7 @@ def downgrade(
         group_events.group(shard.outbox, written, "loaded")
     if rebalances:
         trigger = (joining or going[0]).member_id
-        rule = RULES[Request.OVERSIZE][State.STABLE]
+        rule = RULES[Trigger.OVERSIZE][State.STABLE]
         rebalance.start(shard, written, Cause.PROTOCOL_CHANGED, trigger, rule, now)
 
 
