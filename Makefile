@@ -14,7 +14,7 @@ INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was found; na
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help demo serve test lint unit fuzz conformance bench bench-stores bench-crash
+.PHONY: help demo serve check test lint unit dist fuzz conformance bench bench-stores bench-crash
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -25,6 +25,9 @@ demo: demo-environment ## watch real consumers form a group, lose a member and c
 serve: demo-environment ## the server of the demo, left running on port 9092 (ARGS="--trace FILE ...")
 	@$(BIN)/kafka-shim serve --control 127.0.0.1:8092 --store memory: --topic orders:6 $(ARGS)
 
+check: lint ## before every commit: formatting, types, every test that needs Python alone
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not second_stage" $(ARGS)
+
 test: lint unit ## all checks: formatting, types, every test
 
 lint: environment ## ruff and mypy --strict
@@ -34,6 +37,9 @@ lint: environment ## ruff and mypy --strict
 
 unit: environment ## the tests alone (ARGS="tests/groups -k sync")
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+dist: environment ## the sdist and the wheel, in dist/
+	$(BIN)/python -m build --no-isolation
 
 fuzz: environment ## the long form of the fuzz tests (FUZZ_SECONDS=300)
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-300} $(BIN)/python -m pytest -n $(JOBS) --timeout=0 \

@@ -5,6 +5,7 @@ Fields have the wild combinations that no real API has: that is what they are fo
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from hypothesis import strategies as st
@@ -138,6 +139,7 @@ def values(type: Type[Any], version: int, alike: bool = False) -> st.SearchStrat
     return {"?": st.booleans(), "d": st.floats(allow_nan=False), "16s": st.binary(min_size=16, max_size=16)}[code]
 
 
+@functools.cache
 def messages(cls: Any, version: int, alike: bool = False) -> st.SearchStrategy[Any]:
     """Messages or structs as they can be in one version; what the version lacks has its default."""
     present = [each for each in cls.fields if version in each.versions]

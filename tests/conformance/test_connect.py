@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kafka_shim.conformance.targets import open_target
-from kafka_shim.conformance.targets.base import end, free_port
+from kafka_shim.conformance.targets.base import free_port
 from kafka_shim.conformance.targets.kafka import cache_folder
 
 VERSION = "4.2.0"
@@ -119,7 +119,8 @@ def workers(jars: str, tmp_path: Path) -> Iterator[list[Worker]]:
         yield started
     finally:
         for worker in started:
-            end(worker.process)
+            worker.process.kill()
+            worker.process.wait()
         target.stop()
 
 
