@@ -26,6 +26,7 @@ from kafka_shim.why.explanation import span
 from kafka_shim.why.history import GroupHistory, History
 from kafka_shim.why.mermaid import sequence_diagram
 from kafka_shim.why.narration import Narrator
+from kafka_shim.why.page import standalone
 from kafka_shim.why.reading import Event, UnreadableTrace, read
 
 FOLLOW_SECONDS: Final = 0.2
@@ -156,20 +157,27 @@ def compare_traces(left: Path, right: Path, group: str | None, right_group: str 
 @click.option("--group", help="The group; without it, the only one.")
 @click.option("--rebalance", type=int, default=-1, show_default=True, help="Which one, from 1 on; -1 is the last.")
 @click.option("--mermaid", is_flag=True, help="A Mermaid sequence diagram of one rebalance.")
-def export(trace: Path, group: str | None, rebalance: int, mermaid: bool) -> None:
-    """A rebalance of a TRACE in a form for documents and tickets."""
+@click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), help="The page with this trace in it, one file."
+)
+def export(trace: Path, group: str | None, rebalance: int, mermaid: bool, html: Path | None) -> None:
+    """A TRACE in a form for documents and tickets: a diagram of one rebalance, or a page that needs no server."""
+    if html is not None:
+        events = _events([trace], group=group)
+        html.write_bytes(standalone(b"".join(orjson.dumps(event) + b"\n" for event in events), trace.name))
+        return
     if not mermaid:
-        raise click.UsageError("Say in which form: --mermaid.")
-    events = list(_events([trace], group=group))
+        raise click.UsageError("Say in which form: --mermaid or --html FILE.")
+    shown = list(_events([trace], group=group))
     history = History()
-    for event in events:
+    for event in shown:
         history.add(event)
     chosen = _only(history, group, trace)
     count = len(chosen.rebalances)
     place = rebalance - 1 if rebalance > 0 else count + rebalance
     if not 0 <= place < count:
         _stop(f"{chosen.group} has {count} rebalances, so there is no rebalance {rebalance}.", 2)
-    for line in sequence_diagram(chosen.rebalances[place], (e for e in events if e.get("group") == chosen.group)):
+    for line in sequence_diagram(chosen.rebalances[place], (e for e in shown if e.get("group") == chosen.group)):
         click.echo(line)
 
 

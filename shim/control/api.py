@@ -28,6 +28,7 @@ from kafka_shim.control.openapi import openapi
 from kafka_shim.control.operation import NUMBERED, PATH_TYPES, Operation
 from kafka_shim.control.operations import brokers, events, groups, topics, waits
 from kafka_shim.control.operations import server as of_server
+from kafka_shim.control.page import page_routes
 from kafka_shim.control.problems import Problem, invalid, problem_of
 from kafka_shim.control.workbench import Workbench
 
@@ -79,6 +80,7 @@ def make_routes(bench: Workbench, lab: bool, with_token: bool) -> list[Route]:
         Route("/v1/openapi.json", show_document),
         Route("/openapi.json", show_document),
         Route("/docs", show_page),
+        *page_routes(),
         *(Route(path, refuse, methods=["GET", "POST", "DELETE"]) for path in refused),
         *(_route(path, of_path, bench, lab) for path, of_path in by_path.items()),
     ]

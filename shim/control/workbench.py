@@ -15,6 +15,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.server.history import EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server
+from kafka_shim.why.history import GroupHistory
 from kafka_shim.why.narration import story
 
 if TYPE_CHECKING:
@@ -49,6 +50,13 @@ class Workbench:
     def story(self, group: str | None = None, since: int = 0) -> list[str]:
         """What happened to a group, or to all, after the event of number `since`, in lines a person reads."""
         return story(self.history.since(since, group))
+
+    def history_of(self, group: str) -> GroupHistory:
+        """What is remembered of a group's rebalances and members. Times are seconds of Unix time."""
+        found = GroupHistory(group)
+        for number, now, event in self.history.since(0, group):
+            found.add(event | {"seq": number, "mono": now, "wall": now + self.cluster.wall_offset})
+        return found
 
     def has_group(self, name: str) -> bool:
         """Whether there is such a group, or was one of which something is remembered."""

@@ -82,7 +82,7 @@ def test_a_trace_is_followed_while_it_grows_and_is_renamed(tmp_path: Path) -> No
         (["show", TRACE, "--seq", "1-x"], 2, "'1-x' is not of the form FIRST-LAST."),
         (["compare", TRACE, TRACE], 2, "has 3 groups; name one with --group."),
         (["export", TRACE, "--group", "audit", "--mermaid", "--rebalance", "9"], 2, "audit has 3 rebalances, so"),
-        (["export", TRACE, "--group", "audit"], 2, "Say in which form: --mermaid."),
+        (["export", TRACE, "--group", "audit"], 2, "Say in which form: --mermaid or --html FILE."),
         (["follow", "missing"], 2, "missing cannot be read: No such file or directory."),
     ],
 )

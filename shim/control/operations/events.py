@@ -1,4 +1,4 @@
-"""What happens, as server-sent events over HTTP: the events of docs/trace.md from now on.
+"""What happens, as server-sent events over HTTP: the events of docs/trace.md, from now on or from a number on.
 
 Decides how far a reader may be behind before it is cut off. Who reads slowly costs its own memory only, and bounded.
 """
@@ -30,6 +30,10 @@ class Query(Body, kw_only=True):
     group: Annotated[str, Meta(max_length=MAX_TEXT, description="Only those of this group.")] | UnsetType = UNSET
     seconds: (
         Annotated[float, Meta(ge=0, le=86_400, description="End after so many real seconds; never unless said.")]
+        | UnsetType
+    ) = UNSET
+    since: (
+        Annotated[int, Meta(ge=0, description="Begin with the events kept after this number; 0 is all that are kept.")]
         | UnsetType
     ) = UNSET
     form: Annotated[
@@ -70,11 +74,16 @@ async def _events(bench: Workbench, query: Query) -> AsyncIterator[bytes]:
                 send.close()
                 end()
 
+    kept = () if query.since is UNSET else bench.history.since(query.since)
     end = bench.history.follow(tell)
     ends = trio.current_time() + (inf if query.seconds is UNSET else query.seconds)
     with bench.history.listening():
         try:
             yield b": events of the coordinator\n\n"
+            for entry in kept:
+                if query.group is UNSET or entry.event.get("group") == query.group:
+                    for line in lines(*entry):
+                        yield b"id: %d\ndata: %s\n\n" % (entry.number, line)
             while trio.current_time() < ends:
                 event = None
                 with trio.move_on_at(min(ends, trio.current_time() + _BREATH_SECONDS)):
@@ -95,7 +104,7 @@ OPERATIONS: Final = (
     Operation(
         method="GET",
         path="/v1/events",
-        summary="What happens from now on, as server-sent events.",
+        summary="What happens, as server-sent events: from now on, or first what is kept.",
         do=_stream,
         answers=(ServerSentEvent,),
         query=Query,

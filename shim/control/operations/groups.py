@@ -28,10 +28,13 @@ from kafka_shim.control.operation import (
 from kafka_shim.control.problems import Problem
 from kafka_shim.control.workbench import Workbench
 from kafka_shim.groups.causes import Cause
+from kafka_shim.why.explanation import as_json, explain
 
 if TYPE_CHECKING:
     from kafka_shim.control.bench import Bench
 
+EXPLAINED: Final = 100
+"""Rebalances of a group that are explained."""
 _PIECE: Final = 400
 
 GroupState = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
@@ -179,6 +182,17 @@ class GroupStory(Answer, kw_only=True):
     story: list[str]
 
 
+class GroupWhy(Answer, kw_only=True):
+    """Why a group rebalanced, as docs/why.md says; remedies are not replayed here."""
+
+    group: str
+    verdict: Annotated[str, Meta(description="What it amounts to, in a sentence.")]
+    storm: bool
+    rebalances: Annotated[list[dict[str, Any]], Meta(description="The last ones, the oldest first.")]
+    patterns: list[dict[str, Any]]
+    remedies: Annotated[list[dict[str, Any]], Meta(description="What to do.")]
+
+
 class MoveGroup(Body, kw_only=True):
     """Who is to coordinate it."""
 
@@ -242,6 +256,19 @@ def _story(bench: Workbench, group: str) -> GroupStory:
     return GroupStory(story=bench.story(group))
 
 
+def _why(bench: Workbench, group: str) -> GroupWhy:
+    if not bench.has_group(group):
+        raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
+    history = bench.history_of(group)
+    found = explain(history, list(history.rebalances)[-EXPLAINED:])
+    if found is None:
+        return GroupWhy(
+            group=group, verdict="It did not rebalance.", storm=False, rebalances=[], patterns=[], remedies=[]
+        )
+    document = as_json(found)
+    return GroupWhy(**{name: document[name] for name in GroupWhy.__struct_fields__})
+
+
 def _move(bench: Bench, group: str, body: MoveGroup) -> GroupMoved:
     bench.move(group, body.broker)
     bench.settle()
@@ -294,6 +321,14 @@ OPERATIONS: Final = (
         summary="What happened to a group, in lines a person reads.",
         do=_story,
         answers=(GroupStory,),
+        problems=(404,),
+    ),
+    Operation(
+        method="GET",
+        path=_GROUP + "/why",
+        summary="Why a group rebalanced, who was slow, and what to do.",
+        do=_why,
+        answers=(GroupWhy,),
         problems=(404,),
     ),
     Operation(

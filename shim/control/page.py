@@ -1,0 +1,46 @@
+"""The page at `/`: groups as they live, drawn from the stream of events.
+
+Decides the routes and headers of its files; what they hold is `why/page.py`'s. It asks no other host for anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from kafka_shim.control.problems import Problem
+from kafka_shim.why.page import MEDIA_TYPES, asset
+
+_HEADERS: Final = {
+    "content-security-policy": "default-src 'self'; img-src data:; object-src 'none'; base-uri 'none'",
+    "cache-control": "no-cache",
+}
+
+
+def page_routes() -> list[Route]:
+    """`/` and the files it loads."""
+    return [Route("/", _index), Route("/page/{name}", _file)]
+
+
+async def _index(request: Request) -> Response:
+    return _answer(request, "index.html", "text/html")
+
+
+async def _file(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in MEDIA_TYPES:
+        return Problem(404, "NOT_FOUND", "There is no such file.").answer()
+    return _answer(request, name, MEDIA_TYPES[name])
+
+
+def _answer(request: Request, name: str, media_type: str) -> Response:
+    body = asset(name)
+    tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+    headers = _HEADERS | {"etag": tag}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type=f"{media_type}; charset=utf-8", headers=headers)

@@ -1,0 +1,368 @@
+// @ts-check
+// The page: where events come from, what is selected, and what keys and pointers do.
+"use strict";
+
+const $ = (selector) => document.querySelector(selector);
+const page = { model: new Model(), group: "", selected: -1, from: 0, to: 1, follow: true, live: false, due: false, why: null };
+
+function seconds(value) {
+  return value < 0.9995 ? `${Math.round(value * 1000)} ms` : value < 99.5 ? `${value.toFixed(1)} s` : `${Math.round(value / 60)} min`;
+}
+
+function nowOf(group) {
+  return page.live ? Math.max(group.last, Date.now() / 1000) : group.last;
+}
+
+// Drawing, at most once a frame
+
+function redraw() {
+  if (page.due) return;
+  page.due = true;
+  requestAnimationFrame(() => {
+    page.due = false;
+    render();
+  });
+}
+
+function render() {
+  renderGroups();
+  const group = page.model.groups.get(page.group);
+  $("#group").hidden = group === undefined;
+  if (group === undefined) return;
+  const now = nowOf(group);
+  if (page.follow) fit(group);
+  draw($("#timeline"), group, page.from, page.to, page.selected, now);
+  renderGroup(group, now);
+}
+
+function row(cells) {
+  const tr = document.createElement("tr");
+  for (const cell of cells) {
+    const td = document.createElement("td");
+    if (cell instanceof Node) td.append(cell);
+    else if (typeof cell === "number") {
+      td.className = "number";
+      td.textContent = String(cell);
+    } else if (cell && typeof cell === "object") {
+      td.className = cell.className;
+      td.textContent = cell.text;
+    } else td.textContent = cell;
+    tr.append(td);
+  }
+  return tr;
+}
+
+function button(text, press) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = text;
+  made.onclick = press;
+  return made;
+}
+
+function chip(cause) {
+  const made = document.createElement("span");
+  made.className = cause === "NEW_MEMBER" || cause === "MEMBER_LEFT" || cause === "COOPERATIVE_FOLLOWUP" ? "chip" : "chip bad";
+  made.textContent = cause;
+  return made;
+}
+
+let shownGroups = "";
+function renderGroups() {
+  const groups = [...page.model.groups.values()];
+  $("#none").hidden = groups.length > 0;
+  const key = groups.map((g) => [g.name, g.state, g.protocol, g.present.length, g.rebalances.length, g.name === page.group]).join();
+  if (key === shownGroups) return;
+  shownGroups = key;
+  $("#groups tbody").replaceChildren(...groups.map((group) => {
+    const last = group.rebalances[group.rebalances.length - 1];
+    const tr = row([
+      button(group.name, () => select(group.name)), group.state || "unknown", group.protocol, group.present.length,
+      group.rebalances.length, last ? chip(last.cause) : "",
+    ]);
+    tr.setAttribute("aria-selected", String(group.name === page.group));
+    return tr;
+  }));
+}
+
+let shownGroup = "";
+function renderGroup(group, now) {
+  const key = [group.name, group.rebalances.length, group.state, group.present.length, group.last, page.selected, page.why?.verdict].join();
+  if (key === shownGroup) return;
+  shownGroup = key;
+  $("#group-title").textContent = `${group.name}: ${group.state || "seen through a relay"}, generation ${group.generation}`;
+  $("#verdict").textContent = page.why?.group === group.name ? page.why.verdict : "";
+  $("#legend").textContent = "A bar is what a member owns; hatched while it stands still; below it requests, red if refused; a shade over all lanes is a rebalance.";
+  $("#rebalances tbody").replaceChildren(...group.rebalances.map((rebalance, index) => {
+    const phases = phasesOf(rebalance, now);
+    const longest = phases.reduce((a, b) => (b.seconds > a.seconds ? b : a), { name: "", seconds: 0, member: "" });
+    const tr = row([
+      button(clock(rebalance.started), () => open(index)), `${rebalance.before < 0 ? "none" : rebalance.before} → ${rebalance.generation ?? "…"}`, chip(rebalance.cause),
+      rebalance.trigger ? group.nameOf(rebalance.trigger) : "",
+      { className: "number", text: seconds(phases.reduce((sum, phase) => sum + phase.seconds, 0)) },
+      longest.name + (longest.member ? ` (${group.nameOf(longest.member)})` : ""), rebalance.moved ?? "",
+    ]);
+    tr.setAttribute("aria-selected", String(index === page.selected));
+    return tr;
+  }).reverse());
+  const owned = (list) => grouped(list) || "nothing";
+  $("#owners tbody").replaceChildren(...group.present.map((member) =>
+    row([member.name, member.host, { className: "wrap", text: owned(member.owned) }, { className: "wrap", text: owned(member.before) }])));
+}
+
+/** Partitions as people write them: `orders 0-2, 5`. */
+function grouped(list) {
+  const topics = new Map();
+  for (const [topic, partition] of list) topics.set(topic, [...(topics.get(topic) || []), partition]);
+  return [...topics].sort().map(([topic, numbers]) => {
+    const runs = [];
+    for (const number of numbers.sort((a, b) => a - b)) {
+      const run = runs[runs.length - 1];
+      if (run && run[1] === number - 1) run[1] = number;
+      else runs.push([number, number]);
+    }
+    return `${topic} ${runs.map(([a, b]) => (a === b ? a : `${a}-${b}`)).join(", ")}`;
+  }).join("; ");
+}
+
+// The drawer
+
+function open(index) {
+  const group = page.model.groups.get(page.group);
+  const rebalance = group?.rebalances[index];
+  if (!group || !rebalance) return;
+  page.selected = index;
+  page.follow = false;
+  const end = rebalance.assigned ?? rebalance.ended ?? nowOf(group);
+  const middle = (rebalance.started + end) / 2;
+  const wide = Math.max(end - rebalance.started, 0.05) * 4;
+  if (rebalance.started < page.from || end > page.to || page.to - page.from > wide * 8) {
+    page.from = middle - wide;
+    page.to = middle + wide;
+  }
+  fillDrawer(group, rebalance);
+  location.hash = `${encodeURIComponent(group.name)}@${rebalance.seq ?? index}`;
+  redraw();
+}
+
+function fillDrawer(group, rebalance) {
+  const drawer = $("#drawer");
+  const phases = phasesOf(rebalance, nowOf(group));
+  const total = phases.reduce((sum, phase) => sum + phase.seconds, 0) || 1;
+  const title = document.createElement("h3");
+  title.textContent = `Generation ${rebalance.before < 0 ? "none" : rebalance.before} → ${rebalance.generation ?? "not reached"}, ${clock(rebalance.started)}`;
+  const facts = document.createElement("dl");
+  const fact = (name, value) => {
+    const dt = document.createElement("dt"), dd = document.createElement("dd");
+    dt.textContent = name;
+    if (value instanceof Node) dd.append(value);
+    else dd.textContent = value;
+    facts.append(dt, dd);
+  };
+  const detail = page.why?.group === group.name ? page.why.rebalances.find((each) => each.generation === rebalance.generation) : null;
+  fact("cause", chip(rebalance.cause));
+  fact("because", detail ? detail.reason : rebalance.trigger ? group.nameOf(rebalance.trigger) : "it is not known");
+  for (const phase of phases) {
+    const line = document.createElement("div"), bar = document.createElement("i"), name = document.createElement("span"), text = document.createElement("span");
+    line.className = "phase";
+    bar.style.width = `${(100 * phase.seconds) / total}%`;
+    name.textContent = phase.member ? group.nameOf(phase.member) : "nobody is waited for";
+    text.textContent = `${seconds(phase.seconds)}, ${Math.round((100 * phase.seconds) / total)} %`;
+    line.append(name, bar, text);
+    fact(phase.name, line);
+  }
+  if (rebalance.dropped.length) fact("dropped", rebalance.dropped.map((id) => group.nameOf(id)).join(", "));
+  if (rebalance.moved !== null) fact("moved", `${rebalance.moved} partitions${detail?.moved ? `, ${detail.moved.needed} had to` : ""}`);
+  if (detail) fact("cost", `${detail.member_seconds.toFixed(1)} member-seconds, ${detail.partition_seconds.toFixed(1)} partition-seconds`);
+  for (const remedy of page.why?.group === group.name ? page.why.remedies : []) {
+    fact("what to do", `${remedy.who}, ${remedy.side}: ${remedy.setting} ${remedy.seen} → ${remedy.proposed}. ${remedy.why} (${remedy.grade})`);
+  }
+  drawer.replaceChildren(title, facts, button("Close", close));
+  drawer.hidden = false;
+}
+
+function close() {
+  page.selected = -1;
+  $("#drawer").hidden = true;
+  $("#timeline").focus();
+  redraw();
+}
+
+// What is seen
+
+function fit(group) {
+  const now = nowOf(group);
+  const span = Math.max(1, now - group.first);
+  page.from = group.first - span * 0.02;
+  page.to = now + span * 0.02;
+}
+
+function zoom(factor, at = 0.5) {
+  const middle = page.from + (page.to - page.from) * at;
+  page.follow = false;
+  page.from = middle - (middle - page.from) * factor;
+  page.to = middle + (page.to - middle) * factor;
+  redraw();
+}
+
+function pan(part) {
+  const by = (page.to - page.from) * part;
+  page.follow = false;
+  page.from += by;
+  page.to += by;
+  redraw();
+}
+
+function select(name) {
+  page.group = name;
+  page.selected = -1;
+  page.follow = true;
+  page.why = null;
+  $("#drawer").hidden = true;
+  explain();
+  redraw();
+}
+
+/** What the server says of the group; a trace that was dropped has no server to say it. */
+async function explain() {
+  if (!page.live || !page.group) return;
+  const answer = await fetch(`/v1/groups/${encodeURIComponent(page.group)}/why`);
+  page.why = answer.ok ? await answer.json() : null;
+  redraw();
+}
+
+// Where events come from
+
+function take(event) {
+  const group = page.model.add(event);
+  if (group === null) return;
+  if (!page.group) select(group.name);
+  if (event.event === "assignment" && group.name === page.group) explain();
+  redraw();
+}
+
+function connect() {
+  const stream = new EventSource("/v1/events?since=0");
+  page.live = true;
+  stream.onopen = () => ($("#source").textContent = `live from ${location.host}`);
+  stream.onmessage = (message) => take(JSON.parse(message.data));
+  stream.onerror = () => ($("#source").textContent = "not connected; trying again");
+  page.stream = stream;
+}
+
+async function unpacked(file) {
+  const magic = new Uint8Array(await file.slice(0, 2).arrayBuffer());
+  if (magic[0] !== 0x1f || magic[1] !== 0x8b) return file.text();
+  return new Response(file.stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
+async function openFiles(files) {
+  page.stream?.close();
+  page.live = false;
+  const model = new Model();
+  try {
+    for (const file of files) model.read(await unpacked(file));
+  } catch (error) {
+    $("#source").textContent = `${[...files].map((file) => file.name).join(", ")} is no trace: ${error.message}`;
+    return;
+  }
+  show(model, [...files].map((file) => file.name).join(", "));
+}
+
+function show(model, name) {
+  Object.assign(page, { model, group: "", selected: -1, follow: true, why: null });
+  shownGroups = shownGroup = "";
+  $("#source").textContent = `${name}: ${model.events} events, ${model.groups.size} groups`;
+  const first = [...model.groups.keys()][0];
+  if (first !== undefined) select(first);
+  else redraw();
+}
+
+// Keys, pointers, theme
+
+const KEYS = {
+  w: () => zoom(0.7), s: () => zoom(1 / 0.7), a: () => pan(-0.15), d: () => pan(0.15), q: close,
+  f: () => { page.follow = true; redraw(); },
+  ",": () => open(page.selected < 0 ? last() : Math.max(0, page.selected - 1)),
+  ".": () => open(Math.min(last(), page.selected + 1)),
+};
+
+function last() {
+  return (page.model.groups.get(page.group)?.rebalances.length ?? 0) - 1;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement) return;
+  const act = event.key === "Escape" ? close : KEYS[event.key.toLowerCase()];
+  if (act && !$("#group").hidden) {
+    event.preventDefault();
+    act();
+  }
+});
+
+const canvas = $("#timeline");
+let dragged = null;
+canvas.addEventListener("pointerdown", (event) => {
+  dragged = { x: event.clientX, from: page.from, to: page.to, moved: false };
+  canvas.setPointerCapture(event.pointerId);
+});
+canvas.addEventListener("pointermove", (event) => {
+  if (dragged === null) return;
+  const by = ((dragged.x - event.clientX) * (dragged.to - dragged.from)) / canvas.clientWidth;
+  dragged.moved ||= Math.abs(event.clientX - dragged.x) > 3;
+  if (!dragged.moved) return;
+  page.follow = false;
+  page.from = dragged.from + by;
+  page.to = dragged.to + by;
+  redraw();
+});
+canvas.addEventListener("pointerup", (event) => {
+  const click = dragged !== null && !dragged.moved;
+  dragged = null;
+  const group = page.model.groups.get(page.group);
+  if (!click || !group) return;
+  const x = event.clientX - canvas.getBoundingClientRect().left;
+  const plan = layout(group, page.from, page.to, canvas.clientWidth, nowOf(group));
+  const hit = plan.chips.reduce((best, each) => {
+    const far = x < each.left ? each.left - x : Math.max(0, x - each.right);
+    return far < (best ? best.far : 12) ? { index: each.index, far } : best;
+  }, null);
+  if (hit) open(hit.index);
+});
+canvas.addEventListener("wheel", (event) => {
+  if (!event.ctrlKey) return;
+  event.preventDefault();
+  zoom(event.deltaY > 0 ? 1.2 : 1 / 1.2, (event.clientX - canvas.getBoundingClientRect().left) / canvas.clientWidth);
+}, { passive: false });
+
+$("#file").addEventListener("change", (event) => openFiles(event.target.files));
+document.addEventListener("dragover", (event) => event.preventDefault());
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  if (event.dataTransfer.files.length) openFiles(event.dataTransfer.files);
+});
+$("#theme").addEventListener("click", () => {
+  const dark = document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* a file has no storage */ }
+  redraw();
+});
+try {
+  const theme = localStorage.getItem("theme");
+  if (theme) document.documentElement.dataset.theme = theme;
+} catch { /* a file has no storage */ }
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+new ResizeObserver(redraw).observe(canvas.parentElement);
+setInterval(() => { if (page.live && page.follow && page.group) redraw(); }, 1000);
+
+/** A trace that came with the page, packed. */
+async function openOwn() {
+  const bytes = Uint8Array.from(atob(window.TRACE), (character) => character.charCodeAt(0));
+  const model = new Model();
+  model.read(await unpacked(new Blob([bytes])));
+  show(model, window.TRACE_NAME);
+}
+
+if (window.TRACE !== undefined) openOwn();
+else connect();

@@ -1,0 +1,181 @@
+// @ts-check
+// The timeline of a group: a lane for each member, bars for what it owns, hatching while it stands still.
+"use strict";
+
+// Petroff's six colours (arxiv.org/abs/2107.02270); beyond six members a lane is known by its name.
+const COLOURS = ["#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd"];
+const HEAD = 30, LANE = 26, GAP = 6, NAME = 150, MARK = 3;
+
+/** What is to be drawn of `group` between two times, in pixels: the same for the canvas and for tests. */
+function layout(group, from, to, width, now) {
+  const name = Math.min(NAME, width / 3);
+  const scale = (width - name) / (to - from);
+  const x = (at) => name + (at - from) * scale;
+  const lanes = [], bars = [], pauses = [], marks = [], chips = [];
+  let row = 0;
+  for (const member of group.members.values()) {
+    const top = HEAD + row * (LANE + GAP);
+    const colour = COLOURS[row % COLOURS.length];
+    lanes.push({ member: member.id, name: member.name, top, colour });
+    row++;
+    for (const segment of member.segments) {
+      const end = segment.to ?? now;
+      if (segment.from > to || end < from) continue;
+      const left = Math.max(name, x(segment.from)), right = Math.min(width, x(end));
+      bars.push({ member: member.id, from: segment.from, to: end, top, colour, partitions: segment.keys, left, right });
+    }
+    for (const pause of member.pauses) {
+      const end = pause.to ?? now;
+      if (pause.from <= to && end >= from) pauses.push({ member: member.id, top, left: Math.max(name, x(pause.from)), right: Math.min(width, x(end)) });
+    }
+  }
+  const tops = new Map(lanes.map((lane) => [lane.member, lane.top]));
+  const taken = new Set();
+  for (let i = firstAfter(group.marks, from); i < group.marks.length && group.marks[i].at <= to; i++) {
+    const mark = group.marks[i];
+    const top = tops.get(mark.member);
+    const left = Math.round(x(mark.at));
+    // One mark a pixel and lane: more would not be seen.
+    if (top === undefined || taken.has(left * 4096 + top)) continue;
+    taken.add(left * 4096 + top);
+    marks.push({ member: mark.member, api: mark.api, error: mark.error, left, top: top + LANE - MARK });
+  }
+  group.rebalances.forEach((rebalance, index) => {
+    const end = rebalance.assigned ?? rebalance.ended ?? now;
+    if (rebalance.started <= to && end >= from) {
+      chips.push({ index, cause: rebalance.cause, left: Math.max(name, x(rebalance.started)), right: Math.min(width, Math.max(x(end), x(rebalance.started) + 2)) });
+    }
+  });
+  return { name, lanes, bars, pauses, marks, chips, height: HEAD + Math.max(1, row) * (LANE + GAP) + 20, x };
+}
+
+/** The place of the first mark at or after `at`. */
+function firstAfter(marks, at) {
+  let low = 0, high = marks.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (marks[middle].at < at) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Draws a layout. `selected` is the number of a rebalance or -1. */
+function draw(canvas, group, from, to, selected, now) {
+  const width = canvas.clientWidth;
+  const plan = layout(group, from, to, width, now);
+  const ratio = window.devicePixelRatio || 1;
+  canvas.style.height = `${plan.height}px`;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(plan.height * ratio);
+  const colours = tokens(canvas);
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, plan.height);
+  pen.font = "12px system-ui, sans-serif";
+  pen.textBaseline = "middle";
+  for (const chip of plan.chips) {
+    pen.fillStyle = chip.index === selected ? colours.accent : colours.line;
+    pen.globalAlpha = chip.index === selected ? 0.35 : 0.6;
+    pen.fillRect(chip.left, 0, chip.right - chip.left, plan.height - 20);
+    pen.globalAlpha = 1;
+  }
+  for (const lane of plan.lanes) {
+    pen.fillStyle = colours.ink;
+    pen.fillText(clipped(pen, lane.name, plan.name - 16), 8, lane.top + LANE / 2);
+  }
+  for (const bar of plan.bars) {
+    const wide = Math.max(1, bar.right - bar.left);
+    pen.fillStyle = bar.colour;
+    pen.fillRect(bar.left, bar.top, wide, LANE - 8);
+    pen.strokeStyle = colours.ink;
+    pen.lineWidth = 1;
+    if (wide > 3) pen.strokeRect(bar.left + 0.5, bar.top + 0.5, wide - 1, LANE - 9);
+    const text = bar.partitions.length === 1 ? bar.partitions[0] : `${bar.partitions.length} partitions`;
+    if (wide > 24) {
+      pen.save();
+      pen.font = "600 11px system-ui, sans-serif";
+      pen.fillStyle = bar.colour === "#7a21dd" || bar.colour === "#964a8b" || bar.colour === "#e42536" ? "#fff" : "#14171c";
+      const label = pen.measureText(text).width < wide - 8 ? text : String(bar.partitions.length);
+      pen.fillText(label, bar.left + 4, bar.top + (LANE - 8) / 2 + 0.5);
+      pen.restore();
+    }
+  }
+  pen.strokeStyle = colours.ink;
+  for (const pause of plan.pauses) hatch(pen, pause.left, pause.top, Math.max(2, pause.right - pause.left), LANE - 8);
+  for (const mark of plan.marks) {
+    pen.fillStyle = mark.error ? colours.bad : colours.faint;
+    pen.fillRect(mark.left, mark.top, 2, MARK);
+  }
+  let free = 0;
+  for (const chip of plan.chips) {
+    const text = chip.cause;
+    if (chip.left < free) continue;
+    pen.fillStyle = chip.index === selected ? colours.accent : colours.ink;
+    pen.fillText(text, Math.min(chip.left, width - pen.measureText(text).width - 4), 12);
+    free = chip.left + pen.measureText(text).width + 12;
+  }
+  axis(pen, plan, from, to, width, colours);
+  return plan;
+}
+
+function tokens(element) {
+  // A canvas knows no CSS variables: each colour is read where a browser has worked it out.
+  const probe = document.createElement("i");
+  element.parentElement.append(probe);
+  const found = {};
+  for (const name of ["ink", "faint", "line", "accent", "bad"]) {
+    probe.style.color = `var(--${name})`;
+    found[name] = getComputedStyle(probe).color;
+  }
+  probe.remove();
+  return found;
+}
+
+function hatch(pen, left, top, width, height) {
+  pen.save();
+  pen.beginPath();
+  pen.rect(left, top, width, height);
+  pen.clip();
+  pen.lineWidth = 1;
+  pen.beginPath();
+  for (let x = left - height; x < left + width; x += 5) {
+    pen.moveTo(x, top + height);
+    pen.lineTo(x + height, top);
+  }
+  pen.stroke();
+  pen.restore();
+}
+
+function clipped(pen, text, width) {
+  if (pen.measureText(text).width <= width) return text;
+  // Members of one group differ at the end of their names.
+  let start = 1;
+  while (start < text.length - 1 && pen.measureText(`…${text.slice(start)}`).width > width) start++;
+  return `…${text.slice(start)}`;
+}
+
+function axis(pen, plan, from, to, width, colours) {
+  const wish = ((to - from) * 110) / Math.max(1, width - plan.name);
+  const steps = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
+  const step = steps.find((each) => each >= wish) ?? 86400;
+  pen.fillStyle = colours.faint;
+  pen.strokeStyle = colours.line;
+  const bottom = plan.height - 10;
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
+    const x = plan.x(at);
+    pen.beginPath();
+    pen.moveTo(x, HEAD - 6);
+    pen.lineTo(x, plan.height - 20);
+    pen.stroke();
+    const text = clock(at, step);
+    if (x + pen.measureText(text).width < width) pen.fillText(text, x + 2, bottom);
+  }
+}
+
+/** A wall-clock time, with milliseconds where `step` is below a second. */
+function clock(at, step = 0.001) {
+  const date = new Date(at * 1000);
+  const text = date.toLocaleTimeString([], { hour12: false });
+  return step < 1 ? `${text}.${String(date.getMilliseconds()).padStart(3, "0")}` : text;
+}

@@ -1,0 +1,136 @@
+"""The page in a real browser: what it draws is what the trace says."""
+
+import gzip
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_shim.testing import CoordinatorServer
+from kafka_shim.why.history import History
+from kafka_shim.why.page import standalone
+from tests.browser import Browser
+
+TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
+DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with Browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("page") / "trace.html"
+    path.write_bytes(standalone(gzip.decompress(TRACE.read_bytes()), "recorded </script>"))
+    return path.as_uri()
+
+
+def waited(browser: Browser, condition: str) -> None:
+    """Wait until a condition holds in the page, looking once a frame."""
+    browser.evaluate(
+        f"new Promise((done) => {{ const look = () => ({condition}) ? done() : requestAnimationFrame(look); look(); }})"
+    )
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1400, 420])
+def test_a_page_of_one_file_asks_nobody_and_shows_what_the_trace_says(
+    browser: Browser, page: str, width: int, dark: bool
+) -> None:
+    browser.open(page, dark=dark, width=width)
+    waited(browser, "page.model.groups.size === 3")
+    assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
+    history = History()
+    for line in gzip.decompress(TRACE.read_bytes()).splitlines():
+        history.add(json.loads(line))
+    for name, group in history.groups.items():
+        browser.evaluate(f"select({json.dumps(name)}); {DRAWN}")
+        rows = browser.evaluate(
+            "[...document.querySelectorAll('#rebalances tbody tr')].map((tr) => tr.cells[2].textContent).reverse()"
+        )
+        assert rows == [each.cause for each in group.rebalances]
+        phases = browser.evaluate(
+            f"page.model.groups.get({json.dumps(name)}).rebalances.map((each) =>"
+            " phasesOf(each, 0).map((phase) => phase.seconds).reduce((a, b) => a + b, 0))"
+        )
+        assert phases == pytest.approx([each.seconds for each in group.rebalances], abs=0.01)
+        moved = browser.evaluate(f"page.model.groups.get({json.dumps(name)}).rebalances.map((each) => each.moved)")
+        assert [a for a, each in zip(moved, group.rebalances, strict=True) if each.moved is not None] == [
+            each.moved.moved for each in group.rebalances if each.moved is not None
+        ]
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.errors == []
+
+
+def test_bars_lie_where_partitions_were_owned(browser: Browser, page: str) -> None:
+    browser.open(page, width=1400)
+    waited(browser, "page.model.groups.size === 3")
+    browser.evaluate(f"select('billing'); {DRAWN}")
+    plan = browser.evaluate(
+        "(() => { const group = page.model.groups.get('billing');"
+        " return layout(group, page.from, page.to, 1400, group.last); })()"
+    )
+    assert [lane["name"] for lane in plan["lanes"]] == [f"kafka-python-3.0-{number}" for number in (1, 2, 3, 4)]
+    first = [bar for bar in plan["bars"] if bar["member"].startswith("kafka-python-3.0-1-")]
+    assert [len(bar["partitions"]) for bar in first] == [6, 3, 2, 3, 2]
+    for bar in plan["bars"]:
+        assert plan["name"] <= bar["left"] <= bar["right"] <= 1400
+    by_member: dict[str, list[Any]] = {}
+    for bar in plan["bars"]:
+        by_member.setdefault(bar["member"], []).append(bar)
+    for bars in by_member.values():
+        assert all(a["to"] <= b["from"] for a, b in pairwise(bars))
+
+
+def test_it_is_worked_by_keys_alone(browser: Browser, page: str) -> None:
+    browser.open(page, width=1400)
+    waited(browser, "page.model.groups.size === 3")
+    browser.evaluate(f"select('billing'); {DRAWN}")
+
+    def press(key: str) -> None:
+        browser.evaluate(f"document.dispatchEvent(new KeyboardEvent('keydown', {{key: {key!r}}})); {DRAWN}")
+
+    press(",")
+    assert browser.evaluate("document.querySelector('#drawer').hidden") is False
+    text = browser.evaluate("document.querySelector('#drawer').textContent")
+    assert "SESSION_EXPIRED" in text
+    assert "waiting for members" in text
+    press(",")
+    assert "NEW_MEMBER" in browser.evaluate("document.querySelector('#drawer').textContent")
+    wide = browser.evaluate("page.to - page.from")
+    press("w")
+    assert browser.evaluate("page.to - page.from") < wide
+    press("q")
+    assert browser.evaluate("document.querySelector('#drawer').hidden") is True
+    assert browser.evaluate("document.activeElement.id") == "timeline"
+
+
+def test_a_group_is_watched_while_it_forms_and_breaks(browser: Browser) -> None:
+    config = {"group.initial.rebalance.delay.ms": "0"}
+    with CoordinatorServer(topics={"orders": 4}, config=config, control=True) as server:
+        browser.open(server.control_url + "/", width=1400)
+        server.puppet("billing", ["orders"], client_id="first")
+        server.group("billing").stable(members=1)
+        second = server.puppet("billing", ["orders"], client_id="second")
+        server.group("billing").stable(members=2)
+        waited(browser, "page.model.groups.get('billing')?.present.length === 2")
+        waited(browser, "page.model.groups.get('billing').rebalances.length === 2")
+        second.leave()
+        server.group("billing").stable(members=1)
+        waited(browser, "page.model.groups.get('billing').rebalances.at(-1).cause === 'MEMBER_LEFT'")
+        waited(browser, "page.why?.rebalances.length === 3")
+        waited(browser, "document.querySelector('#verdict').textContent.startsWith('Rebalanced 3 times')")
+        lanes = browser.evaluate("[...page.model.groups.get('billing').members.values()].map((member) => member.name)")
+        assert lanes == ["first", "second"]
+        # Who comes later sees what was there before.
+        browser.open(server.control_url + "/", width=420)
+        waited(browser, "page.model.groups.get('billing')?.rebalances.length === 3")
+        assert {url.partition("//")[2].partition("/")[0] for url in browser.requests if url.startswith("http")} == {
+            server.control_url.partition("//")[2]
+        }
+        assert browser.errors == []
