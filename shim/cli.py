@@ -53,6 +53,22 @@ class Address(click.ParamType[tuple[str, int]]):
         return host.strip("[]"), int(port)
 
 
+class Advertised(click.ParamType[tuple[str, int | None]]):
+    """`HOST` or `HOST:PORT`, with an IPv6 address in brackets where a port follows."""
+
+    name = "HOST[:PORT]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int | None]:
+        if isinstance(value, tuple):
+            return value
+        host, colon, port = value.rpartition(":")
+        if not colon or (":" in host and not host.endswith("]")):
+            return value.strip("[]"), None
+        if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
+            self.fail(f"{value!r} is not of the form HOST or HOST:PORT.", param, ctx)
+        return host.strip("[]"), int(port)
+
+
 class TopicSize(click.ParamType[tuple[str, int]]):
     """`NAME:PARTITIONS`."""
 
@@ -121,9 +137,6 @@ def cli() -> None:
     """A Kafka-compatible group coordinator: for tests, for conformance, for understanding rebalances."""
 
 
-_advertise: Final = click.option(
-    "--advertise", metavar="HOST", help="The host that clients are told; the one listened on by default."
-)
 _log_level: Final = click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -134,53 +147,85 @@ _log_level: Final = click.option(
 
 
 @cli.command()
-@click.option("--listen", type=Address(), default="127.0.0.1:9092", show_default=True, help="Port 0 is any free port.")
-@click.option("--control", type=Address(), help="HTTP server for health, metrics and groups; off unless given.")
+@click.option(
+    "--listen",
+    type=Address(),
+    default="127.0.0.1:9092",
+    show_default=True,
+    help="Address of the first broker. With port 0 the system picks a free port.",
+)
+@click.option(
+    "--control",
+    type=Address(),
+    help="Address of the control server for health, metrics and groups; without it there is none.",
+)
 @click.option(
     "--store",
     default="sqlite:kafka-shim.db",
     show_default=True,
     metavar="URL",
-    help="Where groups and offsets live: memory:, sqlite:PATH or postgresql://...",
+    help="Where groups and offsets are kept: memory:, sqlite:PATH, or postgresql://..., which processes can share.",
 )
-@click.option("--brokers", type=click.IntRange(1, 100), default=1, show_default=True, help="Nodes, a port for each.")
-@click.option("--node-id", type=click.IntRange(0, 2**31 - 101), default=1, show_default=True, help="Of the first node.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Brokers in this process, on consecutive ports.",
+)
+@click.option(
+    "--node-id", type=click.IntRange(0, 2**31 - 101), default=1, show_default=True, help="Id of the first broker."
+)
 @click.option(
     "--lease",
     type=click.FloatRange(0.5, 3600),
     default=6.0,
     show_default=True,
     metavar="SECONDS",
-    help="After how long other processes of a shared store take over.",
+    help="With PostgreSQL: how long other processes wait before they take over from one that is gone.",
 )
 @click.option(
     "--load-seconds",
     type=click.FloatRange(0, 3600),
     default=0.0,
     metavar="SECONDS",
-    help="Let every load of offsets partitions take this much longer.",
+    help="Make every load of a partition of __consumer_offsets so much slower, to test clients.",
 )
-@click.option("--topic", "topics", type=TopicSize(), multiple=True, help="A topic to begin with; may be repeated.")
-@click.option("--config", "settings", type=KeyValue(), multiple=True, help="A setting by Kafka's name.")
+@click.option("--topic", "topics", type=TopicSize(), multiple=True, help="Create a topic at start; may be repeated.")
+@click.option(
+    "--config", "settings", type=KeyValue(), multiple=True, help="Set a setting by Kafka's name; may be repeated."
+)
 @click.option(
     "--as-version",
     "release",
     type=click.Choice(["2.8", "3.9", "4.2"]),
     default="4.2",
     show_default=True,
-    help="The release of Kafka to pose as.",
+    help="Serve exactly the API versions of this Kafka release.",
 )
-@_advertise
-@click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write a trace, JSON Lines, to a file.")
-@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate chain, PEM.")
-@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its private key, PEM.")
+@click.option(
+    "--advertise",
+    type=Advertised(),
+    help="Host, and port of the first broker, that clients are given; by default where it listens.",
+)
+@click.option(
+    "--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write every event to this file, JSON Lines."
+)
+@click.option(
+    "--tls-cert",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Certificate chain, PEM; every connection then uses TLS.",
+)
+@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Private key of the certificate, PEM.")
 @click.option(
     "--control-token",
     envvar="KAFKA_SHIM_CONTROL_TOKEN",
     metavar="TOKEN",
-    help="What the control server is asked with; needed where other machines can ask.",
+    help="Token that requests to the control server must have; required where other machines can connect.",
 )
-@click.option("--lab", is_flag=True, help="For tests: the control server may change faults, time and brokers.")
+@click.option(
+    "--lab", is_flag=True, help="For tests: the control server may change faults, time, brokers and the store."
+)
 @_log_level
 def serve(**options: Any) -> None:
     """Run the coordinator until SIGTERM or SIGINT."""
@@ -195,6 +240,15 @@ def serve(**options: Any) -> None:
         run(Options(**options), laboratory)
     except Unusable as error:
         raise click.ClickException(str(error)) from error
+
+
+@cli.command(hidden=True)
+@click.argument("page", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def reference(page: Path) -> None:
+    """Renew the tables of options and settings in a page of the documentation."""
+    from kafka_shim.commands.reference import renewed
+
+    page.write_text(renewed(page.read_text(), serve))
 
 
 @cli.command()
@@ -213,7 +267,7 @@ def trace() -> None:
 @trace.command()
 @click.option("--upstream", type=Address(), required=True, help="A broker of the cluster.")
 @click.option("--listen", type=Address(), default="127.0.0.1:9092", show_default=True, help="Port 0 is any free port.")
-@_advertise
+@click.option("--advertise", metavar="HOST", help="The host that clients are told; the one listened on by default.")
 @click.option(
     "--trace",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -51,6 +51,7 @@ HOUSE = {
         "kafka_shim.apis",
         "kafka_shim.persistence",
         "kafka_shim.groups",
+        "kafka_shim.broker",
         "kafka_shim.why",
         "kafka_shim.lab",
     },

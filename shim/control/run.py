@@ -71,7 +71,7 @@ class Options:
     topics: Sequence[tuple[str, int]]
     settings: Sequence[tuple[str, str]]
     release: str
-    advertise: str | None
+    advertise: tuple[str, int | None] | None
     trace: Path | None
     tls_cert: str | None
     tls_key: str | None
@@ -125,12 +125,14 @@ def _config(options: Options) -> ServerConfig:
         except (ssl.SSLError, OSError) as error:
             raise Unusable(f"The TLS certificate and key cannot be used: {error}.") from None
     host, port = options.listen
+    advertised_host, advertised_port = options.advertise or (None, None)
     return ServerConfig(
         host=host,
         port=port,
         brokers=options.brokers,
         node_id=options.node_id,
-        advertise=options.advertise,
+        advertise=advertised_host,
+        advertise_port=advertised_port,
         tls=tls,
         cluster=ClusterConfig(
             settings=dict(options.settings),

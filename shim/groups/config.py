@@ -36,7 +36,7 @@ class GroupConfig:
     offsets_commit_timeout_ms: int = 5_000
 
     def __post_init__(self) -> None:
-        for name, least in _AT_LEAST.items():
+        for name, least in AT_LEAST.items():
             value = getattr(self, name)
             if not least <= value < 2**31:
                 raise ConfigError(f"{kafka_name(name)} must be from {least} to {2**31 - 1}, not {value}.")
@@ -77,7 +77,7 @@ def kafka_name(field_name: str) -> str:
     return field_name.replace("_", ".")
 
 
-_AT_LEAST: Final = {
+AT_LEAST: Final = {
     "group_min_session_timeout_ms": 1,
     "group_max_session_timeout_ms": 1,
     "group_initial_rebalance_delay_ms": 0,

@@ -30,8 +30,8 @@ class ServerConfig:
     """Where a server listens and what it is.
 
     With several brokers each has a port of its own: `port` and the ones after it, or any free ones for port 0.
-    `advertise` is the host that clients are told; by default the one listened on. `tls` makes every connection a TLS
-    one.
+    `advertise` is the host that clients are told, by default the one listened on; `advertise_port` the port of the
+    first broker, the others having the ports after it. `tls` makes every connection a TLS one.
     """
 
     host: str = "127.0.0.1"
@@ -40,6 +40,7 @@ class ServerConfig:
     node_id: int = 1
     """Of the first broker; the others have the numbers after it."""
     advertise: str | None = None
+    advertise_port: int | None = None
     tls: ssl.SSLContext | None = None
     epoll: bool = True
     """Use the reactor where it can be."""
@@ -88,9 +89,10 @@ async def serve(
     sockets = listen(config.host, config.port, config.brokers)
     try:
         host = config.advertise or _reachable(config.host)
-        addresses = [
-            Address(number, host, sock.getsockname()[1]) for number, sock in enumerate(sockets, config.node_id)
-        ]
+        ports = [sock.getsockname()[1] for sock in sockets]
+        shown = ports if config.advertise_port is None else range(config.advertise_port, 65536)
+        addresses = [Address(config.node_id + number, host, shown[number]) for number in range(config.brokers)]
+        listening = {address.id: port for address, port in zip(addresses, ports, strict=True)}
         peer_tls = unchecked() if config.tls is not None else None
         cluster = make_cluster(addresses, config.cluster, store, peer_tls=peer_tls)
         server = Server(config, cluster)
@@ -106,7 +108,9 @@ async def serve(
                 network = Streams(cluster, listeners, config.tls)
             server.network = network
             cluster.on_broker_down.append(network.stop_accepting)
-            cluster.on_broker_up.append(lambda node: network.accept(listen(config.host, node.address.port, 1)[0], node))
+            cluster.on_broker_up.append(
+                lambda node: network.accept(listen(config.host, listening[node.id], 1)[0], node)
+            )
             nursery.start_soon(network.run)
             await cluster.loaded.wait()
             task_status.started(server)

@@ -75,3 +75,16 @@ def test_all_brokers_may_be_gone_for_a_while(server: CoordinatorServer) -> None:
     with connected(server, 2) as connection:
         assert answers(connection)
     assert server.coordinator_of("g") == 2
+
+
+def test_a_broker_with_an_advertised_port_comes_back_where_it_listened() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as first:
+        port = first.getsockname()[1]
+    config = ServerConfig(port=port, advertise="127.0.0.1", advertise_port=19_092)
+    with CoordinatorServer(server_config=config) as server:
+        assert server.bootstrap == "127.0.0.1:19092"
+        server.kill_broker(1)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+        server.restart_broker(1)
+        socket.create_connection(("127.0.0.1", port)).close()
