@@ -49,10 +49,10 @@ class Environment(NamedTuple):
         return kept | {"PATH": f"{self.folder / 'bin'}{os.pathsep}{kept['PATH']}"}
 
 
-def build(source: Path, folder: Path, *options: str) -> None:
+def build(source: Path, folder: Path, *options: str, **variables: str) -> None:
     """Build with the locked tools; without options the sdist, and the wheel from that."""
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), *options, str(source)]
-    built = subprocess.run(command, capture_output=True, text=True)
+    built = subprocess.run(command, capture_output=True, text=True, env=os.environ | variables)
     assert built.returncode == 0, built.stdout + built.stderr
 
 

@@ -1,6 +1,8 @@
 """What is in the sdist and in the wheel, and which version they are."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -47,6 +49,23 @@ def test_the_checkout_and_the_sdist_build_the_same_wheel(distribution: Distribut
     build(ROOT, tmp_path, "--wheel")
     (built,) = tmp_path.glob("*.whl")
     assert (built.name, built.read_bytes()) == (distribution.wheel.name, distribution.wheel.read_bytes())
+
+
+def test_an_image_is_built_from_all_of_the_package(tmp_path: Path) -> None:
+    """What the Dockerfile copies is enough for the wheel, by the command that it runs."""
+    source = tmp_path / "src"
+    for names in re.findall(r"^COPY (?!--)(.+)$", (ROOT / "Dockerfile").read_text(), re.M):
+        *origins, to = names.split()
+        for origin in origins:
+            home = source / (origin if to == "./" else to)
+            home.parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / origin).is_dir():
+                shutil.copytree(ROOT / origin, home, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(ROOT / origin, home)
+    build(source, tmp_path, "--wheel", SETUPTOOLS_SCM_PRETEND_VERSION="1.2.3")
+    with zipfile.ZipFile(tmp_path / "kafka_group_shim-1.2.3-py3-none-any.whl") as wheel:
+        assert {each for each in wheel.namelist() if ".dist-info/" not in each} == package_files()
 
 
 def test_the_metadata_says_what_it_is(distribution: Distribution) -> None:
