@@ -23,6 +23,7 @@ from kafka_shim.conformance import processes
 from kafka_shim.conformance.case import Case
 from kafka_shim.conformance.cells import Selection, all_cases
 from kafka_shim.conformance.clients import command as clients_command
+from kafka_shim.conformance.clients.template import template
 from kafka_shim.conformance.differential import command as differential_command
 from kafka_shim.conformance.expect import Expectations
 from kafka_shim.conformance.matrix.command import matrix
@@ -66,17 +67,6 @@ class PlaceOption(click.ParamType):  # type: ignore[type-arg]
         return profile, place_of(place)
 
 
-class ExpectationFile(click.Path):
-    """A file of expectations, read."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = Path(str(super().convert(value, param, ctx)))
-        try:
-            return Expectations.read(path)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self.fail(f"{path} says no expectations: {error!r}", param, ctx)
-
-
 class PreviousRun(click.Path):
     """The JSON of an earlier run, as what is expected of this one."""
 
@@ -103,13 +93,13 @@ OUTPUT: Final = OutputFile(dir_okay=False, writable=True, path_type=Path)
 COUNT: Final = click.IntRange(min=1)
 
 _KINDS: Final = {"consumer groups (KIP-848)": "ConsumerGroupHeartbeat", "transactions": "TxnOffsetCommit"}
-_SERVER: Final = frozenset({"expectations", "previous", "expect_path", "record_path", "reference"})
+_SERVER: Final = frozenset({"previous", "expect_path", "record_path", "reference"})
 _FOREIGN: Final = frozenset({"start", "places", "capabilities", "client_id"})
 _UNUSED: Final[Mapping[str, frozenset[str]]] = {
     "--client": frozenset({"against", "scripts", "badge_path", "seed"} | _FOREIGN | _SERVER),
     "--against": frozenset(
         {"client", "patterns", "level", "listing", "dry_run", "junit_path", "html_path", "badge_path"}
-        | {"evidence_folder", "repeat"}
+        | {"evidence_folder", "repeat", "expect_file", "adapter"}
         | _SERVER
         | _FOREIGN
     ),
@@ -188,8 +178,8 @@ def refuse_unused(context: click.Context, clients: bool, differential: bool) -> 
 )
 @click.option(
     "--expect",
-    "expectations",
-    type=ExpectationFile(exists=True, dir_okay=False),
+    "expect_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="What is expected, as in conformance/expect.",
 )
 @click.option(
@@ -209,6 +199,7 @@ def refuse_unused(context: click.Context, clients: bool, differential: bool) -> 
 @click.option("--seed", type=int, help="Shuffle the cells with this seed.")
 @click.option("--jobs", type=COUNT, default=16, show_default=True, help="Cells that run at a time.")
 @click.option("--client", help="Client cases with all clients, or with those named, instead of server cases.")
+@click.option("--adapter", metavar="COMMAND", default="", help="Client cases with a client of one's own.")
 @click.option("--against", metavar="TARGET", help="Compare the target with this one, by random scripts.")
 @click.option(
     "--scripts", type=COUNT, default=200, show_default=True, help="How many scripts to compare two targets with."
@@ -230,7 +221,7 @@ def cli(
     html_path: Path | None,
     badge_path: Path | None,
     evidence_folder: Path | None,
-    expectations: Expectations | None,
+    expect_file: Path | None,
     previous: Expectations | None,
     expect_path: Path | None,
     record_path: Path | None,
@@ -239,6 +230,7 @@ def cli(
     seed: int | None,
     jobs: int,
     client: str | None,
+    adapter: str,
     against: str | None,
     scripts: int,
 ) -> None:
@@ -247,12 +239,16 @@ def cli(
         processes.break_off_on_signals()
     if context.invoked_subcommand is not None:
         return
-    refuse_unused(context, client is not None, against is not None)
+    if client is not None and adapter:
+        raise click.UsageError("--client and --adapter are two ways to say whom to try")
+    refuse_unused(context, client is not None or bool(adapter), against is not None)
     console = Console()
-    if client is not None:
+    if client is not None or adapter:
         choice = clients_command.Choice(
             target=target,
-            client=client,
+            client=client or "",
+            adapter=adapter,
+            expect=expect_file,
             patterns=patterns,
             level=level,
             listing=listing,
@@ -278,7 +274,7 @@ def cli(
         if start and context.get_parameter_source("target") is click.core.ParameterSource.DEFAULT:
             target = ""
         chosen = open_target(target, start=start, places=dict(places), capabilities=capabilities, client_id=client_id)
-        expected = expectations or previous or expectations_of(chosen)
+        expected = expectations_in(expect_file) or previous or expectations_of(chosen)
         runner = Runner(chosen, jobs=jobs, turns=repeat, seed=seed, selection=selection)
         if dry_run:
             for cell in runner.plan(cases):
@@ -307,6 +303,7 @@ def cli(
 
 
 cli.add_command(matrix)
+cli.add_command(template)
 
 
 def command_of(context: click.Context) -> list[str]:
@@ -322,6 +319,14 @@ def command_of(context: click.Context) -> list[str]:
     return command
 
 
+def expectations_in(path: Path | None) -> Expectations | None:
+    """The expectations in a file, if one was given."""
+    try:
+        return None if path is None else Expectations.read(path)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise click.UsageError(f"{path} says no expectations: {error!r}") from error
+
+
 def expectations_of(target: Target) -> Expectations:
     """What is kept here about a target; of one that somebody else started nothing is known, whatever its name."""
     if isinstance(target, ForeignTarget):
@@ -329,7 +334,7 @@ def expectations_of(target: Target) -> Expectations:
         try:
             return Expectations.read(path) if path else Expectations([], known=False)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise TargetError(f"{path} holds no expectations: {error!r}") from error
+            raise TargetError(f"{path} says no expectations: {error!r}") from error
     return Expectations.of_target(target.name)
 
 

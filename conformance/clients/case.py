@@ -30,6 +30,12 @@ class ClientCase:
     body: Body
 
 
+ABILITIES: Final = frozenset(
+    {"revoke-pause", "max-poll", "mixed-assignors", "regex", "classic-too", "subscribe", "unsubscribe"}
+    | {"pause", "seek", "revoke-commit", "assign-seek", "assign-unsubscribe"}
+)
+"""What some clients can do and cases may need, beside `cooperative` and `static`; docs/clients.md says what each is."""
+
 CLIENT_CASES: Final[dict[tuple[str, str], ClientCase]] = {}
 
 
@@ -42,11 +48,7 @@ def client_case(
     protocol: str = "classic",
     needs: tuple[str, ...] = (),
 ) -> Callable[[Body], Body]:
-    """Register a client case.
-
-    `needs`: `cooperative`, `static`, `mixed-assignors`, `revoke-pause`, `max-poll`, `regex`, `classic-too`,
-    `subscribe`, `unsubscribe`.
-    """
+    """Register a client case. `needs`: `cooperative`, `static`, and of `ABILITIES`."""
 
     def register(body: Body) -> Body:
         if (id, protocol) in CLIENT_CASES:

@@ -10,7 +10,7 @@ from kafka_shim.conformance.clients.case import CLIENT_CASES, ClientCase
 from kafka_shim.conformance.clients.crew import Client
 from kafka_shim.conformance.verdict import Level
 
-_MODULES: Final = ("cases", "consumer_cases", "heartbeat_cases")
+_MODULES: Final = ("cases", "position_cases", "consumer_cases", "heartbeat_cases")
 
 
 def all_client_cases() -> list[ClientCase]:

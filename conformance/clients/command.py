@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from kafka_shim.conformance.clients import report
+from kafka_shim.conformance.clients.adapter import AdapterError, clients_of
 from kafka_shim.conformance.clients.case import ClientCase
 from kafka_shim.conformance.clients.catalogue import select_client_cases, select_clients
 from kafka_shim.conformance.clients.crew import EVERY_CLIENT, Client
@@ -35,6 +36,8 @@ class Choice:
 
     target: str
     client: str
+    adapter: str
+    expect: Path | None
     patterns: tuple[str, ...]
     level: str
     listing: bool
@@ -49,9 +52,12 @@ class Choice:
 
 def run(console: Console, choice: Choice) -> int:
     """Run client cases and tell what came of them; the exit code."""
-    clients = select_clients(EVERY_CLIENT, choice.client)
+    try:
+        clients = clients_of(choice.adapter) if choice.adapter else select_clients(EVERY_CLIENT, choice.client)
+    except AdapterError as error:
+        raise click.UsageError(str(error)) from error
     if not clients:
-        raise click.UsageError(f"no client is called {choice.client}")
+        raise click.UsageError(f"no client is called {choice.client}; there are {', '.join(EVERY_CLIENT)}")
     protocols = {client.protocol for client in clients}
     cases = [each for each in select_client_cases(choice.patterns, choice.level) if each.protocol in protocols]
     if not cases:
@@ -65,7 +71,10 @@ def run(console: Console, choice: Choice) -> int:
                 if case.protocol == client.protocol:
                     click.echo(f"{case.id} {client.name}")
         return 0
-    known = Known.read()
+    try:
+        known = Known.read(choice.expect) if choice.expect else Known({}) if choice.adapter else Known.read()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise click.UsageError(f"{choice.expect} says no expectations of clients: {error!r}") from error
     try:
         finished = watched(console, open_target(choice.target), cases, clients, known, choice)
     except TargetError as error:

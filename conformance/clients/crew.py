@@ -31,6 +31,9 @@ _ERRORS_KEPT = 1_500
 
 Partition = tuple[str, int]
 
+POSITIONS = ("pause", "seek", "revoke-commit", "assign-seek", "assign-unsubscribe")
+"""Abilities of clients whose listeners may do what the position cases do."""
+
 
 @dataclass(frozen=True)
 class Client:
@@ -62,7 +65,8 @@ CLIENTS = {
             "kafka-python-3.0",
             "kafka_python.py",
             assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
-            abilities=("revoke-pause", "max-poll", "mixed-assignors"),
+            # Its listeners run where nothing may block, so they neither commit nor unsubscribe.
+            abilities=("revoke-pause", "max-poll", "mixed-assignors", "pause", "seek", "assign-seek"),
             alters_offsets=True,
             deletes_offsets=True,
         ),
@@ -70,7 +74,7 @@ CLIENTS = {
             "kafka-python-2.3",
             "kafka_python.py",
             lock="kafka-python-2.3",
-            abilities=("revoke-pause", "max-poll"),
+            abilities=("revoke-pause", "max-poll", *POSITIONS),
         ),
         # Its sticky assignor raises TypeError as soon as a member that owns something joins again.
         Client(
@@ -79,6 +83,7 @@ CLIENTS = {
             lock="kafka-python-2.0",
             assignors=("range", "roundrobin"),
             static=False,
+            abilities=("revoke-pause", *POSITIONS),
         ),
         Client("aiokafka-0.14", "aio_kafka.py", deletes_groups=False),
         Client("aiokafka-0.11", "aio_kafka.py", lock="aiokafka-0.11", deletes_groups=False),
@@ -86,7 +91,7 @@ CLIENTS = {
             "confluent-kafka-2.16",
             "confluent.py",
             assignors=("range", "roundrobin", "cooperative-sticky"),
-            abilities=("revoke-pause", "max-poll"),
+            abilities=("revoke-pause", "max-poll", *POSITIONS),
             alters_offsets=True,
         ),
     )
@@ -99,14 +104,14 @@ OTHER_LANGUAGES = {
             f"java-{builds.KAFKA}",
             "Adapter.java",
             assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
-            abilities=("revoke-pause", "max-poll", "mixed-assignors"),
+            abilities=("revoke-pause", "max-poll", "mixed-assignors", *POSITIONS),
             build=builds.java,
         ),
         Client(
             f"franz-go-{builds.FRANZ_GO.removeprefix('v')}",
             "franz.go",
             assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
-            abilities=("revoke-pause", "mixed-assignors"),
+            abilities=("revoke-pause", "mixed-assignors", "pause", "seek", "revoke-commit", "assign-seek"),
             build=builds.go,
         ),
         Client(

@@ -108,11 +108,20 @@ public final class Adapter implements ConsumerRebalanceListener {
     public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
         rebalanced = true;
         event("assigned", partitions);
+        if (config.has("assign_seek")) {
+            partitions.forEach(each -> consumer.seek(each, config.get("assign_seek").asLong()));
+        }
+        if (config.path("assign_unsubscribe").asBoolean()) {
+            consumer.unsubscribe();
+        }
     }
 
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
         event("revoked", partitions);
+        if (config.path("revoke_commit").asBoolean()) {
+            consumer.commitSync();
+        }
         try {
             Thread.sleep((long) (config.path("revoke_s").asDouble(0) * 1000));
         } catch (InterruptedException interrupted) {
@@ -123,6 +132,13 @@ public final class Adapter implements ConsumerRebalanceListener {
     @Override
     public void onPartitionsLost(Collection<TopicPartition> partitions) {
         event("lost", partitions);
+    }
+
+    private static List<TopicPartition> partitions(JsonNode command) {
+        List<TopicPartition> partitions = new ArrayList<>();
+        command.get("partitions").forEach(
+            each -> partitions.add(new TopicPartition(each.get(0).asText(), each.get(1).asInt())));
+        return partitions;
     }
 
     private Map<TopicPartition, OffsetAndMetadata> offsets(JsonNode command) {
@@ -141,6 +157,9 @@ public final class Adapter implements ConsumerRebalanceListener {
                 case "go" -> held = false;
                 case "subscribe" -> consumer.subscribe(named(command), this);
                 case "unsubscribe" -> consumer.unsubscribe();
+                case "pause" -> consumer.pause(partitions(command));
+                case "resume" -> consumer.resume(partitions(command));
+                case "seek" -> offsets(command).forEach(consumer::seek);
                 case "commit" -> consumer.commitSync(offsets(command));
                 case "commit_async" -> {
                     consumer.commitAsync(offsets(command), (done, error) -> {

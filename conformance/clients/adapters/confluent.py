@@ -62,9 +62,19 @@ class Confluent(Worker):
     def on_assign(self, consumer, assigned):
         self.rebalanced = True
         emit(event="assigned", partitions=partitions(assigned))
+        offset = self.config.get("assign_seek")
+        if offset is not None:
+            # What is assigned in the callback is where reading begins.
+            placed = [TopicPartition(each.topic, each.partition, offset) for each in assigned]
+            incremental = "cooperative-sticky" in self.config.get("assignors", ())
+            (consumer.incremental_assign if incremental else consumer.assign)(placed)
+        if self.config.get("assign_unsubscribe"):
+            consumer.unsubscribe()
 
     def on_revoke(self, consumer, revoked):
         emit(event="revoked", partitions=partitions(revoked))
+        if self.config.get("revoke_commit"):
+            consumer.commit(asynchronous=False)
         time.sleep(self.config.get("revoke_s", 0))
 
     def on_lost(self, consumer, lost):
@@ -130,6 +140,16 @@ class Confluent(Worker):
         if found.error:
             raise KafkaException(found.error)
         return found.offset if found.offset >= 0 else None
+
+    def do_pause(self, partitions):
+        self.consumer.pause([TopicPartition(*each) for each in partitions])
+
+    def do_resume(self, partitions):
+        self.consumer.resume([TopicPartition(*each) for each in partitions])
+
+    def do_seek(self, offsets):
+        for each in offsets:
+            self.consumer.seek(TopicPartition(*each))
 
     def do_close(self):
         if self.config.get("group"):

@@ -16,20 +16,22 @@ import (
 )
 
 type config struct {
-	Bootstrap   string   `json:"bootstrap"`
-	ClientID    string   `json:"client_id"`
-	Group       string   `json:"group"`
-	Instance    string   `json:"instance"`
-	Topics      []string `json:"topics"`
-	Pattern     string   `json:"pattern"`
-	Protocol    string   `json:"protocol"`
-	Assignors   []string `json:"assignors"`
-	SessionMs   int      `json:"session_ms"`
-	HeartbeatMs int      `json:"heartbeat_ms"`
-	MetadataMs  int      `json:"metadata_ms"`
-	RevokeS     float64  `json:"revoke_s"`
-	MaxPollMs   int      `json:"max_poll_ms"`
-	Verbose     bool     `json:"verbose"`
+	Bootstrap    string   `json:"bootstrap"`
+	ClientID     string   `json:"client_id"`
+	Group        string   `json:"group"`
+	Instance     string   `json:"instance"`
+	Topics       []string `json:"topics"`
+	Pattern      string   `json:"pattern"`
+	Protocol     string   `json:"protocol"`
+	Assignors    []string `json:"assignors"`
+	SessionMs    int      `json:"session_ms"`
+	HeartbeatMs  int      `json:"heartbeat_ms"`
+	MetadataMs   int      `json:"metadata_ms"`
+	RevokeS      float64  `json:"revoke_s"`
+	MaxPollMs    int      `json:"max_poll_ms"`
+	Verbose      bool     `json:"verbose"`
+	RevokeCommit bool     `json:"revoke_commit"`
+	AssignSeek   *int64   `json:"assign_seek"`
 }
 
 type command struct {
@@ -37,6 +39,8 @@ type command struct {
 	Do      string   `json:"do"`
 	Offsets [][]any  `json:"offsets"`
 	Topics  []string `json:"topics"`
+
+	Partitions [][]any `json:"partitions"`
 }
 
 type fields map[string]any
@@ -116,6 +120,27 @@ func refused(answer *kmsg.OffsetCommitResponse, failed error) error {
 	return nil
 }
 
+func numbered(partitions [][]any) map[string][]int32 {
+	found := map[string][]int32{}
+	for _, each := range partitions {
+		topic := each[0].(string)
+		found[topic] = append(found[topic], int32(each[1].(float64)))
+	}
+	return found
+}
+
+func placed(from [][]any) map[string]map[int32]kgo.EpochOffset {
+	offsets := map[string]map[int32]kgo.EpochOffset{}
+	for _, each := range from {
+		topic := each[0].(string)
+		if offsets[topic] == nil {
+			offsets[topic] = map[int32]kgo.EpochOffset{}
+		}
+		offsets[topic][int32(each[1].(float64))] = kgo.EpochOffset{Epoch: -1, Offset: int64(each[2].(float64))}
+	}
+	return offsets
+}
+
 func main() {
 	var settings config
 	if err := json.Unmarshal([]byte(os.Args[1]), &settings); err != nil {
@@ -152,6 +177,11 @@ func main() {
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, client *kgo.Client, partitions map[string][]int32) {
 			change("revoked", partitions, false)
+			if settings.RevokeCommit && len(partitions) > 0 {
+				if err := client.CommitUncommittedOffsets(context.Background()); err != nil {
+					emit(fields{"event": "error", "name": "commit", "text": err.Error()})
+				}
+			}
 			// It is called at the end of every session, also when nothing is taken.
 			if len(partitions) > 0 {
 				time.Sleep(time.Duration(settings.RevokeS * float64(time.Second)))
@@ -162,6 +192,17 @@ func main() {
 			change("lost", partitions, false)
 			tell(client)
 		}),
+	}
+	if settings.AssignSeek != nil {
+		options = append(options, kgo.AdjustFetchOffsetsFn(
+			func(_ context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+				for _, partitions := range offsets {
+					for number := range partitions {
+						partitions[number] = kgo.NewOffset().At(*settings.AssignSeek)
+					}
+				}
+				return offsets, nil
+			}))
 	}
 	if settings.Pattern != "" {
 		options = append(options, kgo.ConsumeRegex(), kgo.ConsumeTopics(settings.Pattern))
@@ -237,14 +278,7 @@ func main() {
 				go func() { polling.Unlock() }()
 			}
 		case "commit", "commit_async":
-			offsets := map[string]map[int32]kgo.EpochOffset{}
-			for _, each := range told.Offsets {
-				topic := each[0].(string)
-				if offsets[topic] == nil {
-					offsets[topic] = map[int32]kgo.EpochOffset{}
-				}
-				offsets[topic][int32(each[1].(float64))] = kgo.EpochOffset{Epoch: -1, Offset: int64(each[2].(float64))}
-			}
+			offsets := placed(told.Offsets)
 			done := func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, told *kmsg.OffsetCommitResponse, err error) {
 				answer(id, refused(told, err))
 			}
@@ -254,6 +288,12 @@ func main() {
 				client.CommitOffsets(context.Background(), offsets, done)
 			}
 			continue
+		case "pause":
+			client.PauseFetchPartitions(numbered(told.Partitions))
+		case "resume":
+			client.ResumeFetchPartitions(numbered(told.Partitions))
+		case "seek":
+			client.SetOffsets(placed(told.Offsets))
 		case "subscribe":
 			client.AddConsumeTopics(told.Topics...)
 		case "close":

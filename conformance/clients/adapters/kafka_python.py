@@ -65,6 +65,8 @@ class Listener(ConsumerRebalanceListener):
 
     def on_partitions_revoked(self, revoked):
         emit(event="revoked", partitions=partitions(revoked))
+        if self.worker.config.get("revoke_commit"):
+            self.worker.consumer.commit()
         time.sleep(self.worker.config.get("revoke_s", 0))
 
     def on_partitions_lost(self, lost):
@@ -72,6 +74,11 @@ class Listener(ConsumerRebalanceListener):
 
     def on_partitions_assigned(self, assigned):
         emit(event="assigned", partitions=partitions(assigned))
+        if self.worker.config.get("assign_seek") is not None:
+            for each in assigned:
+                self.worker.consumer.seek(each, self.worker.config["assign_seek"])
+        if self.worker.config.get("assign_unsubscribe"):
+            self.worker.consumer.unsubscribe()
         self.worker.tell(rebalanced=True)
 
 
@@ -146,6 +153,16 @@ class KafkaPython(Worker):
 
     def do_committed(self, topic, partition):
         return self.consumer.committed(TopicPartition(topic, partition))
+
+    def do_pause(self, partitions):
+        self.consumer.pause(*[TopicPartition(*each) for each in partitions])
+
+    def do_resume(self, partitions):
+        self.consumer.resume(*[TopicPartition(*each) for each in partitions])
+
+    def do_seek(self, offsets):
+        for topic, partition, offset in offsets:
+            self.consumer.seek(TopicPartition(topic, partition), offset)
 
     def do_close(self):
         if self.consumer is not None:
@@ -258,4 +275,11 @@ class KafkaPython(Worker):
         return "OK" if error.errno == 0 else error.__name__
 
 
-main(KafkaPython)
+DESCRIPTION = {
+    "name": f"kafka-python-{version}",
+    "protocols": ["classic"],
+    "assignors": sorted(name for name in ASSIGNORS if " " not in name),
+    "static": not version.startswith("2.0"),
+    "abilities": ["revoke-pause", "max-poll", "pause", "seek", "assign-seek"],
+}
+main(KafkaPython, DESCRIPTION)

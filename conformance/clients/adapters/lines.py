@@ -128,5 +128,9 @@ def carry_out(worker, command):
             emit(reply=number, value=value)
 
 
-def main(worker_class):
+def main(worker_class, description=None):
+    """Run a worker, or print what it is where the only argument is `describe`."""
+    if sys.argv[1] == "describe":
+        print(json.dumps(description))
+        return
     worker_class(json.loads(sys.argv[1])).run()

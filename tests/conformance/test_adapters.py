@@ -1,0 +1,149 @@
+"""A client of one's own: what an adapter says of itself, the templates, and a case through the whole of it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_shim.conformance.cli import cli
+from kafka_shim.conformance.clients.adapter import AdapterError, check, clients_of
+from kafka_shim.conformance.clients.builds import ADAPTERS
+from kafka_shim.conformance.clients.crew import EVERY_CLIENT
+from kafka_shim.conformance.clients.template import TEMPLATES
+from kafka_shim.conformance.targets import TargetError
+from kafka_shim.conformance.targets.kafka import NEWEST, cache_folder, class_path
+
+GO = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+CONFIG = json.dumps({"bootstrap": "127.0.0.1:1", "client_id": "c", "group": "g", "topics": ["t"], "poll_s": 0.1})
+
+
+def run(folder: Path, *command: str | Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        pytest.fail(done.stdout + done.stderr)
+
+
+def built_python(folder: Path) -> list[str]:
+    return [sys.executable, str(folder / "adapter.py")]
+
+
+def built_node(folder: Path) -> list[str]:
+    if not shutil.which("node"):
+        pytest.skip("there is no node here")
+    return ["node", str(folder / "adapter.js")]
+
+
+def built_go(folder: Path) -> list[str]:
+    if not GO:
+        pytest.skip("there is no go here")
+    run(folder, GO, "build", "-o", "adapter", "adapter.go")
+    return [str(folder / "adapter")]
+
+
+def built_java(folder: Path) -> list[str]:
+    if not shutil.which("javac"):
+        pytest.skip("there is no javac here")
+    try:
+        jars = class_path(NEWEST["4.2"])
+    except TargetError as error:
+        pytest.skip(str(error))
+    run(folder, "javac", "-cp", jars, "Adapter.java")
+    return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{jars}", "Adapter"]
+
+
+def built_rust(folder: Path) -> list[str]:
+    if not shutil.which("cargo"):
+        pytest.skip("there is no cargo here")
+    target = cache_folder() / "template-rust"
+    run(folder, "cargo", "build", "--quiet", "--target-dir", target)
+    return [str(target / "debug" / "adapter")]
+
+
+BUILDS: dict[str, Callable[[Path], list[str]]] = {
+    "python": built_python,
+    "node": built_node,
+    "go": built_go,
+    "java": built_java,
+    "rust": built_rust,
+}
+
+
+@pytest.mark.parametrize("language", list(TEMPLATES))
+def test_a_template_speaks_the_protocol_before_it_is_filled_in(language: str, tmp_path: Path) -> None:
+    written = CliRunner().invoke(cli, ["template", language, "--into", str(tmp_path)])
+    assert written.exit_code == 0, written.output
+    command = BUILDS[language](tmp_path)
+    described = subprocess.run([*command, "describe"], capture_output=True, text=True, check=True)
+    check(json.loads(described.stdout))
+    asked = [("hold", {}), ("go", {}), ("commit", {"offsets": [["t", 0, 1]]}), ("jump", {}), ("close", {})]
+    lines = "".join(json.dumps({"id": number, "do": do, **more}) + "\n" for number, (do, more) in enumerate(asked))
+    spoken = subprocess.run([*command, CONFIG], input=lines, capture_output=True, text=True, timeout=60)
+    told = [json.loads(line) for line in spoken.stdout.splitlines()]
+    assert told[0] == {"event": "started"}
+    assert told[-1] == {"event": "closed"}
+    replies = {each["reply"]: each for each in told if "reply" in each}
+    assert [replies[number].get("value", "refused") for number in range(5)] == [None, None, "refused", "refused", None]
+    assert spoken.returncode == 0
+
+
+def test_an_adapter_ends_with_its_standard_input(tmp_path: Path) -> None:
+    for language in ("python", "node"):
+        CliRunner().invoke(cli, ["template", language, "--into", str(tmp_path)])
+        command = BUILDS[language](tmp_path)
+        assert subprocess.run([*command, CONFIG], input="", capture_output=True, text=True, timeout=30).returncode == 0
+
+
+def test_a_template_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "adapter.py").write_text("mine")
+    done = CliRunner().invoke(cli, ["template", "python", "--into", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "is there already" in done.output
+    assert (tmp_path / "adapter.py").read_text() == "mine"
+
+
+def test_cases_run_with_an_adapter_of_ones_own() -> None:
+    command = f"{sys.executable} {ADAPTERS / 'kafka_python.py'}"
+    done = CliRunner().invoke(cli, ["--adapter", command, "--case", "R18", "--case", "R28"])
+    assert done.exit_code == 0, done.output
+    assert "2 cells, 0 not as expected" in done.output
+
+
+def test_a_built_in_client_says_what_the_crew_knows_of_it() -> None:
+    (found,) = clients_of(f"{sys.executable} {ADAPTERS / 'kafka_python.py'}")
+    known = EVERY_CLIENT["kafka-python-3.0"]
+    assert set(found.abilities) <= set(known.abilities)
+    assert found.assignors == tuple(sorted(known.assignors))
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("exit 3", "printed no description"),
+        ("echo nothing", "printed no description"),
+        ("echo '{}'", "it needs a name"),
+        ('echo \'{"name": "a", "abilities": ["fly"]}\'', "fly is none of its abilities"),
+        ('echo \'{"name": "a", "protocols": ["streams"]}\'', "streams is none of its protocols"),
+    ],
+)
+def test_what_is_no_adapter_is_said(tmp_path: Path, script: str, complaint: str) -> None:
+    file = tmp_path / "adapter.sh"
+    file.write_text(script + "\n")
+    done = CliRunner().invoke(cli, ["--adapter", f"sh {file}"])
+    assert done.exit_code == 2
+    assert complaint in done.output
+
+
+def test_a_command_that_is_none_is_said() -> None:
+    with pytest.raises(AdapterError, match="cannot be started"):
+        clients_of("/no/such/adapter")
+
+
+def test_a_client_is_named_or_given_not_both() -> None:
+    done = CliRunner().invoke(cli, ["--adapter", "a", "--client", "all"])
+    assert done.exit_code == 2
+    assert "two ways to say whom to try" in done.output
