@@ -9,6 +9,7 @@ Answers leave a connection in the order of its requests, as Kafka's do: one that
 
 from __future__ import annotations
 
+import copy
 import socket
 import struct
 import threading
@@ -333,7 +334,9 @@ class Relay:
     def answer_error(self, slot: _Slot, code: int) -> None:
         """Make the answer of a slot one that says `code`."""
         api, exchange = _KNOWN[slot.key], slot.exchange
-        response = api.shape(api.error(exchange.request, code), exchange.version)
+        # What the client sent stays as it was: it is evidence.
+        request = api.normalise(copy.deepcopy(exchange.request), exchange.version)
+        response = api.shape(api.error(request, code), exchange.version)
         exchange.response = response
         header = encode_response_header(slot.key, exchange.version, slot.correlation_id)
         slot.data = header + api.response.encoder(exchange.version)(response)

@@ -14,6 +14,7 @@ from rich.console import Console
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.metadata import MetadataRequest
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from kafka_shim.conformance.cli import cli
 from kafka_shim.conformance.clients import report
 from kafka_shim.conformance.clients.builds import ClientMissing
@@ -94,6 +95,18 @@ def test_an_error_is_answered_as_often_as_planned(relay: Relay) -> None:
     connection = connected(relay)
     assert [connection.call(HEARTBEAT, 4).error_code for _ in range(3)] == [27, 27, 25]
     assert len(plan.fired) == 2
+
+
+@pytest.mark.parametrize("version", [1, 3, 7, 8])
+def test_an_error_is_answered_in_every_version_where_that_version_has_it(relay: Relay, version: int) -> None:
+    relay.plan("OffsetFetch", "error", 14)
+    partitions = OffsetFetchRequestTopic("t", [0])
+    one = OffsetFetchRequest("relayed", [partitions])
+    several = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("relayed", topics=[])])
+    answer = connected(relay).call(several if version >= 8 else one, version)
+    codes = {answer.error_code, *(each.error_code for each in answer.groups)}
+    codes |= {each.error_code for topic in answer.topics for each in topic.partitions}
+    assert 14 in codes
 
 
 @pytest.mark.parametrize("action", ["hold", "withhold"])
