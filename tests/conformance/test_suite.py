@@ -237,10 +237,6 @@ def test_the_list_names_every_case() -> None:
     assert "cases" in done.output
 
 
-def test_ours_has_expectations_of_its_own() -> None:
-    assert Expectations.of_target("shim").lines
-
-
 CRASHES = """
 import os, socket, struct, sys
 listener = socket.create_server(("127.0.0.1", 0))
