@@ -1,7 +1,7 @@
 """A coordinator of consumer groups without sockets, its topics, and members that behave as a client does.
 
 `Cluster` drives the rules as the server does and keeps the durable records in a dictionary. A `Consumer` knows what it
-was told, and owns what it was assigned until it gives it up.
+was assigned, and owns it until it gives it up.
 """
 
 from __future__ import annotations
@@ -119,7 +119,10 @@ class Cluster(Context):
 
 
 class Consumer:
-    """A client: its epoch, what it was assigned, and what it owns."""
+    """A client: its epoch, what it was assigned, and what it owns.
+
+    It owns what it is assigned at once, and gives up nothing before `obey`.
+    """
 
     def __init__(
         self,
@@ -153,6 +156,7 @@ class Consumer:
             self.epoch = answer.member_epoch
             if answer.assignment is not None:
                 self.assigned = self.cluster.named(answer.assignment.topic_partitions)
+                self.owned |= self.assigned
         return answer
 
     def join(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
@@ -182,6 +186,11 @@ class Consumer:
         self.owned = set(self.assigned)
         return self.heartbeat(topic_partitions=self.said(), **fields)
 
+    @property
+    def view(self) -> tuple[int, frozenset[tuple[str, int]], frozenset[tuple[str, int]]]:
+        """What it knows of itself."""
+        return self.epoch, frozenset(self.owned), frozenset(self.assigned)
+
     def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
         return self.heartbeat(member_epoch=epoch)
 
@@ -189,9 +198,9 @@ class Consumer:
 def settle(*members: Consumer) -> None:
     """Let members send heartbeats until nothing changes any more."""
     for _ in range(20):
-        before = [(each.epoch, frozenset(each.owned)) for each in members]
+        before = [each.view for each in members]
         for each in members:
             assert each.obey().error_code == 0
-        if before == [(each.epoch, frozenset(each.owned)) for each in members]:
+        if before == [each.view for each in members]:
             return
     raise AssertionError("the group does not settle")
