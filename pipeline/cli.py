@@ -42,12 +42,7 @@ def _start(master: str, memory: str, config: tuple[str, ...]) -> SparkSession:
     from kafka_shim.pipeline.java import NoJava
     from kafka_shim.pipeline.session import session
 
-    settings = {"spark.driver.memory": memory}
-    for each in config:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{each!r} is not of the form NAME=VALUE", param_hint="--config")
-        settings[name] = value
+    settings = {"spark.driver.memory": memory, **_settings(config)}
     from pyspark.errors import PySparkException
 
     try:
@@ -100,16 +95,24 @@ def _writable(out: str) -> None:
             raise Refused(f"{out} cannot be written: {error.strerror or error}") from error
 
 
-def _inputs(paths: tuple[str, ...], end_offsets: str | None = None) -> Inputs:
-    from kafka_shim.pipeline.run import sort_out
+def _inputs(paths: tuple[str, ...], config: tuple[str, ...], end_offsets: str | None = None) -> Inputs:
+    from kafka_shim.pipeline.run import sort_out, store_settings
+    from kafka_shim.pipeline.sources.places import Unreadable
 
     try:
-        return sort_out(paths, end_offsets)
-    except OSError as error:
-        where = f"{error.filename or paths[0]} cannot be read: {error.strerror}"
-        raise Refused(where if error.strerror else str(error)) from error
-    except ValueError as error:
+        return sort_out(paths, end_offsets, store_settings(_settings(config)))
+    except (ValueError, Unreadable) as error:
         raise Refused(str(error)) from error
+
+
+def _settings(config: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for each in config:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{each!r} is not of the form NAME=VALUE", param_hint="--config")
+        found[name] = value
+    return found
 
 
 @click.group()
@@ -117,14 +120,13 @@ def cli() -> None:
     """Rebalances and offsets of months, on Spark: who, why, how long."""
 
 
-def _tables_of(paths: tuple[str, ...], out: str, end_offsets: str | None, spark: SparkSession, console: Console) -> Any:
+def _tables_of(inputs: Inputs, paths: tuple[str, ...], out: str, spark: SparkSession, console: Console) -> Any:
     from kafka_shim.pipeline.progress import Progress
     from kafka_shim.pipeline.replays import replays
     from kafka_shim.pipeline.run import answer, build
     from kafka_shim.pipeline.warehouse import Warehouse
 
     warehouse = Warehouse(spark, out)
-    inputs = _inputs(paths, end_offsets)
     with Progress(spark, console) as progress, warehouse.change("run", paths):
         build(warehouse, inputs, progress.step)
         answer(warehouse, progress.step)
@@ -145,10 +147,10 @@ def run(
 ) -> None:
     """Make all tables and answers of traces and __consumer_offsets segments."""
     console = Console(stderr=True)
-    _inputs(paths, end_offsets)
+    inputs = _inputs(paths, config, end_offsets)
     _writable(out)
     with _spark(master, memory, config) as spark:
-        warehouse = _tables_of(paths, out, end_offsets, spark, console)
+        warehouse = _tables_of(inputs, paths, out, spark, console)
         counts = {name: warehouse.read(name).count() for name in ("violations", "quarantine", "gaps")}
         told = {"out": warehouse.path, "snapshot": warehouse.snapshot.number if warehouse.snapshot else None, **counts}
     click.echo(json.dumps(told))
@@ -164,12 +166,12 @@ def report(
 ) -> None:
     """Tables, answers, and one HTML page that shows them."""
     console = Console(stderr=True)
-    _inputs(paths, end_offsets)
+    inputs = _inputs(paths, config, end_offsets)
     _writable(out)
     with _spark(master, memory, config) as spark:
         from kafka_shim.pipeline.report import write_report
 
-        warehouse = _tables_of(paths, out, end_offsets, spark, console)
+        warehouse = _tables_of(inputs, paths, out, spark, console)
         page = write_report(warehouse, Path(out) / "report.html", ", ".join(paths))
     click.echo(str(page))
 
@@ -187,7 +189,7 @@ def stream(
     config: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Keep the tables up to date while traces grow."""
-    inputs = _inputs(paths)
+    inputs = _inputs(paths, config)
     if not inputs.traces:
         raise Refused("a stream reads traces, and there are none")
     _writable(out)
@@ -270,9 +272,7 @@ def _show(console: Console, columns: list[str], rows: list[list[Any]]) -> None:
 @cli.command()
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder, new or empty.")
 @click.option("--groups", required=True, type=click.IntRange(min=1), help="How many groups.")
-@click.option(
-    "--events", type=click.IntRange(min=1), help="About how many events; without it, half an hour of each group."
-)
+@click.option("--events", type=click.IntRange(min=1), help="How many events; without it, half an hour of each group.")
 @click.option("--seed", default=0, show_default=True, help="Same seed, same data.")
 @click.option(
     "--nodes", default=1, show_default=True, type=click.IntRange(min=1), help="Nodes, each with a trace of its own."

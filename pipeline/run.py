@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
+from kafka_shim.pipeline.decode.events import Lines
 from kafka_shim.pipeline.jobs import doubts, invariants, members, offsets, rebalances
 from kafka_shim.pipeline.schemas import PLACES
 from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.sources.offsets_log import segments
+from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable, settings_of
 from kafka_shim.pipeline.sources.shim_trace import files
 from kafka_shim.pipeline.tables import groups, partitions, traces
 from kafka_shim.pipeline.tables import offsets as offset_tables
@@ -39,18 +40,20 @@ class Inputs(NamedTuple):
     end_offsets: str | None = None
 
 
-def sort_out(paths: Iterable[str], end_offsets: str | None = None) -> Inputs:
-    """Which paths hold traces and which hold segments; a folder of `pipeline generate` holds both. Raises ValueError
-    for one that holds neither, and FileNotFoundError."""
+def sort_out(paths: Iterable[str], end_offsets: str | None = None, settings: Settings = ()) -> Inputs:
+    """Which paths hold traces and which hold segments; a folder of `pipeline generate` holds both. `settings` are those
+    of the stores they are in. Raises ValueError for one that holds neither, and `Unreadable`."""
     found_traces: list[str] = []
     found_logs: list[str] = []
     for name in paths:
-        path = Path(name)
-        if not path.exists():
-            raise FileNotFoundError(f"{path} does not exist")
-        inside = [each for each in (path / "trace", path / "segments") if each.is_dir()] or [path]
-        traces_here = [str(place) for place in inside if _holds(files, place, ".jsonl")]
-        logs_here = [str(place) for place in inside if _holds(segments, place, ".log")]
+        path = Place(name, settings)
+        kind, _ = path.info()
+        if kind == "nothing":
+            raise Unreadable(f"{path} does not exist")
+        below = [each for each in path.children() if each.name in ("trace", "segments")] if kind == "folder" else []
+        inside = below or [path]
+        traces_here = [place.address for place in inside if _holds(files, place, ".jsonl")]
+        logs_here = [place.address for place in inside if _holds(segments, place, ".log")]
         if not traces_here and not logs_here:
             raise ValueError(f"{path} holds neither a trace (*.jsonl) nor segments (__consumer_offsets-N/*.log)")
         found_traces += traces_here
@@ -58,8 +61,21 @@ def sort_out(paths: Iterable[str], end_offsets: str | None = None) -> Inputs:
     return Inputs(tuple(found_traces), tuple(found_logs), end_offsets)
 
 
-def _holds(find: Callable[[str], list[Path]], place: Path, suffix: str) -> bool:
-    return any(suffix in file.name for file in find(str(place)))
+def _holds(find: Callable[[str, Settings], list[Place]], place: Place, suffix: str) -> bool:
+    return any(suffix in file.name for file in find(place.address, place.settings))
+
+
+def reader(spark: SparkSession, source: str) -> DataFrameReader:
+    """Reads one of our sources, with what Spark's settings say of stores."""
+    found = spark.read.format(source)
+    for name, value in store_settings(dict(spark.sparkContext.getConf().getAll())):
+        found = found.option(name, value)
+    return found
+
+
+def store_settings(config: Mapping[str, str]) -> Settings:
+    """What Spark's settings say of stores, as Hadoop names it."""
+    return settings_of({name.removeprefix("spark.hadoop."): value for name, value in config.items()})
 
 
 def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext) -> None:
@@ -68,12 +84,14 @@ def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext) -> Non
     register(spark)
     if inputs.traces:
         with step("read traces"):
-            rows = spark.read.format("kafka_shim_trace").load(_joined(inputs.traces))
-            warehouse.append_apart(traces.ingested(rows))
+            # Nearly all lines are of two kinds with few columns: to read them apart costs less than columns do.
+            for kind in Lines._fields:
+                lines = reader(spark, "kafka_shim_trace").option("lines", kind).load(joined(inputs.traces))
+                warehouse.append_apart(traces.ingested(lines))
             warehouse.write("trace_gaps", traces.gaps(seqs(warehouse)))
     if inputs.logs:
         with step("read segments"):
-            records = spark.read.format("kafka_offsets_log").load(_joined(inputs.logs)).persist(StorageLevel.DISK_ONLY)
+            records = reader(spark, "kafka_offsets_log").load(joined(inputs.logs)).persist(StorageLevel.DISK_ONLY)
             for name, of_log in offset_tables.LOG_TABLES.items():
                 warehouse.write(name, of_log(records))
             records.unpersist()
@@ -82,8 +100,9 @@ def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext) -> Non
             warehouse.write(name, table())
 
 
-def _joined(paths: Iterable[str]) -> str:
-    return ",".join(map(os.path.abspath, paths))
+def joined(paths: Iterable[str]) -> str:
+    """Addresses as the sources take them."""
+    return ",".join(path if "://" in path else os.path.abspath(path) for path in paths)
 
 
 def seqs(warehouse: Warehouse) -> DataFrame:

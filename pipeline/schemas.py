@@ -238,6 +238,12 @@ TABLES: Final[dict[str, Table]] = {
             _C("blamed", "string", "member that joined last"),
             _C("blamed_ms", "double", "how long it took from the start"),
             _C("behind_ms", "double", "how long it took longer than the last but one"),
+            _C(
+                "initial_delay_ms",
+                "double",
+                "at the end of the first half, how long nobody was waited for any more: an empty group's"
+                " group.initial.rebalance.delay.ms",
+            ),
             _C("waited_for", "array<struct<member_id: string, ms: double>>", "all members, slowest first"),
             _C("dropped", "array<string>", "members that went during the round"),
             _C("leader", "string", "leader"),

@@ -10,14 +10,13 @@ and its first batch takes the place of what was there. One that finds the wareho
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from uuid import uuid4
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_shim.pipeline.run import Inputs, derived, seqs
+from kafka_shim.pipeline.run import Inputs, derived, joined, seqs, store_settings
 from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.tables import traces
 from kafka_shim.pipeline.warehouse import Warehouse
@@ -37,7 +36,6 @@ def stream(
     warehouse.refresh()
     found = warehouse.snapshot
     mine = uuid4().hex if found is None or found.stream is None else found.stream
-    sources = [os.path.abspath(path) for path in inputs.traces]
 
     def take(rows: DataFrame, batch: int) -> None:
         warehouse.refresh()
@@ -47,7 +45,7 @@ def stream(
             return
         if not own and batch > 0:
             raise warehouse.overtaken()
-        with warehouse.change("stream", sources, anew=not own, stream=mine, batch=batch):
+        with warehouse.change("stream", inputs.traces, anew=not own, stream=mine, batch=batch):
             touched = warehouse.append_apart(traces.ingested(rows))
             for name, table in derived(warehouse, touched):
                 warehouse.write(name, table(), replaces=touched)
@@ -56,9 +54,11 @@ def stream(
 
     register(warehouse.spark)
     reader = warehouse.spark.readStream.format("kafka_shim_trace")
+    for name, value in store_settings(dict(warehouse.spark.sparkContext.getConf().getAll())):
+        reader = reader.option(name, value)
     if max_bytes is not None:
         reader = reader.option("maxBytesPerTrigger", max_bytes)
-    rows = reader.load(",".join(sources))
+    rows = reader.load(joined(inputs.traces))
     checkpoint = f"{warehouse.path}/streams/{mine}"
     writer = rows.writeStream.option("checkpointLocation", checkpoint).foreachBatch(take)
     triggered = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)

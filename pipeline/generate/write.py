@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from random import Random
@@ -29,8 +30,8 @@ WALL_OFFSET: Final = 1_760_000_000.0 - 1_000.0
 START: Final = 1_000.0
 ROTATE_BYTES: Final = 64 << 20
 OFFSETS_PARTITIONS: Final = 50
-EVENTS_A_SECOND: Final = 3.4
-"""About how many events a group has a second."""
+EVENTS_A_SECOND: Final = 2.4
+"""How many events a group has a second at least, in the long run; about 3.4 are usual."""
 LEAST_DURATION_S: Final = 1_800.0
 """Room enough for any fault."""
 
@@ -56,13 +57,14 @@ def generate(
 ) -> Volume:
     """Writes `groups` groups on `nodes` nodes into `out`, which must be empty or new.
 
-    `events` is about how many events there shall be; without it, half an hour of each group. Raises FileExistsError.
+    `events` is how many events there shall be, after which each trace ends; without it, half an hour of each group, in
+    which every fault has its place. Raises FileExistsError.
     """
     if out.exists() and any(out.iterdir()):
         raise FileExistsError(f"{out} is not empty")
     duration = LEAST_DURATION_S
     if events is not None:
-        duration = max(duration, events / groups / EVENTS_A_SECOND)
+        duration = max(duration, 1.1 * events / groups / EVENTS_A_SECOND)
     planned = plan(groups, seed)
     jobs = [
         partial(
@@ -74,6 +76,7 @@ def generate(
                 if index % nodes == node
             ],
             segments,
+            None if events is None else events // nodes + (node < events % nodes),
         )
         for node in range(nodes)
     ]
@@ -92,14 +95,16 @@ def generate(
     return Volume(sum(n.events for n in written), sum(n.trace_bytes for n in written), records, len(faults))
 
 
-def _write_node(folder: Path, groups: list[Group], keep_commits: bool) -> _Node:
+def _write_node(folder: Path, groups: list[Group], keep_commits: bool, most: int | None) -> _Node:
     folder.mkdir(parents=True)
     events = written = total = 0
     rotation = 0
+    at = START
     commits: list[tuple[float, str, list[tuple[str, int, int]]]] = []
     file = _open(folder, rotation)
     try:
-        for at, kind, fields in heapq.merge(*(group.run() for group in groups), key=itemgetter(0)):
+        told = heapq.merge(*(group.run() for group in groups), key=itemgetter(0))
+        for at, kind, fields in islice(told, most):
             line = f'{{"event":"{kind}","seq":{events},"mono":{at:.6f},"wall":{at + WALL_OFFSET:.6f},{fields}}}\n'
             if written > ROTATE_BYTES:
                 file.close()
@@ -116,7 +121,9 @@ def _write_node(folder: Path, groups: list[Group], keep_commits: bool) -> _Node:
         file.close()
     _take_commits(groups, commits if keep_commits else None)
     commits.sort(key=itemgetter(0))
-    faults = [fault for group in groups for fault in group.listed]
+    end = float("inf") if most is None else at
+    faults = [fault for group in groups for fault in group.listed if fault.get("at", 0.0) <= end]
+    commits = [commit for commit in commits if commit[0] <= end]
     for fault in faults:
         for name in ("at", "began", "silent_since"):
             if name in fault:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import json
 from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from html import escape
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from kafka_shim.pipeline.report import plots
-from kafka_shim.pipeline.report.tables import ROWS, moment, table
+from kafka_shim.pipeline.report.tables import ROWS, grid, moment, numbers, table
+from kafka_shim.pipeline.run import store_settings
+from kafka_shim.pipeline.sources.places import Place, Unreadable
 from kafka_shim.pipeline.warehouse import Warehouse
 
 WORST_ROUNDS: Final = 6
@@ -41,26 +46,78 @@ nav{display:flex;flex-wrap:wrap;gap:.3rem 1.1rem;margin:1.2rem 0;font-size:14px}
 .facts .bad b{color:var(--bad)}
 .lead{font-size:1.05rem;max-width:46rem}
 figure{margin:.4rem 0 0;overflow-x:auto}
-svg{display:block;width:100%;min-width:34rem;height:auto}
+svg{display:block;width:100%;height:auto}.narrow{display:none}
+@media(max-width:640px){.wide{display:none}.narrow{display:block}body{padding:1.2rem .8rem 3rem}}
 .scroll{overflow-x:auto;border:1px solid var(--line);border-radius:.5rem;margin:.6rem 0}
 table{border-collapse:collapse;font-size:13px;width:100%}
 th,td{text-align:left;padding:.32rem .8rem;border-bottom:1px solid var(--line);white-space:nowrap}
-th{background:var(--card);font-weight:600;color:var(--soft)}
-tr:last-child td{border-bottom:0}
+th{background:var(--card)}th button{all:unset;cursor:pointer;font-weight:600;color:var(--soft)}
+th button:focus-visible{outline:2px solid var(--link)}
+th[aria-sort=ascending] button::after{content:" ▲"}th[aria-sort=descending] button::after{content:" ▼"}
+tbody tr:last-child td{border-bottom:0}td.words{white-space:normal;min-width:15rem}
+@media(max-width:640px){th:first-child,td:first-child{position:sticky;left:0;background:var(--paper);max-width:9rem;
+overflow:hidden;text-overflow:ellipsis}}
+details{margin:.3rem 0 .8rem}summary{cursor:pointer;color:var(--link);font-size:13.5px;overflow-wrap:anywhere}
+pre{background:var(--card);border-radius:.5rem;padding:.7rem .9rem;overflow-x:auto;font-size:12px}
 .number{text-align:right;font-variant-numeric:tabular-nums}
 """
 
 _BECAUSE: Final = {
-    "NEW_MEMBER": "somebody new joined",
-    "MEMBER_LEFT": "a member left",
-    "SESSION_EXPIRED": "a member was silent for its session timeout",
-    "COOPERATIVE_FOLLOWUP": "what members had given up found new owners",
-    "POLL_TIMEOUT_REASON": "a member did not poll in time",
-    "SUBSCRIPTION_CHANGED": "a member wanted other topics",
-    "LEADER_REJOINED": "the leader joined again",
-    "STATIC_REPLACED": "a static member was replaced",
-    "PENDING_SYNC_EXPIRED": "members did not sync in time",
+    "NEW_MEMBER": (
+        "somebody new joined",
+        "Start the members of a group together; give them group.instance.id, so that a restart is no new member.",
+    ),
+    "MEMBER_LEFT": (
+        "a member left",
+        "Give members group.instance.id: a static member that is back within its session timeout was never missed.",
+    ),
+    "SESSION_EXPIRED": (
+        "a member was silent for its session timeout",
+        "Look for crashes, long pauses of garbage collection and networks that stall; raise session.timeout.ms.",
+    ),
+    "REBALANCE_TIMEOUT": (
+        "a member did not join again in time",
+        "Do less between polls, or raise max.poll.interval.ms, which is also the rebalance timeout.",
+    ),
+    "COOPERATIVE_FOLLOWUP": (
+        "what members had given up found new owners",
+        "Belongs to cooperative assignors: one for each change that moves partitions. KIP-848 groups have none.",
+    ),
+    "POLL_TIMEOUT_REASON": (
+        "a member did not poll in time",
+        "Lower max.poll.records, hand long work to other threads, or raise max.poll.interval.ms.",
+    ),
+    "SUBSCRIPTION_CHANGED": (
+        "a member wanted other topics",
+        "Subscribe once and to all topics; let all members of a group subscribe to the same.",
+    ),
+    "LEADER_REJOINED": (
+        "the leader joined again",
+        "Happens when topics or partitions change, or a client calls enforceRebalance.",
+    ),
+    "STATIC_REPLACED": ("a static member was replaced", "See that no two members have one group.instance.id."),
+    "PENDING_SYNC_EXPIRED": (
+        "members did not sync in time",
+        "Look at the leader: its assignor may take too long, or it died while it assigned.",
+    ),
+    "TOPIC_METADATA_CHANGED": ("a topic changed", "Add partitions when little is consumed."),
+    "ADMIN_REMOVED": ("an administrator removed a member", ""),
+    "COORDINATOR_RELOADED": ("the group moved to another coordinator", "Look at the brokers that went and came."),
 }
+"""What the first sign of a round means, and what helps."""
+
+
+_SCRIPT: Final = """
+for (const button of document.querySelectorAll('th button')) button.onclick = () => {
+  const head = button.parentElement, body = head.closest('table').tBodies[0], at = head.cellIndex;
+  const up = head.ariaSort !== 'ascending';
+  for (const each of head.parentElement.cells) each.removeAttribute('aria-sort');
+  head.ariaSort = up ? 'ascending' : 'descending';
+  const key = row => row.cells[at].dataset.v, number = head.classList.contains('number');
+  body.append(...[...body.rows].sort((a, b) => (up ? 1 : -1) *
+    (number ? (+key(a) || 0) - (+key(b) || 0) : key(a).localeCompare(key(b)))));
+};
+"""
 
 
 class _Section(NamedTuple):
@@ -79,12 +136,12 @@ def write_report(warehouse: Warehouse, page: Path, of: str) -> Path:
         _worst_groups(warehouse),
         _how_long(warehouse),
         _who(warehouse),
-        _worst_rounds(warehouse, page.parent),
+        _worst_rounds(warehouse),
         _storms(warehouse),
         _advice(warehouse),
         _offsets(warehouse),
         _violations(warehouse),
-        _quarantine(warehouse),
+        _unread(warehouse),
     ]
     title = f"Rebalances of {escape(of)}"
     shown = [section for section in sections if section.body]
@@ -99,7 +156,7 @@ def write_report(warehouse: Warehouse, page: Path, of: str) -> Path:
         f'<link rel="icon" href="data:,"><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>'
         f"{_facts(warehouse, by_cause)}<nav>{links}</nav>{body}"
         '<p class="note">Tables and answers lie beside this page as Parquet and CSV, in <a href="data/">data</a>;'
-        " `kafka-shim pipeline tables` shows them. Times are UTC.</p></html>\n"
+        f" `kafka-shim pipeline tables` shows them. Times are UTC.</p><script>{_SCRIPT}</script></html>\n"
     )
     return page
 
@@ -131,6 +188,7 @@ def _facts(warehouse: Warehouse, by_cause: dict[str, dict[str, int]]) -> str:
     storms = warehouse.result("storms").count()
     violations = warehouse.read("violations").count()
     unreadable = warehouse.read("quarantine").count()
+    missing = warehouse.read("gaps").count()
     facts = [
         ("groups that rebalanced", f"{span.groups:,}", False),
         ("rounds", f"{span.rounds:,}", False),
@@ -138,13 +196,16 @@ def _facts(warehouse: Warehouse, by_cause: dict[str, dict[str, int]]) -> str:
         ("storms", f"{storms:,}", storms > 0),
         ("violations", f"{violations:,}", violations > 0),
         ("unreadable", f"{unreadable:,}", unreadable > 0),
+        ("gaps", f"{missing:,}", missing > 0),
     ]
     cells = "".join(f"<div{' class=bad' if bad else ''}><b>{value}</b>{name}</div>" for name, value, bad in facts)
     lead = "No group rebalanced."
     if by_cause:
         cause, counts = next(iter(by_cause.items()))
-        because = _BECAUSE.get(cause, cause)
-        lead = f"Most often because {because}: {sum(counts.values()):,} of {span.rounds:,} rounds."
+        because, remedy = _BECAUSE.get(cause, (cause, ""))
+        lead = f"Most often because {because}: {sum(counts.values()):,} of {span.rounds:,} rounds. {remedy}".rstrip()
+    if missing:
+        lead += " Something is missing from what was read: answers about the groups it may be about are incomplete."
     if span.inferred:
         lead += " What a relay recorded has causes that were concluded from requests and answers."
     return (
@@ -158,7 +219,9 @@ def _why(by_cause: dict[str, dict[str, int]], warehouse: Warehouse) -> _Section:
     days = sorted({day for counts in by_cause.values() for day in counts})
     if len(days) > FEW_DAYS:
         series = {cause: [float(counts.get(day, 0)) for day in days] for cause, counts in by_cause.items()}
-        body.append(_figure(plots.stacked_days(days, series)))
+        shown = [{"day": day, **{cause: counts.get(day, 0) for cause, counts in by_cause.items()}} for day in days]
+        columns = {"day": "day", **{cause: cause for cause in by_cause}}
+        body.append(_figure(lambda width: plots.stacked_days(days, series, width), columns, shown, {*by_cause}))
     if by_cause:
         totals = (
             warehouse.result("causes")
@@ -170,15 +233,15 @@ def _why(by_cause: dict[str, dict[str, int]], warehouse: Warehouse) -> _Section:
             )
             .withColumn("mean_ms", F.col("total_ms") / F.col("rounds"))
         )
-        meaning = F.coalesce(*(F.when(F.col("cause") == cause, F.lit(text)) for cause, text in _BECAUSE.items()))
+        rows = [row.asDict() for row in totals.orderBy(F.desc("rounds"), "cause").collect()]
+        for row in rows:
+            row["because"], row["remedy"] = _BECAUSE.get(row["cause"] or "", ("", ""))
+            row["cause"] = row["cause"] or "(none)"
         columns = {
-            "cause": "cause", "because": "because", "rounds": "rounds", "groups": "groups",
-            "mean_ms": "mean", "total_ms": "in all",
+            "cause": "cause", "rounds": "rounds", "groups": "groups", "mean_ms": "mean", "total_ms": "in all",
+            "because": "because", "remedy": "what helps",
         }  # fmt: skip
-        named = totals.withColumns(
-            {"because": meaning, "cause": F.coalesce(F.expr("nullif(cause, '')"), F.lit("(none)"))}
-        )
-        body.append(table(named.orderBy(F.desc("rounds"), "cause"), columns))
+        body.append(grid(columns, rows, {"rounds", "groups", "mean_ms", "total_ms"}))
     return _Section("Why groups rebalance", "Every round has one cause: what was the first sign of it.", body)
 
 
@@ -202,7 +265,12 @@ def _worst_groups(warehouse: Warehouse) -> _Section:
     for part in sorted(parts, key=lambda each: -each.ms):
         series.setdefault(part.cause or "(none)", [0.0] * len(names))[names.index(part.group)] = part.ms
     ends = [f"{row.rounds} round{'s' * (row.rounds != 1)}" for row in worst]
-    body = [_figure(plots.stacked_bars(names, series, ends))] if worst else []
+    columns = {"group": "group", "rounds": "rounds", "ms": "in rounds"}
+    shown = [row.asDict() for row in worst]
+    body = []
+    if worst:
+        figure = _figure(lambda width: plots.stacked_bars(names, series, ends, width), columns, shown, {"rounds", "ms"})
+        body.append(figure)
     return _Section("Worst groups", "Time spent in rounds, by what brought them about.", body)
 
 
@@ -212,6 +280,11 @@ def _how_long(warehouse: Warehouse) -> _Section:
     counts = {row["bin"]: row["count"] for row in rows if row["bin"] is not None}
     if not counts:
         return _Section("How long", "", [])
+    named = {"from_ms": "from", "to_ms": "to", "rounds": "rounds"}
+    shown = [
+        {"from_ms": 10 ** (each / _BINS_A_DECADE), "to_ms": 10 ** ((each + 1) / _BINS_A_DECADE), "rounds": counts[each]}
+        for each in sorted(counts)
+    ]
     columns = {
         "cooperative": "cooperative", "groups": "groups", "rounds": "rounds", "mean_round_ms": "mean round",
         "p99_round_ms": "99th percentile", "member_pause_ms": "members paused",
@@ -221,7 +294,10 @@ def _how_long(warehouse: Warehouse) -> _Section:
         "How long",
         "Rounds by how long they took; and what stood still meanwhile, eager against cooperative. A pause is needless"
         " if the partition came back to the member that had it.",
-        [_figure(plots.histogram(counts, _BINS_A_DECADE)), table(warehouse.result("cost"), columns)],
+        [
+            _figure(lambda width: plots.histogram(counts, _BINS_A_DECADE, width), named, shown, {"from_ms", "rounds"}),
+            table(warehouse.result("cost"), columns),
+        ],
     )
 
 
@@ -238,27 +314,58 @@ def _who(warehouse: Warehouse) -> _Section:
         "Who was waited for",
         "Members that joined last, by how much later than the last but one, and leaders that thought long.",
         [
-            table(warehouse.result("blame").orderBy(F.desc("ms"), "group", "client_id"), blame),
+            table(warehouse.result("blame").orderBy(F.desc("ms"), "group", "client_id"), blame, "Nobody."),
             "<h3>Near misses of session timeouts</h3>",
-            table(warehouse.result("heartbeat_gaps").where("near_miss").orderBy(F.desc("share"), "member_id"), near),
+            table(
+                warehouse.result("heartbeat_gaps").where("near_miss").orderBy(F.desc("share"), "member_id"),
+                near,
+                "No member came near its session timeout.",
+            ),
         ],
     )
 
 
-def _worst_rounds(warehouse: Warehouse, beside: Path) -> _Section:
-    rows = warehouse.read("rounds").orderBy(F.desc("total_ms"), "trace", "seq").limit(WORST_ROUNDS).collect()
+def _worst_rounds(warehouse: Warehouse) -> _Section:
+    rounds = warehouse.read("rounds").withColumn("worked_ms", F.col("total_ms") - F.col("initial_delay_ms"))
+    rows = rounds.orderBy(F.desc("worked_ms"), "trace", "seq").limit(WORST_ROUNDS).collect()
     body = []
     for row in rows:
         lanes = [plots.Lane(each.member_id, each.ms) for each in row.waited_for[:LANES]]
-        link = f'<a href="{escape(_link(row.file, beside))}">{escape(row.trace)}, byte {row.position}</a>'
         about = escape(plots.short(row.trigger)) if row.trigger else "nobody"
+        cause, delay = row.cause or "no cause", row.initial_delay_ms
+
+        def draw(width: float, row: Row = row, lanes: list[plots.Lane] = lanes, delay: float = delay) -> str:
+            return plots.timeline(lanes, row.join_ms, row.leader_ms, delay, width)
+
+        shown = [{"member_id": lane.name, "joined_ms": lane.joined_ms} for lane in lanes]
+        after = f", {plots.duration(delay)} of it initial delay" if delay >= 1 else ""
         body += [
-            f"<h3>{escape(row.group)}, generation {row.generation}: {escape(row.cause or 'no cause')},"
-            f" {plots.duration(row.total_ms)}</h3>",
-            f'<p class="note">{moment(row.started_at)}, brought about by {about}; {link}</p>',
-            _figure(plots.timeline(lanes, row.join_ms, row.leader_ms)),
+            f"<h3>{escape(row.group)}, generation {row.generation}: {escape(cause)},"
+            f" {plots.duration(row.total_ms)}{after}</h3>",
+            f'<p class="note">{moment(row.started_at)}, brought about by {about}.'
+            f" {escape(_BECAUSE.get(cause, ('', ''))[1])}</p>",
+            _figure(draw, {"member_id": "member", "joined_ms": "joined after"}, shown, {"joined_ms"}),
+            _line(row.file, row.position, row.trace, warehouse),
         ]
-    return _Section("Worst rounds", "Each member from the start of the round, those that joined last on top.", body)
+    return _Section(
+        "Worst rounds",
+        "Each member from the start of the round, those that joined last on top; the longest first, less the initial"
+        " delay of an empty group, which is a setting and nobody's fault.",
+        body,
+    )
+
+
+def _line(file: str, position: int, trace: str, warehouse: Warehouse) -> str:
+    """The very line of the trace that an answer rests on, if it can still be read."""
+    about = f"{escape(trace)}, byte {position}"
+    settings = store_settings(dict(warehouse.spark.sparkContext.getConf().getAll()))
+    try:
+        with Place(file, settings).open() as opened:
+            opened.seek(position)
+            text = json.dumps(json.loads(opened.readline()), indent=1)
+    except (Unreadable, OSError, ValueError):
+        return f'<p class="note">{about}, in {escape(file)}</p>'
+    return f'<details class="line"><summary>{about}</summary><pre>{escape(text)}</pre></details>'
 
 
 def _storms(warehouse: Warehouse) -> _Section:
@@ -271,25 +378,38 @@ def _storms(warehouse: Warehouse) -> _Section:
             (each.started_at, each.total_ms, each.cause or "(none)")
             for each in inside.orderBy("started_at").limit(_OF_A_STORM).collect()
         ]
+
+        def draw(width: float, row: Row = row, marks: list[tuple[datetime, float, str]] = marks) -> str:
+            return plots.storm_line(row.began, marks, width)
+
+        shown = [{"at": at, "ms": ms, "cause": cause} for at, ms, cause in marks]
         body += [
             f"<h3>{escape(row.group)}: {row.rounds} rounds, {row.share:.0%} of the time</h3>",
             f'<p class="note">{moment(row.began)} to {moment(row.ended)}: {escape(", ".join(row.causes))}</p>',
-            _figure(plots.storm_line(row.began, marks)),
+            _figure(draw, {"at": "began", "ms": "took", "cause": "cause"}, shown, {"ms"}),
         ]
     return _Section("Storms", "Groups that rebalance over and over.", body)
 
 
 def _advice(warehouse: Warehouse) -> _Section:
-    rows = warehouse.result("migration").where("advice != 'none'")
-    order = F.desc(F.col("static_saves_ms") + F.col("kip848_saves_ms"))
+    gain = F.desc(F.col("static_saves_ms") + F.col("kip848_saves_ms"))
+    rows = [row.asDict() for row in warehouse.result("migration").orderBy(gain, "group").limit(ROWS).collect()]
+    played = {}
+    if warehouse.has("replays"):
+        played = {row.group: row.asDict() for row in warehouse.result("replays").collect()}
+    for row in rows:
+        if row["group"] in played:
+            row["advice"] = advice(played[row["group"]])
     history = {
         "group": "group", "advice": "migrate to", "rounds": "rounds", "restarts": "restarts",
         "static_saves_rounds": "rounds static saves", "static_saves_ms": "that took",
         "kip848_saves_ms": "KIP-848 saves, estimated",
     }  # fmt: skip
-    body = [table(rows.orderBy(order, "group"), history)]
-    if warehouse.has("replays"):
-        played = {
+    numeric = {*history} - {"group", "advice"}
+    shown = [row for row in rows if row["advice"] != "none"]
+    body = [grid(history, shown, numeric) if shown else '<p class="note">No group would gain from it.</p>']
+    if played:
+        columns = {
             "group": "group", "played_rounds": "rounds as it was", "static_rounds": "static",
             "cooperative_rounds": "cooperative", "both_rounds": "both", "played_pause_s": "pauses as it was",
             "static_pause_s": "static", "cooperative_pause_s": "cooperative", "both_pause_s": "both",
@@ -298,14 +418,25 @@ def _advice(warehouse: Warehouse) -> _Section:
             "<h3>Played again on the simulator</h3>",
             '<p class="note">The comings and goings of the worst groups, with the coordinator of this project and'
             " members that are never slow: as they were, with static members, with a cooperative assignor, and with"
-            " both. Pauses are those of partitions, added up.</p>",
-            table(warehouse.result("replays"), played),
+            " both. Pauses are those of partitions, added up. The advice above is what pauses least here.</p>",
+            grid(columns, list(played.values()), {*columns} - {"group"}),
         ]
     return _Section(
         "What to migrate first",
-        "What static membership or KIP-848 would have saved each group, from its own history.",
+        "What static membership or KIP-848 would have saved each group, from its own history; where the group was"
+        " played again, by that.",
         body,
     )
+
+
+def advice(played: Mapping[str, Any]) -> str:
+    """What helped a group most when it was played again, with the least change that does as well as all."""
+    names = {"static": "static membership", "cooperative": "KIP-848 or a cooperative assignor", "both": "both"}
+    pauses = {setting: played[f"{setting}_pause_s"] for setting in names}
+    least = min(pauses.values())
+    if least >= played["played_pause_s"]:
+        return "none"
+    return next(names[setting] for setting, pause in pauses.items() if pause <= least * 1.05 + 0.001)
 
 
 def _offsets(warehouse: Warehouse) -> _Section:
@@ -332,11 +463,13 @@ def _offsets(warehouse: Warehouse) -> _Section:
         "Commits that went back or stopped, and how far groups were behind where that is known.",
         [
             "<h3>Offsets that went back</h3>",
-            table(warehouse.result("regressions").orderBy("delta", "group"), back),
+            table(warehouse.result("regressions").orderBy("delta", "group"), back, "No offset went back."),
             "<h3>Commits that stopped</h3>",
-            table(warehouse.result("commit_gaps").orderBy(F.desc("gap_ms"), "group"), stopped),
+            table(warehouse.result("commit_gaps").orderBy(F.desc("gap_ms"), "group"), stopped, "No commits stopped."),
             "<h3>Lag</h3>",
-            table(lag.orderBy(F.desc("last"), F.desc("most"), "group", "topic"), behind),
+            table(
+                lag.orderBy(F.desc("last"), F.desc("most"), "group", "topic"), behind, "No end of a partition is known."
+            ),
         ],
     )
 
@@ -344,27 +477,37 @@ def _offsets(warehouse: Warehouse) -> _Section:
 def _violations(warehouse: Warehouse) -> _Section:
     violations = warehouse.read("violations")
     counts = Counter({row.invariant: row["count"] for row in violations.groupBy("invariant").count().collect()})
-    summary = ", ".join(f"{name}: {count}" for name, count in sorted(counts.items())) or "none"
+    summary = ", ".join(f"{name} {count:,} times" for name, count in sorted(counts.items()))
     columns = {
         "invariant": "invariant", "group": "group", "at": "at", "subject": "about", "detail": "what was seen",
         "trace": "trace", "seq": "event",
     }  # fmt: skip
+    body = [table(violations.orderBy("invariant", "trace", "seq"), columns)] if counts else [""]
+    note = f"Invariants of the protocol that did not hold: {summary}." if counts else "Every invariant held."
+    return _Section("Violations", note, body)
+
+
+def _unread(warehouse: Warehouse) -> _Section:
+    columns = {"file": "file", "position": "byte", "bytes": "bytes", "reason": "why"}
+    rows = warehouse.read("quarantine").orderBy("file", "position")
+    gaps = {"origin": "of", "first": "from", "last": "to", "reason": "what"}
+    missing = warehouse.read("gaps").orderBy("origin", "first")
     return _Section(
-        "Violations",
-        f"Invariants of the protocol that did not hold: {summary}.",
-        [table(violations.orderBy("invariant", "trace", "seq"), columns)],
+        "What could not be read",
+        "It is in no table.",
+        [
+            table(rows, columns, "Everything could be read."),
+            "<h3>What is missing</h3>",
+            table(missing, gaps, "No event and no offset is missing."),
+        ],
     )
 
 
-def _quarantine(warehouse: Warehouse) -> _Section:
-    columns = {"file": "file", "position": "byte", "bytes": "bytes", "reason": "why"}
-    rows = warehouse.read("quarantine").orderBy("file", "position")
-    return _Section("What could not be read", "It is in no table.", [table(rows, columns)])
-
-
-def _figure(svg: str) -> str:
-    return f"<figure>{svg}</figure>"
-
-
-def _link(file: str, beside: Path) -> str:
-    return Path(os.path.relpath(file, beside)).as_posix()
+def _figure(
+    draw: Callable[[float], str],
+    columns: Mapping[str, str],
+    rows: Sequence[Mapping[str, Any]],
+    numeric: Collection[str],
+) -> str:
+    """A plot, and its numbers below it."""
+    return f"<figure>{plots.both(draw)}</figure>{numbers(columns, rows, numeric)}"

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator, NullFormatter
 
 _INK: Final = "#010203"
 """Stands for the colour of the page's text, whatever that is where the page is shown."""
-_WIDTH: Final = 8.6
+WIDE: Final = 8.6
+NARROW: Final = 3.9
+"""Inches; a page is as wide as a book or as a telephone."""
 
 _STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
@@ -28,7 +31,8 @@ _STYLE: Final[dict[Any, Any]] = {
     "axes.labelcolor": _INK,
     "xtick.color": _INK,
     "ytick.color": _INK,
-    "xtick.major.size": 0,
+    "xtick.major.size": 3,
+    "xtick.minor.size": 0,
     "ytick.major.size": 0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -58,6 +62,7 @@ _OTHER: Final = "#8a8f98"
 _MAIN: Final = "#4c8bd6"
 _NOT_YET: Final = "#8a8f98"
 _LEADER: Final = "#e0953a"
+_DELAY: Final = "#9067c6"
 _UNIQUE: Final = re.compile(r"-([0-9a-f]{4})[0-9a-f-]{11,31}[0-9a-f]$")
 
 
@@ -79,108 +84,151 @@ def colour(cause: str) -> str:
 
 
 def duration(ms: float) -> str:
-    """Milliseconds as people say them."""
+    """Milliseconds as people say them, so that what differs by a tenth reads differently."""
     if ms < 1000:
         return f"{ms:.0f} ms" if ms else "0"
     seconds = ms / 1000
-    if seconds < 120:
-        return f"{seconds:.0f} s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds == int(seconds) else f"{seconds:.1f} s"
+    if seconds < 7200:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 _DURATIONS: Final = FuncFormatter(lambda value, _: duration(value))
-_SOME_DURATIONS: Final = FuncFormatter(lambda value, _: duration(value) if f"{value:.0e}"[0] in "235" else "")
+_STEPS_S: Final = (
+    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
+    *(3600, 7200, 10_800, 21_600, 43_200, 86_400),
+)
+_TICKS: Final = {WIDE: 7, NARROW: 4}
 
 
-def stacked_days(days: Sequence[str], by_cause: Mapping[str, Sequence[float]]) -> str:
+def _time_axis(axis: Axis, most_ms: float, ticks: int) -> None:
+    """Ticks at times that people count by, with none between them, from 0 on."""
+    step = next((each for each in _STEPS_S if most_ms / 1000 / each <= ticks), most_ms / 1000 / ticks)
+    axis.set_major_locator(MultipleLocator(step * 1000))
+    axis.set_major_formatter(_DURATIONS)
+
+
+def both(draw: Callable[[float], str]) -> str:
+    """A plot for wide pages and one for narrow ones; the page shows one of them."""
+    return f'<div class="wide">{draw(WIDE)}</div><div class="narrow">{draw(NARROW)}</div>'
+
+
+def stacked_days(days: Sequence[str], by_cause: Mapping[str, Sequence[float]], width: float = WIDE) -> str:
     """Bars of days, stacked by cause."""
     with mpl.rc_context(_STYLE):
-        figure, axes = _figure(2.6)
+        figure, axes = _figure(2.6, width)
         bottom = [0.0] * len(days)
         for cause, values in by_cause.items():
-            axes.bar(days, values, bottom=bottom, color=colour(cause), width=0.8)
+            axes.bar(range(len(days)), values, bottom=bottom, color=colour(cause), width=0.8)
             bottom = [low + value for low, value in zip(bottom, values, strict=True)]
         axes.set_ylabel("rounds")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(axis="y")
-        _legend(axes, list(by_cause))
-        if len(days) > 10:
-            axes.set_xticks(range(0, len(days), len(days) // 10 + 1))
+        _legend(axes, list(by_cause), width)
+        every = -(-len(days) // (_TICKS[width] + 1))
+        shown = range(0, len(days), every)
+        axes.set_xticks(shown, [days[index][5:] if index else days[index] for index in shown])
         return _svg(figure)
 
 
-def stacked_bars(names: Sequence[str], by_cause: Mapping[str, Sequence[float]], ends: Sequence[str]) -> str:
+def stacked_bars(
+    names: Sequence[str], by_cause: Mapping[str, Sequence[float]], ends: Sequence[str], width: float = WIDE
+) -> str:
     """Horizontal bars of ms, stacked by cause, the first on top; `ends` stands after each."""
     with mpl.rc_context(_STYLE):
-        figure, axes = _figure(0.5 + 0.27 * max(len(names), 2))
+        figure, axes = _figure(0.7 + 0.27 * max(len(names), 2), width)
         left = [0.0] * len(names)
         for cause, values in by_cause.items():
             axes.barh(range(len(names)), values, left=left, color=colour(cause), height=0.68)
             left = [low + value for low, value in zip(left, values, strict=True)]
         for row, (total, text) in enumerate(zip(left, ends, strict=True)):
             axes.annotate(text, (total, row), (5, 0), textcoords="offset points", va="center", fontsize=8, alpha=0.75)
-        axes.set_yticks(range(len(names)), names)
+        axes.set_yticks(range(len(names)), [clipped(name, width) for name in names])
         axes.invert_yaxis()
-        axes.margins(x=0.14)
-        axes.set_xlim(left=0)
-        axes.xaxis.set_major_formatter(_DURATIONS)
+        axes.set_xlim(0, max(left, default=1.0) * (1.18 if width == WIDE else 1.45) or 1.0)
+        _time_axis(axes.xaxis, axes.get_xlim()[1], _TICKS[width])
+        axes.set_xlabel("time in rounds, added up")
         axes.grid(axis="x")
-        _legend(axes, list(by_cause))
+        _legend(axes, list(by_cause), width)
         return _svg(figure)
 
 
-def histogram(counts: Mapping[int, int], bins_a_decade: int) -> str:
+def histogram(counts: Mapping[int, int], bins_a_decade: int, width: float = WIDE) -> str:
     """How often which duration, on a logarithmic axis: `counts` by the number of the bin, which are `bins_a_decade` to
     a factor of ten, from a millisecond on."""
     with mpl.rc_context(_STYLE):
-        figure, axes = _figure(2.2)
+        figure, axes = _figure(2.3, width)
         edges = {number: 10 ** (number / bins_a_decade) for number in (*counts, *(each + 1 for each in counts))}
         widths = [edges[number + 1] - edges[number] for number in counts]
         axes.bar([edges[number] for number in counts], list(counts.values()), width=widths, align="edge", color=_MAIN)
         low, high = min(edges.values()), max(edges.values())
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(_DURATIONS)
-        axes.xaxis.set_minor_formatter(_SOME_DURATIONS if high < 50 * low else NullFormatter())
+        axes.set_xlim(low * 0.9, high * 1.1)
+        marks = [step * 1000 for step in _STEPS_S if low * 0.9 <= step * 1000 <= high * 1.1]
+        every = -(-len(marks) // (_TICKS[width] + 2)) or 1
+        axes.set_xticks(marks[::every], [duration(mark) for mark in marks[::every]])
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("from the start of a round until the group is stable")
         axes.set_ylabel("rounds")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(axis="y")
         return _svg(figure)
 
 
-def timeline(lanes: Sequence[Lane], join_ms: float, leader_ms: float | None) -> str:
-    """One round: a lane a member, waiting from its JoinGroup to the end of the first half, then the leader's part."""
+def timeline(
+    lanes: Sequence[Lane], join_ms: float, leader_ms: float | None, delay_ms: float = 0.0, width: float = WIDE
+) -> str:
+    """One round: a lane a member, waiting from its JoinGroup to the end of the first half, then the leader's part.
+    The last `delay_ms` of the first half nobody is waited for: it is the initial delay of a group."""
     with mpl.rc_context(_STYLE):
-        figure, axes = _figure(0.55 + 0.24 * max(len(lanes), 2))
+        figure, axes = _figure(0.75 + 0.24 * max(len(lanes), 2), width)
+        complete = join_ms - delay_ms
         for row, lane in enumerate(lanes):
             axes.barh(row, lane.joined_ms, color=_NOT_YET, alpha=0.35, height=0.62)
-            axes.barh(row, max(join_ms - lane.joined_ms, 0), left=lane.joined_ms, color=_MAIN, height=0.62)
+            axes.barh(row, max(complete - lane.joined_ms, 0), left=lane.joined_ms, color=_MAIN, height=0.62)
+            if delay_ms:
+                begin = max(complete, lane.joined_ms)
+                axes.barh(row, max(join_ms - begin, 0), left=begin, color=_DELAY, height=0.62)
             if leader_ms:
                 axes.barh(row, leader_ms, left=join_ms, color=_LEADER, height=0.62)
-        axes.set_yticks(range(len(lanes)), [short(lane.name) for lane in lanes])
+        axes.set_yticks(range(len(lanes)), [clipped(short(lane.name), width) for lane in lanes])
         axes.invert_yaxis()
-        axes.xaxis.set_major_formatter(_DURATIONS)
+        axes.set_xlim(0, (join_ms + (leader_ms or 0.0)) * 1.02 or 1.0)
+        _time_axis(axes.xaxis, axes.get_xlim()[1], _TICKS[width])
+        axes.set_xlabel("since the round began")
         axes.grid(axis="x")
-        named = {"not yet joined": _NOT_YET, "waits for the others": _MAIN, "waits for the leader": _LEADER}
-        handles = [
-            Patch(color=shade, label=name, alpha=alpha)
-            for (name, shade), alpha in zip(named.items(), (0.35, 1.0, 1.0), strict=True)
-        ]
-        axes.legend(handles=handles, **_ABOVE, ncols=3)
+        named = [("not yet joined", _NOT_YET, 0.35), ("waits for the others", _MAIN, 1.0)]
+        named += [("initial delay", _DELAY, 1.0)] if delay_ms else []
+        named += [("waits for the leader", _LEADER, 1.0)] if leader_ms else []
+        handles = [Patch(color=shade, label=name, alpha=alpha) for name, shade, alpha in named]
+        axes.legend(handles=handles, **_ABOVE, ncols=4 if width == WIDE else 2)
         return _svg(figure)
 
 
-def storm_line(began: datetime, marks: Sequence[tuple[datetime, float, str]]) -> str:
+def storm_line(began: datetime, marks: Sequence[tuple[datetime, float, str]], width: float = WIDE) -> str:
     """A storm: each round, of a time, ms and a cause, as a bar at its time, as high as it took long."""
     with mpl.rc_context(_STYLE):
-        figure, axes = _figure(1.5)
+        figure, axes = _figure(1.7, width)
         at = [(started - began).total_seconds() * 1000 for started, _, _ in marks]
-        width = max(at[-1] / 200, 100.0) if at else 100.0
-        axes.bar(at, [ms for _, ms, _ in marks], color=[colour(cause) for _, _, cause in marks], width=width)
-        axes.xaxis.set_major_formatter(_DURATIONS)
-        axes.yaxis.set_major_formatter(_DURATIONS)
+        thick = max(at[-1] / 200, 100.0) if at else 100.0
+        axes.bar(at, [ms for _, ms, _ in marks], color=[colour(cause) for _, _, cause in marks], width=thick)
+        _time_axis(axes.xaxis, max(at, default=0.0) or 1.0, _TICKS[width])
+        _time_axis(axes.yaxis, max((ms for _, ms, _ in marks), default=1.0) or 1.0, 4)
         axes.set_xlabel("since the storm began")
+        axes.set_ylabel("a round took")
         axes.grid(axis="y")
-        _legend(axes, list(dict.fromkeys(cause for _, _, cause in marks)))
+        _legend(axes, list(dict.fromkeys(cause for _, _, cause in marks)), width)
         return _svg(figure)
+
+
+def clipped(name: str, width: float) -> str:
+    """A name as long as there is room for it."""
+    most = 48 if width == WIDE else 18
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 _ABOVE: Final[dict[str, Any]] = {
@@ -194,17 +242,17 @@ _ABOVE: Final[dict[str, Any]] = {
 }
 
 
-def _figure(height: float) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+def _figure(height: float, width: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
 
 
-def _legend(axes: Axes, causes: Sequence[str]) -> None:
+def _legend(axes: Axes, causes: Sequence[str], width: float) -> None:
     named = [cause for cause in causes if cause in COLOURS]
     handles = [Patch(color=colour(cause), label=cause) for cause in named]
     if len(named) < len(causes):
         handles.append(Patch(color=_OTHER, label="other" if named else ", ".join(causes)))
-    axes.legend(handles=handles, **_ABOVE, ncols=5)
+    axes.legend(handles=handles, **_ABOVE, ncols=4 if width == WIDE else 2)
 
 
 def _svg(figure: Figure) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from typing import Any, Final
@@ -14,21 +14,32 @@ from kafka_shim.pipeline.report.plots import duration, short
 ROWS: Final = 15
 
 
-def table(frame: DataFrame, columns: Mapping[str, str]) -> str:
-    """The first rows of a frame: `columns` are headings by column."""
+def table(frame: DataFrame, columns: Mapping[str, str], nothing: str = "None.") -> str:
+    """The first rows of a frame: `columns` are headings by column; `nothing` is what is said if there are none."""
     rows = frame.select(*columns).limit(ROWS + 1).collect()
     if not rows:
-        return '<p class="note">None.</p>'
+        return f'<p class="note">{nothing}</p>'
     numeric = {name for name, kind in frame.dtypes if kind in ("bigint", "int", "double", "smallint", "float")}
+    shown = [dict(zip(columns, row, strict=True)) for row in rows[:ROWS]]
+    more = '<p class="note">There are more; see the answers beside this page.</p>' if len(rows) > ROWS else ""
+    return grid(columns, shown, numeric) + more
+
+
+def grid(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], numeric: Collection[str] = ()) -> str:
+    """These rows as a table that sorts when a heading is pressed."""
     head = "".join(
-        f"<th{' class=number' if name in numeric else ''}>{escape(text)}</th>" for name, text in columns.items()
+        f"<th{' class=number' if name in numeric else ''}><button>{escape(text)}</button></th>"
+        for name, text in columns.items()
     )
     lines = "".join(
-        f"<tr>{''.join(_cell(name, value, name in numeric) for name, value in zip(columns, row, strict=True))}</tr>"
-        for row in rows[:ROWS]
+        f"<tr>{''.join(_cell(name, row.get(name), name in numeric) for name in columns)}</tr>" for row in rows
     )
-    more = '<p class="note">There are more; see the results beside this page.</p>' if len(rows) > ROWS else ""
-    return f'<div class="scroll"><table><tr>{head}</tr>{lines}</table></div>{more}'
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
+
+
+def numbers(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], numeric: Collection[str]) -> str:
+    """What a plot shows, for who would rather read it."""
+    return f"<details><summary>The numbers</summary>{grid(columns, rows, numeric)}</details>"
 
 
 def moment(at: datetime | None) -> str:
@@ -38,11 +49,12 @@ def moment(at: datetime | None) -> str:
 
 def _cell(name: str, value: Any, number: bool) -> str:
     if value is None:
-        return "<td></td>"
+        return "<td data-v=''></td>"
     text = _text(name, value)
     full = escape(str(value))
     title = f' title="{full}"' if isinstance(value, str) and text != value else ""
-    return f"<td{' class=number' if number else ''}{title}>{escape(text)}</td>"
+    key = escape(str(value.timestamp() if isinstance(value, datetime) else value))
+    return f"<td{' class=number' if number else ''}{title} data-v='{key}'>{escape(text)}</td>"
 
 
 def _text(name: str, value: Any) -> str:

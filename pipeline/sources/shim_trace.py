@@ -1,13 +1,15 @@
 """Source `kafka_shim_trace`: traces of the coordinator or of the relay, JSON Lines, rotated or not; batch and stream.
 
 Decides which files are read, what a task reads, and what a stream has read already. The path is a file, a folder, or
-several of these separated by commas; of a folder, all files that are JSON Lines (`trace.jsonl`, `trace.jsonl.3`,
-`trace-00007.jsonl`), and of its folders one level down, so that the traces of several nodes lie side by side. Rows are
-those of `kafka_shim.pipeline.schemas.EVENTS`; a line that is no event is a row with a reason in `unreadable`.
+several of these separated by commas, on this machine or in a store (`places.py`); of a folder, all files that are JSON
+Lines (`trace.jsonl`, `trace.jsonl.3`, `trace-00007.jsonl`, packed with `.gz` or `.zst`), and of its folders one level
+down, so that the traces of several nodes lie side by side. Rows are those of `kafka_shim.pipeline.schemas.EVENTS`; a
+line that is no event is a row with a reason in `unreadable`.
 
 Options: `splitBytes`, the size of a task's part of a file (32 MiB, of much data up to 256 MiB); `events`, kinds of
 events to read, separated by commas (default: all); `bodies` (false), whether requests and answers come along as JSON;
-`maxBytesPerTrigger` (256 MiB), of a stream.
+`lines`, which of the lines to read: `renewals` (answered heartbeats and commits), `commits` (accepted ones) or
+`others`, the first two with the few columns that they have; `maxBytesPerTrigger` (256 MiB), of a stream.
 
 A stream reads whole lines as they are appended. What was read is kept by file, and a file is known by a digest of its
 first line (sequence number and time make it unlike any other), so that rotation by renaming changes nothing.
@@ -20,7 +22,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from pyspark.sql.types import StructType
 
 from kafka_shim.pipeline.decode import events
 from kafka_shim.pipeline.schemas import EVENTS
+from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable, settings_of
 
 SPLIT_BYTES: Final = 32 << 20
 MOST_SPLIT_BYTES: Final = 256 << 20
@@ -39,8 +41,19 @@ TASKS: Final = 64
 TRIGGER_BYTES: Final = 256 << 20
 CHUNK: Final = 8 << 20
 
-_FILE: Final = re.compile(r"\.jsonl(\.\d+)?$")
-_ROTATION: Final = re.compile(r"([-._]?\d+)?\.jsonl(\.\d+)?$")
+_FILE: Final = re.compile(r"\.jsonl(\.\d+)?(\.gz|\.zst)?$")
+_ROTATION: Final = re.compile(r"([-._]?\d+)?\.jsonl(\.\d+)?(\.gz|\.zst)?$")
+
+
+_ALL: Final = frozenset(
+    {"trace", "file", "position", "seq", "event", "wall", "mono", "group", "member_id", "generation", "error"}
+)
+NARROW: Final[dict[str, frozenset[str]]] = {
+    "renewals": _ALL
+    | {"api", "instance_id", "client_id", "node", "conn", "version", "correlation_id", "arrived", "unreadable"},
+    "commits": _ALL | {"offsets_partition", "offsets", "inferred", "unreadable"},
+}
+"""The columns of lines of a kind; they have no others."""
 
 
 class Part(NamedTuple):
@@ -52,28 +65,35 @@ class Part(NamedTuple):
     identity: str = ""
 
 
-def files(paths: str) -> list[Path]:
-    """The files at these paths, in order. Raises FileNotFoundError."""
-    found: list[Path] = []
+def files(paths: str, settings: Settings = ()) -> list[Place]:
+    """The files at these paths, in order, each once. Raises `Unreadable`."""
+    found: dict[str, Place] = {}
     for name in paths.split(","):
-        path = Path(name.strip().removeprefix("file:"))
-        if path.is_file():
-            found.append(path)
+        path = Place(name.strip(), settings)
+        kind, _ = path.info()
+        if kind == "nothing":
+            raise Unreadable(f"{path} does not exist")
+        if kind == "file":
+            found[path.real()] = path
             continue
-        if not path.is_dir():
-            raise FileNotFoundError(f"{path} is neither a trace nor a folder of traces")
-        found += [file for pattern in ("*", "*/*") for file in path.glob(pattern) if _FILE.search(file.name)]
-    return sorted(file for file in found if file.is_file())
+        inside = path.children()
+        below = [each for folder in inside if not _FILE.search(folder.name) for each in _in_folder(folder)]
+        found |= {file.real(): file for file in [*inside, *below] if _FILE.search(file.name)}
+    return sorted(found.values())
 
 
-def trace_of(path: Path) -> str:
+def _in_folder(place: Place) -> list[Place]:
+    return place.children() if place.info()[0] == "folder" else []
+
+
+def trace_of(path: Place) -> str:
     """The name of the trace a file is of: its folder and its name less the rotation number."""
     return f"{path.parent.name}/{_ROTATION.sub('', path.name)}"
 
 
-def identity_of(path: Path) -> str:
+def identity_of(path: Place) -> str:
     """What tells a file from all others, whatever it is called; empty while its first line is not whole."""
-    with path.open("rb") as file:
+    with path.open() as file:
         first = file.readline()
     return blake2b(first, digest_size=8).hexdigest() if first.endswith(b"\n") else ""
 
@@ -86,7 +106,8 @@ class ShimTrace(DataSource):
         return "kafka_shim_trace"
 
     def schema(self) -> str:
-        return EVENTS.ddl
+        names = NARROW.get(self.options.get("lines", ""), EVENTS.names)
+        return EVENTS._replace(columns=tuple(each for each in EVENTS.columns if each.name in names)).ddl
 
     def reader(self, schema: StructType) -> ShimTraceReader:
         return ShimTraceReader(self._paths(), self.options)
@@ -106,26 +127,31 @@ class _Reading:
 
     def __init__(self, paths: str, options: Any) -> None:
         self.paths = paths
+        self.settings = settings_of(options)
         self.adapts = "splitBytes" not in options
         self.split_bytes = int(options.get("splitBytes", SPLIT_BYTES))
         self.bodies = str(options.get("bodies", "false")).lower() == "true"
         kinds = [kind.strip() for kind in str(options.get("events", "")).split(",") if kind.strip()]
         self.kinds = frozenset(kinds)
+        self.lines = str(options.get("lines", ""))
+        if self.lines and self.lines not in events.Lines._fields:
+            raise ValueError(f"option lines is one of {', '.join(events.Lines._fields)}, not {self.lines}")
 
-    def split(self, path: Path, start: int, end: int, identity: str = "") -> list[Part]:
-        bounds = [*range(start, end, self.split_bytes), end]
-        return [Part(str(path), a, b, identity) for a, b in itertools.pairwise(bounds)]
+    def split(self, path: Place, start: int, end: int, identity: str = "") -> list[Part]:
+        bounds = [start, end] if path.is_packed else [*range(start, end, self.split_bytes), end]
+        return [Part(path.address, a, b, identity) for a, b in itertools.pairwise(bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for path, start, end, identity in partition.value:
-            yield from read_part(Part(path, start, end, identity), self.kinds, self.bodies)
+            part = Part(path, start, end, identity)
+            yield from read_part(part, self.kinds, self.bodies, self.lines, self.settings)
 
 
 class ShimTraceReader(_Reading, DataSourceReader):
     """All that is there now."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        sizes = [(path, path.stat().st_size) for path in files(self.paths)]
+        sizes = [(path, path.size()) for path in files(self.paths, self.settings)]
         if self.adapts:
             wanted = sum(size for _, size in sizes) // TASKS
             self.split_bytes = min(max(wanted, SPLIT_BYTES), MOST_SPLIT_BYTES)
@@ -170,28 +196,32 @@ class ShimTraceStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAva
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begun, reached = json.loads(start["files"]), json.loads(end["files"])
-        where = {identity_of(path): path for path in files(self.paths)}
+        where = {identity_of(path): path for path in self._plain()}
         planned = []
         for identity, stop in reached.items():
             begin = begun.get(identity, 0)
             if stop > begin:
                 if identity not in where:
-                    raise FileNotFoundError(f"a file of the trace went away before it was read ({identity})")
+                    raise Unreadable(f"a file of the trace went away before it was read ({identity})")
                 planned += self.split(where[identity], begin, stop, identity)
         return [InputPartition((tuple(part),)) for part in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from super().read(partition)
 
+    def _plain(self) -> list[Place]:
+        """The files that grow; one that is packed is a copy of one that did."""
+        return [path for path in files(self.paths, self.settings) if not path.is_packed]
+
     def _reachable(self, start: dict[str, int], room: int | None) -> dict[str, int]:
         """How far each file may be read now, from `start`, with `room` bytes to go in all."""
         reached = dict(start)
-        for path in files(self.paths):
+        for path in self._plain():
             identity = identity_of(path)
             if not identity or room == 0:
                 continue
             begin = reached.get(identity, 0)
-            size = path.stat().st_size if self._ceiling is None else self._ceiling.get(identity, 0)
+            size = path.size() if self._ceiling is None else self._ceiling.get(identity, 0)
             if size <= begin:
                 continue
             end = _last_line_end(path, begin, size, size if room is None else begin + room)
@@ -201,9 +231,9 @@ class ShimTraceStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAva
         return reached
 
 
-def _last_line_end(path: Path, begin: int, size: int, limit: int) -> int:
+def _last_line_end(path: Place, begin: int, size: int, limit: int) -> int:
     """The end of the last whole line in [begin, size), at `limit` or the first end of a line after it."""
-    with path.open("rb") as file:
+    with path.open() as file:
         if size > limit:
             file.seek(limit - 1)
             file.readline()
@@ -219,15 +249,26 @@ def _last_line_end(path: Path, begin: int, size: int, limit: int) -> int:
     return begin
 
 
-def read_part(part: Part, kinds: frozenset[str] = frozenset(), bodies: bool = False) -> Iterator[pa.RecordBatch]:
-    """The rows of one part of a file. Raises FileNotFoundError if the file was renamed and is nowhere near."""
-    path = Path(part.path)
-    if part.identity and (not path.exists() or identity_of(path) != part.identity):
-        path = next((near for near in files(str(path.parent)) if identity_of(near) == part.identity), path)
+def read_part(
+    part: Part,
+    kinds: frozenset[str] = frozenset(),
+    bodies: bool = False,
+    which: str = "",
+    settings: Settings = (),
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one part of a file, or of the lines that `which` names. Raises `Unreadable`."""
+    path = Place(part.path, settings)
+    if part.identity and (path.info()[0] != "file" or identity_of(path) != part.identity):
+        path = next((near for near in files(path.parent.address, settings) if _is(near, part.identity)), path)
+    if path.size() < part.end:
+        raise Unreadable(f"{path} is another file here than where the work was planned: it is shorter")
+    names = [name for name in EVENTS.names if name in NARROW[which]] if which in NARROW else None
+    chosen_kinds = (which,) if which else events.Lines._fields
     trace = trace_of(path)
     wanted = [b'"event":"%s"' % kind.encode() for kind in sorted(kinds)]
-    with path.open("rb") as file:
-        for lines, positions in _chunks(file, part.start, part.end):
+    with path.open() as file:
+        found = _unpacked(path, file) if path.is_packed else _chunks(file, part.start, part.end)
+        for lines, positions in found:
             if wanted:
                 chosen = [
                     index
@@ -235,12 +276,42 @@ def read_part(part: Part, kinds: frozenset[str] = frozenset(), bodies: bool = Fa
                     if any(kind in line for kind in wanted) or not _has_kind(line)
                 ]
                 lines, positions = [lines[index] for index in chosen], [positions[index] for index in chosen]
-            yield from events.decode(lines, positions, trace, str(path), bodies=bodies)
+            for rows in events.decode(lines, positions, trace, path.address, bodies=bodies, kinds=chosen_kinds):
+                yield rows if names is None else rows.select(names)
 
 
 def _has_kind(line: bytes) -> bool:
     """Whether a line is surely an event of some kind, by its looks; others are judged by the decoder."""
     return b'"event":"' in line and line.endswith(b"}")
+
+
+def _is(path: Place, identity: str) -> bool:
+    return not path.is_packed and identity_of(path) == identity
+
+
+def _unpacked(path: Place, file: BinaryIO) -> Iterator[tuple[list[bytes], list[int]]]:
+    """The lines of a packed file, and where each begins in what is packed. One that is cut off ends as if it were not,
+    with a line that says so."""
+    at, rest = 0, b""
+    while True:
+        cut = b""
+        try:
+            data = file.read(CHUNK)
+        except (OSError, EOFError, pa.ArrowException) as error:
+            data, cut = b"", f"{path.name} cannot be unpacked any further: {error}".encode()
+        whole, newline, rest = (rest + data).rpartition(b"\n")
+        if not data:
+            whole, newline, rest = whole + newline + rest, b"", b""
+        lines = whole.split(b"\n")
+        if cut:
+            lines.append(cut)
+        positions = []
+        for line in lines:
+            positions.append(at)
+            at += len(line) + 1
+        yield lines, positions
+        if not data:
+            return
 
 
 def _chunks(file: BinaryIO, start: int, end: int) -> Iterator[tuple[list[bytes], list[int]]]:

@@ -66,10 +66,15 @@ def rounds(events: DataFrame) -> DataFrame:
             "size": F.size("members"),
         }
     )
+    zero = F.lit(0.0)
     second = F.coalesce(F.try_element_at("waited_for", F.lit(2))["ms"], F.lit(0.0))
     found = found.withColumns(
         {
             "behind_ms": F.col("blamed_ms") - second,
+            # A group that waits for somebody who never comes drops it in the end.
+            "initial_delay_ms": F.when(
+                F.size(F.coalesce("dropped", F.array())) == 0, F.greatest(F.col("join_ms") - F.col("blamed_ms"), zero)
+            ).otherwise(zero),
             "total_ms": F.coalesce(ms_between(F.col("started_at"), F.col("stable_at")), F.col("join_ms")),
         }
     )

@@ -21,7 +21,8 @@ def ingested(trace: DataFrame) -> DataFrame:
     all of them. `table` tells them apart; it is the place of the row (`kafka_shim.pipeline.schemas.PLACES`). Columns of
     the other tables are null. A source of some lines only has only their columns, and so have the rows."""
     there = set(trace.columns)
-    trace = trace.withColumns({name: F.lit(None).cast("string") for name in {"api", "unreadable"} - there})
+    if "api" not in there:
+        trace = trace.withColumn("api", F.lit(None).cast("string"))
     table = (
         F.when(F.col("unreadable").isNotNull(), "quarantine")
         .when(F.col("event") == "commit", STEADY["events"])
@@ -35,10 +36,9 @@ def ingested(trace: DataFrame) -> DataFrame:
     rows = trace.withColumns(made)
     if "arrived" in there:
         rows = rows.withColumn("ms", ms_between(F.col("arrived_at"), F.col("at")))
-    if "reason" in there:
-        nothing = F.lit(None).cast("bigint")
-        told = F.coalesce("unreadable", "reason")
-        rows = rows.withColumns({"source": F.lit("trace"), "offset": nothing, "bytes": nothing, "reason": told})
+    nothing = F.lit(None).cast("bigint")
+    told = F.coalesce("unreadable", "reason") if "reason" in there else F.col("unreadable")
+    rows = rows.withColumns({"source": F.lit("trace"), "offset": nothing, "bytes": nothing, "reason": told})
     rows = keyed(rows)
     columns = {c.name: c.type for name in ("events", "requests", "quarantine") for c in TABLES[name].columns}
     present = {name: kind for name, kind in columns.items() if name in rows.columns}
