@@ -87,7 +87,7 @@ def share(data: Path, part: float, into: Path) -> Path:
 
 def volume(data: Path) -> Volume:
     """Events and bytes of the traces in a folder, counted."""
-    found = [path for place in sort_out([str(data)]).traces for path in files(place)]
+    found = [Path(path.address) for place in sort_out([str(data)]).traces for path in files(place)]
     return Volume(sum(_lines(path.resolve()) for path in found), sum(path.stat().st_size for path in found))
 
 

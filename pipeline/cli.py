@@ -1,4 +1,4 @@
-"""`kafka-shim pipeline run | stream | report | tables | generate`.
+"""`kafka-shim pipeline run | stream | report | tables | sql | expire | generate`.
 
 Decides what an operator may say and what a terminal shows meanwhile. Nothing is computed here, and Spark is imported
 only by the commands that need it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -38,11 +38,28 @@ def _spark_options(command: Any) -> Any:
     return command
 
 
-def _start(master: str, memory: str, config: tuple[str, ...]) -> SparkSession:
+_KAFKA = click.option("--kafka", metavar="HOST:PORT", help="Also read __consumer_offsets of this cluster.")
+_FORMAT = click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["parquet", "delta", "iceberg"]),
+    default="parquet",
+    show_default=True,
+    help="Of the tables; delta and iceberg need PySpark 4.1.",
+)
+
+
+def _start(master: str, memory: str, config: tuple[str, ...], needs: Iterable[str]) -> SparkSession:
+    from kafka_shim.pipeline.formats import NoConnector
+    from kafka_shim.pipeline.formats import settings as settings_for
     from kafka_shim.pipeline.java import NoJava
     from kafka_shim.pipeline.session import session
 
-    settings = {"spark.driver.memory": memory, **_settings(config)}
+    chosen = _settings(config)
+    try:
+        settings = {"spark.driver.memory": memory, **settings_for(needs, chosen), **chosen}
+    except NoConnector as error:
+        raise Refused(str(error)) from error
     from pyspark.errors import PySparkException
 
     try:
@@ -63,9 +80,10 @@ _SENTENCE: Final = re.compile(r"\b(?:Overtaken|Unreadable): (.+)")
 
 
 @contextmanager
-def _spark(master: str, memory: str, config: tuple[str, ...]) -> Iterator[SparkSession]:
-    """A session; what goes wrong in it is one sentence, after what Spark itself has logged of it."""
-    spark = _start(master, memory, config)
+def _spark(master: str, memory: str, config: tuple[str, ...], needs: Iterable[str] = ()) -> Iterator[SparkSession]:
+    """A session with the connectors of `needs` (`kafka_shim.pipeline.formats.PACKAGES`); what goes wrong in it is one
+    sentence, after what Spark itself has logged of it."""
+    spark = _start(master, memory, config, needs)
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -95,12 +113,16 @@ def _writable(out: str) -> None:
             raise Refused(f"{out} cannot be written: {error.strerror or error}") from error
 
 
-def _inputs(paths: tuple[str, ...], config: tuple[str, ...], end_offsets: str | None = None) -> Inputs:
+def _inputs(
+    paths: tuple[str, ...], config: tuple[str, ...], end_offsets: str | None = None, kafka: str | None = None
+) -> Inputs:
+    if not paths and kafka is None:
+        raise click.UsageError("there is nothing to read: name traces, segments, or a cluster by --kafka")
     from kafka_shim.pipeline.run import sort_out, store_settings
     from kafka_shim.pipeline.sources.places import Unreadable
 
     try:
-        return sort_out(paths, end_offsets, store_settings(_settings(config)))
+        return sort_out(paths, end_offsets, store_settings(_settings(config)))._replace(kafka=kafka)
     except (ValueError, Unreadable) as error:
         raise Refused(str(error)) from error
 
@@ -120,13 +142,15 @@ def cli() -> None:
     """Rebalances and offsets of months, on Spark: who, why, how long."""
 
 
-def _tables_of(inputs: Inputs, paths: tuple[str, ...], out: str, spark: SparkSession, console: Console) -> Any:
+def _tables_of(
+    inputs: Inputs, paths: tuple[str, ...], out: str, kind: str, spark: SparkSession, console: Console
+) -> Any:
     from kafka_shim.pipeline.progress import Progress
     from kafka_shim.pipeline.replays import replays
     from kafka_shim.pipeline.run import answer, build
     from kafka_shim.pipeline.warehouse import Warehouse
 
-    warehouse = Warehouse(spark, out)
+    warehouse = Warehouse(spark, out, kind)
     with Progress(spark, console) as progress, warehouse.change("run", paths):
         build(warehouse, inputs, progress.step)
         answer(warehouse, progress.step)
@@ -136,43 +160,49 @@ def _tables_of(inputs: Inputs, paths: tuple[str, ...], out: str, spark: SparkSes
 
 
 @cli.command()
-@click.argument("paths", nargs=-1, required=True, metavar="IN...")
+@click.argument("paths", nargs=-1, metavar="[IN]...")
+@_KAFKA
 @click.option(
     "--out", required=True, help="Folder for tables and results; what is there of an earlier run is replaced."
 )
 @click.option("--end-offsets", type=click.Path(exists=True), help="CSV: topic, partition, at, end_offset; gives lag.")
+@_FORMAT
 @_spark_options
 def run(
-    paths: tuple[str, ...], out: str, end_offsets: str | None, master: str, memory: str, config: tuple[str, ...]
-) -> None:
+    paths: tuple[str, ...], kafka: str | None, out: str, end_offsets: str | None, kind: str, master: str,
+    memory: str, config: tuple[str, ...],
+) -> None:  # fmt: skip
     """Make all tables and answers of traces and __consumer_offsets segments."""
     console = Console(stderr=True)
-    inputs = _inputs(paths, config, end_offsets)
+    inputs = _inputs(paths, config, end_offsets, kafka)
     _writable(out)
-    with _spark(master, memory, config) as spark:
-        warehouse = _tables_of(inputs, paths, out, spark, console)
+    with _spark(master, memory, config, [kind]) as spark:
+        warehouse = _tables_of(inputs, paths, out, kind, spark, console)
         counts = {name: warehouse.read(name).count() for name in ("violations", "quarantine", "gaps")}
         told = {"out": warehouse.path, "snapshot": warehouse.snapshot.number if warehouse.snapshot else None, **counts}
     click.echo(json.dumps(told))
 
 
 @cli.command()
-@click.argument("paths", nargs=-1, required=True, metavar="IN...")
+@click.argument("paths", nargs=-1, metavar="[IN]...")
+@_KAFKA
 @click.option("--out", required=True, help="Folder for report.html, tables and results.")
 @click.option("--end-offsets", type=click.Path(exists=True), help="CSV: topic, partition, at, end_offset; gives lag.")
+@_FORMAT
 @_spark_options
 def report(
-    paths: tuple[str, ...], out: str, end_offsets: str | None, master: str, memory: str, config: tuple[str, ...]
-) -> None:
+    paths: tuple[str, ...], kafka: str | None, out: str, end_offsets: str | None, kind: str, master: str,
+    memory: str, config: tuple[str, ...],
+) -> None:  # fmt: skip
     """Tables, answers, and one HTML page that shows them."""
     console = Console(stderr=True)
-    inputs = _inputs(paths, config, end_offsets)
+    inputs = _inputs(paths, config, end_offsets, kafka)
     _writable(out)
-    with _spark(master, memory, config) as spark:
+    with _spark(master, memory, config, [kind]) as spark:
         from kafka_shim.pipeline.report import write_report
 
-        warehouse = _tables_of(inputs, paths, out, spark, console)
-        page = write_report(warehouse, Path(out) / "report.html", ", ".join(paths))
+        warehouse = _tables_of(inputs, paths, out, kind, spark, console)
+        page = write_report(warehouse, Path(out) / "report.html", ", ".join([*paths, *filter(None, [kafka])]))
     click.echo(str(page))
 
 
@@ -183,9 +213,10 @@ def report(
 )
 @click.option("--every", help='Time between batches, like "10 seconds"; without it, takes what there is and ends.')
 @click.option("--max-bytes", type=click.IntRange(min=1), help="About how much of the trace one batch takes at most.")
+@_FORMAT
 @_spark_options
 def stream(
-    paths: tuple[str, ...], out: str, every: str | None, max_bytes: int | None, master: str, memory: str,
+    paths: tuple[str, ...], out: str, every: str | None, max_bytes: int | None, kind: str, master: str, memory: str,
     config: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Keep the tables up to date while traces grow."""
@@ -193,13 +224,13 @@ def stream(
     if not inputs.traces:
         raise Refused("a stream reads traces, and there are none")
     _writable(out)
-    with _spark(master, memory, config) as spark:
+    with _spark(master, memory, config, [kind]) as spark:
         from kafka_shim.pipeline.stream import stream as start
         from kafka_shim.pipeline.warehouse import Warehouse
 
         console = Console(stderr=True)
         query = start(
-            Warehouse(spark, out), inputs, every=every, max_bytes=max_bytes,
+            Warehouse(spark, out, kind), inputs, every=every, max_bytes=max_bytes,
             after_batch=lambda batch: console.print(f"batch {batch} done"),
         )  # fmt: skip
         try:
@@ -213,10 +244,12 @@ def stream(
 @click.argument("name", required=False)
 @click.option("--rows", default=20, show_default=True, help="How many rows of a table to show.")
 @click.option("--json", "as_json", is_flag=True, help="Rows as JSON Lines.")
+@click.option("--snapshot", type=int, help="As they were then; see OUT/snapshots.")
 @_spark_options
 def tables(
-    out: str | None, name: str | None, rows: int, as_json: bool, master: str, memory: str, config: tuple[str, ...]
-) -> None:
+    out: str | None, name: str | None, rows: int, as_json: bool, snapshot: int | None, master: str, memory: str,
+    config: tuple[str, ...],
+) -> None:  # fmt: skip
     """What tables there are; with the folder of a run, how many rows they have; with a table's name, its rows."""
     from kafka_shim.pipeline.schemas import TABLES
 
@@ -229,12 +262,15 @@ def tables(
             grid.add_row(each, table.row, str(len(table.columns)))
         console.print(grid)
         return
-    if "://" not in out and not (Path(out) / "snapshots").is_dir():
-        raise Refused(f"{out} is not the folder of a run")
-    with _spark(master, memory, config) as spark:
+    with _spark(master, memory, config, _needs(out)) as spark:
         from kafka_shim.pipeline.warehouse import Warehouse
 
         warehouse = Warehouse(spark, out)
+        if snapshot is not None:
+            try:
+                warehouse = warehouse.at(snapshot)
+            except ValueError as error:
+                raise Refused(str(error)) from error
         if name is None:
             grid = Grid("table", "rows")
             for each in TABLES:
@@ -248,6 +284,50 @@ def tables(
         else:
             chosen = warehouse.read(name).limit(rows)
             _show(console, chosen.columns, [list(row) for row in chosen.collect()])
+
+
+@cli.command()
+@click.argument("out")
+@click.argument("query")
+@click.option("--json", "as_json", is_flag=True, help="Rows as JSON Lines.")
+@_spark_options
+def sql(out: str, query: str, as_json: bool, master: str, memory: str, config: tuple[str, ...]) -> None:
+    """Ask a question in SQL; every table and every answer of a run is a view of its name."""
+    with _spark(master, memory, config, _needs(out)) as spark:
+        from kafka_shim.pipeline.warehouse import Warehouse
+
+        Warehouse(spark, out).views()
+        found = spark.sql(query)
+        if as_json:
+            for line in found.toJSON().collect():
+                click.echo(line)
+        else:
+            _show(Console(), found.columns, [list(row) for row in found.collect()])
+
+
+def _needs(out: str) -> set[str]:
+    """The formats of the tables of a run. Raises Refused if there is none."""
+    from kafka_shim.pipeline.formats import needs_of
+
+    if "://" in out:
+        return set()
+    found = sorted((Path(out) / "snapshots").glob("[0-9]*.json"))
+    if not found:
+        raise Refused(f"{out} is not the folder of a run")
+    return needs_of(json.loads(found[-1].read_text())["tables"].values())
+
+
+@cli.command()
+@click.argument("out")
+@click.option("--keep", default=2, show_default=True, type=click.IntRange(min=1), help="How many snapshots stay.")
+@_spark_options
+def expire(out: str, keep: int, master: str, memory: str, config: tuple[str, ...]) -> None:
+    """Take away old snapshots, and all files that none of those that stay names."""
+    with _spark(master, memory, config, _needs(out)) as spark:
+        from kafka_shim.pipeline.warehouse import Warehouse
+
+        gone = Warehouse(spark, out).snapshots.expire(keep)
+    click.echo(json.dumps({"folders": gone}))
 
 
 def _show(console: Console, columns: list[str], rows: list[list[Any]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
 from typing import NamedTuple, Protocol, TypeAlias
 
 from pyspark import StorageLevel
@@ -33,11 +34,13 @@ class _Read(Protocol):
 
 
 class Inputs(NamedTuple):
-    """Paths by what lies there, and a CSV file of end offsets (topic, partition, at, end_offset)."""
+    """Paths by what lies there, a CSV file of end offsets (topic, partition, at, end_offset), and HOST:PORT of a
+    cluster whose `__consumer_offsets` is to be read."""
 
     traces: tuple[str, ...]
     logs: tuple[str, ...]
     end_offsets: str | None = None
+    kafka: str | None = None
 
 
 def sort_out(paths: Iterable[str], end_offsets: str | None = None, settings: Settings = ()) -> Inputs:
@@ -89,9 +92,13 @@ def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext) -> Non
                 lines = reader(spark, "kafka_shim_trace").option("lines", kind).load(joined(inputs.traces))
                 warehouse.append_apart(traces.ingested(lines))
             warehouse.write("trace_gaps", traces.gaps(seqs(warehouse)))
-    if inputs.logs:
-        with step("read segments"):
-            records = reader(spark, "kafka_offsets_log").load(joined(inputs.logs)).persist(StorageLevel.DISK_ONLY)
+    if inputs.logs or inputs.kafka:
+        with step("read segments" if inputs.logs else "read the topic"):
+            sources = [reader(spark, "kafka_offsets_log").load(joined(inputs.logs))] if inputs.logs else []
+            sources += (
+                [reader(spark, "kafka_offsets_topic").option("bootstrap", inputs.kafka).load()] if inputs.kafka else []
+            )
+            records = reduce(DataFrame.unionByName, sources).persist(StorageLevel.DISK_ONLY)
             for name, of_log in offset_tables.LOG_TABLES.items():
                 warehouse.write(name, of_log(records))
             records.unpersist()

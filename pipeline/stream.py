@@ -50,6 +50,7 @@ def stream(
             for name, table in derived(warehouse, touched):
                 warehouse.write(name, table(), replaces=touched)
             warehouse.write("trace_gaps", traces.gaps(seqs(warehouse)))
+            warehouse.compact()
         after_batch(batch)
 
     register(warehouse.spark)

@@ -19,7 +19,8 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_shim.pipeline.schemas import PARTITIONED, PLACES, TABLES
+from kafka_shim.pipeline.formats import Tables
+from kafka_shim.pipeline.schemas import PARTITIONED, PLACES, TABLES, Table
 from kafka_shim.pipeline.snapshots import KEPT, Files, Overtaken, Snapshot, Snapshots, new_write
 from kafka_shim.pipeline.tables.columns import conform
 
@@ -29,6 +30,8 @@ _SHUFFLED: Final = frozenset(
 """Small tables, whose rows are brought together by partition first, so that a partition is one file."""
 _DIFFERENT: Final = frozenset({"bigint", "timestamp", "double"})
 _KEYS: Final = ("day", "bucket")
+COMPACTED_AT: Final = 32
+"""A place written in more parts is written again as one."""
 
 
 class Warehouse:
@@ -37,8 +40,11 @@ class Warehouse:
     What is read is that of one snapshot, the newest when it was first asked for; within `change` that of the change.
     """
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
+    def __init__(self, spark: SparkSession, path: str, kind: str = "parquet") -> None:
+        """`kind` is the format of the tables that are written, one of `kafka_shim.pipeline.formats.FORMATS`; rows as
+        they came from traces, and answers, are Parquet files in any case."""
         self.spark = spark
+        self.kind = kind
         self.files = Files(spark, path)
         self.path = self.files.root
         self.snapshots = Snapshots(self.files)
@@ -114,6 +120,12 @@ class Warehouse:
         writer = conform(rows, PLACES.get(name, name))
         if name in _SHUFFLED:
             writer = writer.repartition(*_KEYS)
+        if self.kind != "parquet":
+            partitioned = PLACES.get(name, name) in PARTITIONED
+            if not self._folders(name):
+                replaces = None
+            self._replace(name, [Tables(self.spark, self.path, self.kind).write(name, writer, partitioned, replaces)])
+            return
         kept = [] if replaces is None else self._other_buckets(name, set(replaces))
         self._replace(name, [*kept, *self._write(writer, name, by_bucket=replaces is not None)])
 
@@ -189,15 +201,53 @@ class Warehouse:
         `steady` chooses what groups at rest bring about, or the rest (`schemas.STEADY`)."""
         table = TABLES[name]
         places = [place for place, of in PLACES.items() if of == name and (steady is None or steady == (place != name))]
-        folders = [folder for place in places or [name] for folder in self._folders(place)]
+        rows = self._rows(table, places or [name])
+        return rows if buckets is None else rows.where(F.col("bucket").isin(list(buckets)))
+
+    def _rows(self, table: Table, places: Collection[str]) -> DataFrame:
+        named = [folder for place in places for folder in self._folders(place)]
+        folders = [folder for folder in named if "@" not in folder]
         reader = self.spark.read.schema(table.ddl).option("basePath", f"{self.path}/data")
         found = [
             reader.parquet(*(f"{self.path}/data/{folder}" for folder in alike)).select(*table.names)
             # What was written together with other tables lies one folder deeper.
             for _, alike in groupby(sorted(folders), lambda folder: folder.partition("/")[0])
         ]
-        frame = reduce(DataFrame.unionByName, found) if found else self.spark.createDataFrame([], table.schema)
-        return frame if buckets is None else frame.where(F.col("bucket").isin(list(buckets)))
+        for commit in set(named) - set(folders):
+            rows = Tables(self.spark, self.path, commit.partition("/")[0]).read(commit)
+            found.append(conform(rows, next(n for n, t in TABLES.items() if t is table)))
+        return reduce(DataFrame.unionByName, found) if found else self.spark.createDataFrame([], table.schema)
+
+    def at(self, number: int) -> Warehouse:
+        """The warehouse as a snapshot that is still there has it. Raises ValueError if it is not."""
+        if number not in self.snapshots.numbers():
+            raise ValueError(f"{self.path} has no snapshot {number} (any more)")
+        found = Warehouse(self.spark, self.path, self.kind)
+        found._snapshot = self.snapshots.read(number)
+        found._tables = dict(found._snapshot.tables)
+        return found
+
+    def compact(self) -> list[str]:
+        """Writes again, as one, what was written in many parts, within a change; returns what that was."""
+        many = [
+            name
+            for name in PLACES
+            if len(self._folders(name)) > COMPACTED_AT and not any("/bucket=" in each for each in self._folders(name))
+        ]
+        for name in many:
+            rows = self._rows(TABLES[PLACES[name]], [name])
+            if PLACES[name] in PARTITIONED:
+                rows = rows.repartition(*_KEYS)
+            self._replace(name, self._write(rows, name))
+        return many
+
+    def views(self) -> None:
+        """Makes every table and every answer a view of its name, for SQL."""
+        for name in TABLES:
+            self.read(name).createOrReplaceTempView(name)
+        for name in self._tables or {}:
+            if name not in TABLES and name not in PLACES and not name.endswith(".csv"):
+                self.result(name).createOrReplaceTempView(name)
 
     # Results.
 

@@ -151,6 +151,26 @@ def gap(source: Source, position: int, first: int, last: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
 
 
+def from_messages(messages: pa.RecordBatch, file: str, topic: str) -> pa.RecordBatch:
+    """Rows of records that a consumer was given: `key`, `value`, `partition`, `offset` and `timestamp` (milliseconds)
+    of each. What cannot be read is damage."""
+    rows = []
+    for message in messages.to_pylist():
+        number = message["partition"]
+        row = {"file": file, "log": f"{topic}-{number}", "offsets_partition": number, "position": message["offset"]}
+        row |= {"record_offset": message["offset"], "timestamp": message["timestamp"]}
+        row |= {"producer_id": -1, "producer_epoch": -1, "transactional": False}
+        key, value = message["key"], message["value"]
+        try:
+            if key is None:
+                raise RecordError("a record has no key")
+            row |= readable(key, value)
+        except RecordError as error:
+            row |= {"reason": str(error), "damaged_bytes": len(key or b"") + len(value or b"")}
+        rows.append(row)
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
 def record_bounds(batches: Batches) -> tuple[Ints, Ints, Ints, list[int]]:
     """For every record the index of its batch, where it begins and where it ends; and batches that make no sense.
 

@@ -214,9 +214,11 @@ def storm_line(began: datetime, marks: Sequence[tuple[datetime, float, str]], wi
     with mpl.rc_context(_STYLE):
         figure, axes = _figure(1.7, width)
         at = [(started - began).total_seconds() * 1000 for started, _, _ in marks]
-        thick = max(at[-1] / 200, 100.0) if at else 100.0
+        span = max(at[-1] if at else 0.0, 1000.0)
+        thick = span / (200 if width == WIDE else 90)
         axes.bar(at, [ms for _, ms, _ in marks], color=[colour(cause) for _, _, cause in marks], width=thick)
-        _time_axis(axes.xaxis, max(at, default=0.0) or 1.0, _TICKS[width])
+        axes.set_xlim(-thick, span + thick)
+        _time_axis(axes.xaxis, span, _TICKS[width])
         _time_axis(axes.yaxis, max((ms for _, ms, _ in marks), default=1.0) or 1.0, 4)
         axes.set_xlabel("since the storm began")
         axes.set_ylabel("a round took")

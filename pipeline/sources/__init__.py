@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from kafka_shim.pipeline.sources.kafka_topic import OffsetsTopic
 from kafka_shim.pipeline.sources.offsets_log import OffsetsLog
 from kafka_shim.pipeline.sources.shim_trace import ShimTrace
 
 
 def register(spark: SparkSession) -> None:
     """Makes the sources known to this session."""
-    for source in (OffsetsLog, ShimTrace):
+    for source in (OffsetsLog, OffsetsTopic, ShimTrace):
         spark.dataSource.register(source)

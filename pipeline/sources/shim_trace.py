@@ -26,7 +26,18 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+
+try:
+    from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+except ImportError:
+    # Spark 4.1 asks for no limits: a stream takes all there is, and ends when it has.
+    class ReadLimit: ...  # type: ignore[no-redef]
+
+    class ReadMaxBytes(ReadLimit): ...  # type: ignore[no-redef]
+
+    class SupportsTriggerAvailableNow: ...  # type: ignore[no-redef]
+
+
 from pyspark.sql.types import StructType
 
 from kafka_shim.pipeline.decode import events
@@ -188,10 +199,10 @@ class ShimTraceStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAva
         """The stream is to end with what there is at this moment."""
         self._ceiling = self._reachable({}, None)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         """The whole lines there are after `start`, about as many bytes as the limit says at most."""
         room = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
-        reached = self._reachable(json.loads(start["files"]), room)
+        reached = self._reachable({} if start is None else json.loads(start["files"]), room)
         return {"files": json.dumps(reached, sort_keys=True)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

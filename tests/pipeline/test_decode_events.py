@@ -11,6 +11,7 @@ pytest.importorskip("pyarrow", reason="PyArrow is not installed (requirements/sp
 import itertools
 
 from kafka_shim.pipeline.decode import events
+from kafka_shim.pipeline.sources.places import Place
 from kafka_shim.pipeline.sources.shim_trace import Part, files, identity_of, read_part, trace_of
 
 
@@ -34,7 +35,7 @@ def exchange(api: str, request: dict[str, Any], answer: dict[str, Any], **fields
 
 
 def test_fast_and_slow_tell_the_same(data: Path) -> None:
-    path = files(str(data / "trace"))[0]
+    path = Path(files(str(data / "trace"))[0].address)
     lines = path.read_bytes().split(b"\n")[:4000]
     fast = decoded(lines)
     slow = decoded(lines, bodies=True)
@@ -182,9 +183,9 @@ def test_files_of_a_rotated_trace(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(line(event="state", group=name) + b"\n")
     found = files(str(tmp_path))
-    assert {str(path.relative_to(tmp_path)) for path in found} == {*names} - {"other.txt"}
+    assert {str(Path(path.address).relative_to(tmp_path)) for path in found} == {*names} - {"other.txt"}
     assert {trace_of(path) for path in found} == {f"{tmp_path.name}/trace", "node-1/trace"}
-    before = identity_of(tmp_path / "trace.jsonl")
+    before = identity_of(Place(str(tmp_path / "trace.jsonl")))
     (tmp_path / "trace.jsonl").rename(tmp_path / "trace.jsonl.2")
-    assert identity_of(tmp_path / "trace.jsonl.2") == before
+    assert identity_of(Place(str(tmp_path / "trace.jsonl.2"))) == before
     assert len({identity_of(path) for path in files(str(tmp_path))}) == 5

@@ -42,6 +42,7 @@ from kafka_shim.persistence.segments import read_segment
 from kafka_shim.pipeline.decode import records
 from kafka_shim.pipeline.decode.batches import Batches, Damage, walk
 from kafka_shim.pipeline.sources.offsets_log import Part, parts, read_part
+from kafka_shim.pipeline.sources.places import Place
 
 SOURCE = records.Source("f", 3, "__consumer_offsets-3")
 NOW = 1_760_000_000_000
@@ -258,7 +259,7 @@ def test_parts_begin_at_batches_with_and_without_an_index(data: Path) -> None:
     bare.parent.mkdir(parents=True, exist_ok=True)
     bare.write_bytes(path.read_bytes())
     for place in (path, bare):
-        cut = parts(place, 20_000)
+        cut = parts(Place(str(place)), 20_000)
         assert len(cut) > 3
         assert [part.start for part in cut[1:]] == [part.end for part in cut[:-1]]
         in_parts = [row for part in cut for batch in read_part(part) for row in batch.to_pylist()]

@@ -5,9 +5,7 @@ How the recording was made is in `recordings/README.md`.
 
 from __future__ import annotations
 
-import gzip
 import json
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -34,13 +32,8 @@ def recorded(spark: SparkSession, shared: Path) -> Warehouse:
     made = Warehouse(spark, str(shared / "recorded"))
 
     def make() -> None:
-        unpacked = shared / "recording"
-        (unpacked / "trace").mkdir(parents=True)
-        with gzip.open(RECORDING / "trace" / "trace.jsonl.gz") as packed:
-            (unpacked / "trace" / "trace.jsonl").write_bytes(packed.read())
-        shutil.copytree(RECORDING / "segments", unpacked / "segments")
         with made.change("run"):
-            build(made, sort_out([str(unpacked)]))
+            build(made, sort_out([str(RECORDING)]))
             answer(made)
 
     made_once(shared / "recorded", make)

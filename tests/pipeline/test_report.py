@@ -3,6 +3,8 @@
 import io
 import json
 import re
+from datetime import datetime, timedelta
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,7 +13,8 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from kafka_shim.pipeline.cli import _show, cli
-from kafka_shim.pipeline.report import write_report
+from kafka_shim.pipeline.report import plots, write_report
+from kafka_shim.pipeline.report.page import advice
 from kafka_shim.pipeline.warehouse import Warehouse
 
 
@@ -32,9 +35,31 @@ def test_the_page(warehouse: Warehouse, tmp_path: Path) -> None:
     assert not re.search(
         r'(src|@import|href="https?:)', re.sub(r'xmlns(:\w+)?="[^"]*"', "", text).replace("xlink:href", "")
     )
-    link = re.search(r'<a href="([^"]*trace-00000.jsonl)">', text)
-    assert link is not None
-    assert (tmp_path / link[1]).exists()
+    # The line of the trace is there, not a link to a file of gigabytes.
+    line = r'<details class="line"><summary>node-0/trace, byte \d+</summary><pre>(.*?)</pre>'
+    lines = re.findall(line, text, re.DOTALL)
+    assert len(lines) == 6
+    assert all(json.loads(unescape(line))["event"] == "round" for line in lines)
+    assert "none" not in re.findall(r"<h3>.*?None\.", text)
+
+
+def test_advice_is_what_paused_least_when_played_again() -> None:
+    played = {"played_pause_s": 10.0, "static_pause_s": 9.0, "cooperative_pause_s": 1.0, "both_pause_s": 1.0}
+    assert advice(played) == "KIP-848 or a cooperative assignor"
+    assert advice({**played, "both_pause_s": 0.1}) == "both"
+    assert advice(dict.fromkeys(played, 10.0)) == "none"
+
+
+@pytest.mark.parametrize("most", [1500, 61_000, 150_000, 4_000_000, 90_000_000])
+@pytest.mark.parametrize("width", [plots.WIDE, plots.NARROW])
+def test_ticks_of_a_time_axis_are_all_different(most: float, width: float) -> None:
+    began = datetime(2026, 1, 1)
+    text = plots.storm_line(began, [(began + timedelta(milliseconds=most), 1.0, "NEW_MEMBER")], width)
+    marks = [unescape(each) for each in re.findall(r"<text[^>]*>([^<]+)</text>", text)]
+    # Those of the other axis are below a millisecond.
+    times = [each for each in marks if re.fullmatch(r"[\d.]+ (ms|s|min|h)( [\d.]+ (s|min))?", each) and each != "1 ms"]
+    assert len(times) >= 3
+    assert len(set(times)) == len(times)
 
 
 def test_results_lie_beside_it_as_csv(warehouse: Warehouse) -> None:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pytest
 
@@ -49,7 +48,7 @@ def test_it_is_shown_without_asking_anybody_and_can_be_read(browser: Browser, pa
     assert browser.errors == []
     assert [each for each in browser.requests if not each.startswith("data:")] == [page.as_uri()]
     plots: list[dict[str, Any]] = browser.evaluate(
-        "[...document.querySelectorAll('svg')].map(each => ({...each.getBoundingClientRect().toJSON(),"
+        "[...document.querySelectorAll('.wide svg')].map(each => ({...each.getBoundingClientRect().toJSON(),"
         " drawn: each.querySelectorAll('path, use').length, told: each.textContent.trim().length}))"
     )
     assert len(plots) >= 9
@@ -73,6 +72,40 @@ def test_nothing_sticks_out(browser: Browser, page: Path, width: int) -> None:
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_a_telephone_shows_plots_of_its_width(browser: Browser, page: Path) -> None:
+    browser.open(page.as_uri(), width=420)
+    plots = browser.evaluate(
+        "[...document.querySelectorAll('svg')].filter(each => each.checkVisibility()).map(each => ["
+        "each.getBoundingClientRect().right, Math.min(...[...each.querySelectorAll('text')].map("
+        "text => text.getBoundingClientRect().height))])"
+    )
+    assert len(plots) >= 9
+    for right, least in plots:
+        assert right <= 420
+        assert least > 7
+
+
+def test_a_table_sorts_by_the_heading_that_is_pressed(browser: Browser, page: Path) -> None:
+    browser.open(page.as_uri())
+    sort = """
+    (() => {
+      const table = [...document.querySelectorAll('table')].find(each => each.tBodies[0].rows.length > 4);
+      const head = [...table.tHead.rows[0].cells].find(each => each.className == 'number');
+      const found = [];
+      for (let press = 0; press < 2; press++) {
+        head.querySelector('button').click();
+        found.push([head.ariaSort, [...table.tBodies[0].rows].map(row => +row.cells[head.cellIndex].dataset.v)]);
+      }
+      return found;
+    })()
+    """
+    (up, rising), (down, falling) = browser.evaluate(sort)
+    assert (up, down) == ("ascending", "descending")
+    assert rising == sorted(rising)
+    assert falling == sorted(rising, reverse=True)
+    assert len(set(rising)) > 1
+
+
 def test_links_lead_somewhere(browser: Browser, page: Path) -> None:
     browser.open(page.as_uri())
     inside = browser.evaluate(
@@ -81,13 +114,12 @@ def test_links_lead_somewhere(browser: Browser, page: Path) -> None:
     assert len(inside) == 10
     assert all(found for _, found in inside)
     rounds = browser.evaluate(
-        "[...document.querySelectorAll('h3 + p a')].map(each =>"
-        " [each.href, each.textContent, each.closest('p').previousElementSibling.textContent])"
+        "[...document.querySelectorAll('details.line')].map(each => {"
+        "let head = each; while (head.tagName != 'H3') head = head.previousElementSibling;"
+        "return [each.querySelector('pre').textContent, head.textContent]})"
     )
     assert len(rounds) == 6
-    for address, text, heading in rounds:
-        with Path(unquote(urlparse(address).path)).open("rb") as trace:
-            trace.seek(int(text.rpartition("byte ")[2]))
-            event = json.loads(trace.readline())
+    for line, heading in rounds:
+        event = json.loads(line)
         assert event["event"] == "round"
         assert heading.startswith(f"{event['group']}, generation {event['generation']}: {event['cause'] or 'no cause'}")

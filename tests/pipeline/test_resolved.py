@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_shim.persistence.interchange import Compacted
@@ -40,7 +40,11 @@ def by_interchange(folder: Path) -> Offsets:
 
 
 def by_pipeline(spark: SparkSession, paths: str) -> Offsets:
-    history = offsets.history_of_segments(spark.read.format("kafka_offsets_log").load(paths))
+    return resolved(spark.read.format("kafka_offsets_log").load(paths))
+
+
+def resolved(records: DataFrame) -> Offsets:
+    history = offsets.history_of_segments(records).where(F.col("topic") == random_logs.TOPIC)
     # Changes that count stand in the order of the log.
     last = history.groupBy("group", "partition").agg(F.max_by("offset", "position").alias("offset"))
     return {(row.group, row.partition): row.offset for row in last.collect() if row.offset is not None}
@@ -107,4 +111,8 @@ def test_kafka_itself_resolves_them_so(spark: SparkSession, tmp_path: Path) -> N
             answers = patiently(lambda each=each, partitions=partitions: each.committed(partitions, 30))
             found |= {(group, answer.partition): answer.offset for answer in answers if answer.offset >= 0}
             each.close()
+        topic = spark.read.format("kafka_offsets_topic").option("bootstrap", bootstrap).load()
+        live = resolved(topic)
+        assert topic.where("reason is not null").count() == 0
     assert found == expected
+    assert live == expected

@@ -4,12 +4,15 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
-from kafka_shim.pipeline.sources.offsets_log import Part, Unreadable, live, log_of, parts, read_part, segments
+from kafka_shim.pipeline.sources import shim_trace
+from kafka_shim.pipeline.sources.offsets_log import Part, live, log_of, parts, read_part, segments
+from kafka_shim.pipeline.sources.places import Place, Unreadable
 from kafka_shim.pipeline.tables import traces
 
 NOW = 1_760_000_000_000
@@ -29,7 +32,7 @@ def segment(folder: Path, first: int, last: int, suffix: str = ".log", *, withou
     return path
 
 
-def names(paths: list[Path]) -> list[str]:
+def names(paths: list[Place]) -> list[str]:
     return [path.name.lstrip("0") or "0" for path in paths]
 
 
@@ -40,28 +43,29 @@ def test_segments_count_as_a_broker_finds_them_when_it_starts(tmp_path: Path) ->
     segment(folder, 0, 9, ".log.deleted")
     # A cleaned segment in place of the first two.
     segment(folder, 0, 19, ".log.swap", without=range(2, 18))
-    assert names(live(folder)) == [".log.swap", "20.log", "30.log"]
+    assert names(live(Place(str(folder)))) == [".log.swap", "20.log", "30.log"]
     # Cleaning of what comes at or before it was not finished: the broker throws both away.
     segment(folder, 0, 5, ".log.cleaned")
-    assert names(live(folder)) == [".log", "10.log", "20.log", "30.log"]
+    assert names(live(Place(str(folder)))) == [".log", "10.log", "20.log", "30.log"]
 
 
 def test_a_segment_is_read_once_however_it_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-3"
     path = segment(folder, 0, 3)
-    assert segments(f"{tmp_path},{folder},{path}") == [path]
+    assert segments(f"{tmp_path},{folder},{path}") == [Place(str(path))]
 
 
 def test_copies_have_the_log_in_common_and_other_clusters_have_not(tmp_path: Path) -> None:
     paths = [segment(tmp_path / broker / "__consumer_offsets-3", 0, 3) for broker in "abc"]
-    assert len({log_of(path) for path in paths}) == 1
+    assert len({log_of(Place(str(path))) for path in paths}) == 1
     for path, topic in zip(paths, ("one", "one", "two"), strict=True):
         (path.parent / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic}\n")
-    assert log_of(paths[0]) == log_of(paths[1]) != log_of(paths[2])
+    one, other, third = (log_of(Place(str(path))) for path in paths)
+    assert one == other != third
 
 
 def missing(path: Path) -> list[tuple[int, int]]:
-    rows = [row for part in parts(path, 200) for batch in read_part(part) for row in batch.to_pylist()]
+    rows = [row for part in parts(Place(str(path)), 200) for batch in read_part(part) for row in batch.to_pylist()]
     return [(row["record_offset"], row["offset"]) for row in rows if row["kind"] == "gap"]
 
 
@@ -82,13 +86,13 @@ def test_offsets_that_are_missing_are_reported_where_nobody_cleaned(tmp_path: Pa
 
 def test_a_file_that_a_worker_sees_differently_is_one_sentence(tmp_path: Path) -> None:
     path = segment(tmp_path / "__consumer_offsets-3", 0, 9)
-    (part,) = parts(path, 1 << 20)
+    (part,) = parts(Place(str(path)), 1 << 20)
     with path.open("r+b") as file:
         file.truncate(100)
     with pytest.raises(Unreadable, match="is another file here than where the work was planned"):
         list(read_part(part))
     path.unlink()
-    with pytest.raises(Unreadable, match=r"000\.log cannot be read here: No such file"):
+    with pytest.raises(Unreadable, match=r"000\.log cannot be read here: it is no file"):
         list(read_part(Part(*part)))
 
 
@@ -110,3 +114,37 @@ def test_sequence_numbers_that_are_missing_or_there_twice(spark: SparkSession, t
         ("twice/trace", 7, 8, "events are there more than once"),
     }
     shutil.rmtree(tmp_path / "holes")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_what_is_packed_is_read_as_what_is_in_it(tmp_path: Path, suffix: str) -> None:
+    events(tmp_path / "a", list(range(1000)))
+    plain = (tmp_path / "a" / "trace.jsonl").read_bytes()
+    packed = tmp_path / "b" / f"trace.jsonl{suffix}"
+    packed.parent.mkdir()
+    with pa.CompressedOutputStream(str(packed), "gzip" if suffix == ".gz" else "zstd") as out:
+        out.write(plain)
+
+    def rows(folder: str) -> list[tuple[int, int]]:
+        (place,) = shim_trace.files(str(tmp_path / folder))
+        part = shim_trace.Part(place.address, 0, place.size())
+        return [(row["seq"], row["position"]) for batch in shim_trace.read_part(part) for row in batch.to_pylist()]
+
+    assert rows("b") == rows("a")
+    # One that was cut off has what is in it, and a line that says so.
+    packed.write_bytes(packed.read_bytes()[:-40])
+    (place,) = shim_trace.files(str(tmp_path / "b"))
+    part = shim_trace.Part(place.address, 0, place.size())
+    found = [row for batch in shim_trace.read_part(part) for row in batch.to_pylist()]
+    assert any(row["unreadable"] for row in found)
+
+    log = segment(tmp_path / "__consumer_offsets-3", 0, 9)
+    whole = [batch.to_pylist() for part in parts(Place(str(log)), 1 << 20) for batch in read_part(part)]
+    with pa.CompressedOutputStream(f"{log}{suffix}", "gzip" if suffix == ".gz" else "zstd") as out:
+        out.write(log.read_bytes())
+    log.unlink()
+    (again,) = segments(str(tmp_path))
+    unpacked = [batch.to_pylist() for part in parts(again, 1 << 20) for batch in read_part(part)]
+    offsets = [[row["record_offset"] for row in batch] for batch in unpacked]
+    assert offsets == [[row["record_offset"] for row in batch] for batch in whole]
+    assert offsets

@@ -1,0 +1,187 @@
+"""Whether what a group costs grows with the group and not with its square: `python -m bench.scaling`, JSON on standard
+output.
+
+Traces of one group that is twice as large each time: with many rounds, with many members, with many commits and
+fetches of one member, and all three beside ordinary groups. Each is made into all tables and answers in one Spark
+session that is warm, and what it costs is compared with the one half as large, by steps too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from bench.runs import Family
+from kafka_shim.pipeline.run import answer, build, sort_out
+from kafka_shim.pipeline.session import session
+from kafka_shim.pipeline.warehouse import Warehouse
+
+Event = dict[str, Any]
+WALL: Final = 1.76e9
+
+
+def rounds(count: int, group: str = "storming", members: int = 3) -> Iterator[Event]:
+    """A group with `count` rounds, two seconds apart; at each one a member goes and another comes."""
+    there = [f"{group}-{number}" for number in range(members)]
+    for member in there:
+        yield {"event": "member", "at": 0.0, "group": group, "member_id": member, "change": "added", "client_id": "c"}
+    for generation in range(1, count + 1):
+        at = 2.0 * generation
+        gone, came = there.pop(0), f"{group}-{generation + members}"
+        about = {"group": group, "client_id": "c"}
+        yield {"event": "member", "at": at, "member_id": gone, "change": "left", **about}
+        yield {"event": "member", "at": at + 0.1, "member_id": came, "change": "added", **about}
+        there.append(came)
+        yield from _round(group, generation, at, there)
+
+
+def members(count: int, group: str = "crowd", times: int = 6) -> Iterator[Event]:
+    """A group of `count` members with a few rounds."""
+    there = [f"{group}-{number}" for number in range(count)]
+    for member in there:
+        yield {"event": "member", "at": 0.0, "group": group, "member_id": member, "change": "added", "client_id": "c"}
+    for generation in range(1, times + 1):
+        yield from _round(group, generation, 60.0 * generation, there)
+
+
+def _round(group: str, generation: int, at: float, there: list[str]) -> Iterator[Event]:
+    waited = [{"member_id": member, "ms": 900.0 - index / len(there)} for index, member in enumerate(there)]
+    common = {"group": group, "generation": generation, "leader": there[0]}
+    for index, member in enumerate(there):
+        answer = {"error_code": 0, "generation_id": generation, "leader": there[0], "protocol_name": "range"}
+        listed = [{"member_id": each} for each in there] if index == 0 else []
+        body = {"request": {"session_timeout_ms": 45_000}, "answer": {**answer, "members": listed}}
+        yield _exchange(at + 0.1, at + 0.9, "JoinGroup", group, member, **body)
+    yield {"event": "round", "at": at + 0.9, **common, "cause": "NEW_MEMBER", "trigger": there[-1], "started": at,
+           "ended": at + 0.9, "protocol": "range", "members": there, "waited_for": waited, "dropped": []}  # fmt: skip
+    assigned = {member: {"t": [index]} for index, member in enumerate(there)}
+    yield {"event": "assignment", "at": at + 1.0, **common, "leader_ms": 50.0, "assignments": assigned}
+    for member in there:
+        body = {"request": {"generation_id": generation}, "answer": {"error_code": 0}}
+        yield _exchange(at + 0.95, at + 1.0, "SyncGroup", group, member, **body)
+
+
+def commits(count: int, group: str = "busy") -> Iterator[Event]:
+    """A member that commits one partition `count` times, every fourth time what it had committed before, and fetches
+    it after every tenth."""
+    yield {"event": "member", "at": 0.0, "group": group, "member_id": "m", "change": "added", "client_id": "c"}
+    for number in range(count):
+        at = 1.0 + number / 10
+        offsets = [{"topic": "t", "partition": 0, "offset": number % 4 and number}]
+        about = {"group": group, "member_id": "m", "generation": 1, "error": 0}
+        yield {"event": "commit", "at": at, **about, "offsets": offsets}
+        if number % 10 == 0:
+            found = [{"partition_index": 0, "committed_offset": number % 4 and number, "error_code": 0}]
+            body = {"request": {}, "answer": {"topics": [{"name": "t", "partitions": found}]}}
+            yield _exchange(at + 0.01, at + 0.02, "OffsetFetch", group, "m", **body)
+
+
+def mixed(count: int) -> Iterator[Event]:
+    """All three, and ordinary groups."""
+    yield from rounds(count // 20)
+    yield from members(count // 60)
+    yield from commits(count)
+    for number in range(40):
+        yield from rounds(10, f"ordinary-{number}")
+        yield from commits(200, f"ordinary-{number}")
+
+
+SHAPES: Final[dict[str, tuple[Callable[[int], Iterator[Event]], int]]] = {
+    "rounds": (rounds, 10_000),
+    "members": (members, 1_000),
+    "commits": (commits, 200_000),
+    "mixed": (mixed, 100_000),
+}
+"""By name: the trace, and the size of the smallest."""
+
+
+def _exchange(arrived: float, at: float, api: str, group: str, member: str, **body: Any) -> Event:
+    about = {"conn": 1, "node": 0, "version": 5, "correlation_id": 1, "client_id": "c", "error": 0}
+    return {"event": "exchange", "at": at, "api": api, "group": group, "member": member, "arrived": arrived,
+            **about, **body}  # fmt: skip
+
+
+def write(folder: Path, events: Iterator[Event]) -> int:
+    """The trace of these events, in the order of time; returns how many there are."""
+    folder.mkdir(parents=True)
+    count = 0
+    with (folder / "trace.jsonl").open("w") as file:
+        for count, event in enumerate(sorted(events, key=lambda each: each["at"]), 1):
+            at = event.pop("at")
+            kind = event.pop("event")
+            head = {"event": kind, "seq": count - 1, "mono": at, "wall": WALL + at}
+            file.write(json.dumps({**head, **event}, separators=(",", ":")) + "\n")
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--times", type=int, default=2, help="how often each is doubled")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the smallest")
+    parser.add_argument("--memory", default="2g")
+    chosen = parser.parse_args()
+    scratch = Path(tempfile.mkdtemp(prefix="bench-scaling-"))
+    spark = session("local[2]", config={"spark.driver.memory": chosen.memory})
+    family = Family([os.getpid()])
+    done = threading.Event()
+    watch = threading.Thread(target=family.watch, args=(done,))
+    watch.start()
+    told: dict[str, list[dict[str, Any]]] = {}
+    try:
+        for shape in chosen.shape:
+            make, least = SHAPES[shape]
+            sizes = [round(least * chosen.scale * 2**power) for power in range(chosen.times + 1)]
+            # What Java compiles the first time is no part of the growth.
+            for size in [sizes[0], *sizes]:
+                data, out = scratch / "data", scratch / "out"
+                events = write(data, make(size))
+                cost = _cost(Warehouse(spark, str(out)), data, family)
+                told.setdefault(shape, []).append({"size": size, "events": events, **cost})
+                shutil.rmtree(data)
+                shutil.rmtree(out)
+                print(json.dumps({"shape": shape, **told[shape][-1]}), flush=True)
+            del told[shape][0]
+        factors = {
+            shape: [round(b["seconds"] / a["seconds"], 2) for a, b in itertools.pairwise(runs)]
+            for shape, runs in told.items()
+        }
+        print(json.dumps({"times_a_doubling": factors}))
+    finally:
+        done.set()
+        watch.join()
+        spark.stop()
+        shutil.rmtree(scratch)
+
+
+def _cost(warehouse: Warehouse, data: Path, family: Family) -> dict[str, Any]:
+    steps: dict[str, float] = {}
+
+    @contextmanager
+    def step(name: str) -> Iterator[None]:
+        family.look()
+        before = family.spent()
+        yield
+        family.look()
+        steps[name] = round(family.spent() - before, 2)
+
+    began = time.monotonic()
+    with warehouse.change("run"):
+        build(warehouse, sort_out([str(data)]), step)
+        answer(warehouse, step)
+    wall = round(time.monotonic() - began, 1)
+    return {"seconds": round(sum(steps.values()), 1), "wall_seconds": wall, "steps": steps}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Tables in the formats of lakes, Delta Lake and Apache Iceberg: where they lie, how they are written and read.
+
+    OUT/delta/TABLE              a Delta table; OUT/iceberg a catalog of Iceberg's (Hadoop's kind), namespace `pipeline`
+
+Every write is one commit of the table, and what a snapshot of the warehouse names is the table at that commit, as
+`delta/TABLE@VERSION` or `iceberg/TABLE@SNAPSHOT`. So a table is whole for whoever opens it by its format, and all
+tables together are for who reads them through the warehouse. It does not know what is in them.
+
+Their connectors are published for Spark 4.1, and Spark fetches them when it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from hashlib import blake2b
+from typing import Any, Final
+
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+LINE: Final = "4.1"
+"""The line of Spark that both connectors are published for."""
+PACKAGES: Final = {
+    "delta": "io.delta:delta-spark_4.1_2.13:4.1.0",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+}
+FORMATS: Final = ("parquet", "delta", "iceberg")
+_EXTENSIONS: Final = {
+    "delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+_KEYS: Final = ("day", "bucket")
+
+
+class NoConnector(RuntimeError):
+    """There is no connector for this Spark; the message is one sentence."""
+
+
+def settings(needs: Iterable[str], given: Collection[str] = ()) -> dict[str, str]:
+    """Spark's settings for a session that needs some of `PACKAGES`; `given` are names of settings the user has made. A
+    user who gives jars has the connectors. Raises NoConnector."""
+    names = sorted({*needs} & {*PACKAGES})
+    if not names:
+        return {}
+    if not pyspark.__version__.startswith(f"{LINE}."):
+        raise NoConnector(
+            f"{', '.join(names)} needs PySpark {LINE}, for which connectors are published:"
+            f" pip install 'pyspark=={LINE}.*'"
+        )
+    found = {}
+    if "spark.jars" not in given and "spark.jars.packages" not in given:
+        found["spark.jars.packages"] = ",".join(PACKAGES[name] for name in names)
+    extensions = [_EXTENSIONS[name] for name in names if name in _EXTENSIONS]
+    if extensions:
+        found["spark.sql.extensions"] = ",".join(extensions)
+    if "delta" in names:
+        found["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    return found
+
+
+def needs_of(tables: Iterable[Iterable[str]]) -> set[str]:
+    """The formats that the folders of a snapshot's tables are in."""
+    return {folder.partition("/")[0] for folders in tables for folder in folders if "@" in folder}
+
+
+class Tables:
+    """The tables of a warehouse at `path` in one of the formats."""
+
+    def __init__(self, spark: SparkSession, path: str, kind: str) -> None:
+        self.spark = spark
+        self.path = path
+        self.kind = kind
+        if kind == "iceberg":
+            self._catalog = f"kafka_shim_{blake2b(path.encode(), digest_size=4).hexdigest()}"
+            for name, value in (
+                ("", "org.apache.iceberg.spark.SparkCatalog"),
+                (".type", "hadoop"),
+                (".warehouse", f"{path}/iceberg"),
+            ):
+                spark.conf.set(f"spark.sql.catalog.{self._catalog}{name}", value)
+
+    def write(self, name: str, rows: DataFrame, partitioned: bool, replaces: Collection[int] | None) -> str:
+        """Writes a table, or its rows in the buckets of `replaces`, in one commit; returns what a snapshot names."""
+        there = replaces is not None and self._exists(name)
+        if self.kind == "delta":
+            writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", str(not there).lower())
+            if partitioned:
+                writer = writer.partitionBy(*_KEYS)
+            if there and replaces is not None:
+                writer = writer.option("replaceWhere", f"bucket in ({', '.join(map(str, replaces)) or 'null'})")
+            writer.save(self._place(name))
+            (version,) = self._sql(f"describe history {self._named(name)} limit 1").select("version").collect()
+            return f"delta/{name}@{version.version}"
+        if there and replaces is not None:
+            rows.sortWithinPartitions(*_KEYS).writeTo(self._named(name)).overwrite(F.col("bucket").isin([*replaces]))
+        else:
+            table = rows.sortWithinPartitions(*_KEYS) if partitioned else rows
+            made = table.writeTo(self._named(name)).using("iceberg").tableProperty("format-version", "2")
+            (made.partitionedBy(*map(F.col, _KEYS)) if partitioned else made).createOrReplace()
+        current: Any = self._sql(f"select snapshot_id from {self._named(name)}.refs where name = 'main'").collect()
+        return f"iceberg/{name}@{current[0].snapshot_id}" if current else f"iceberg/{name}@"
+
+    def read(self, named: str) -> DataFrame:
+        """A table as a snapshot names it."""
+        name, _, commit = named.partition("/")[2].partition("@")
+        if self.kind == "delta":
+            return self.spark.read.format("delta").option("versionAsOf", commit).load(self._place(name))
+        reader = self.spark.read
+        return (reader.option("snapshot-id", commit) if commit else reader).table(self._named(name))
+
+    def _place(self, name: str) -> str:
+        return f"{self.path}/delta/{name}"
+
+    def _named(self, name: str) -> str:
+        return f"delta.`{self._place(name)}`" if self.kind == "delta" else f"{self._catalog}.pipeline.{name}"
+
+    def _exists(self, name: str) -> bool:
+        if self.kind == "iceberg":
+            return self.spark.catalog.tableExists(self._named(name))
+        path: Any = self.spark.sparkContext._jvm.org.apache.hadoop.fs.Path(f"{self._place(name)}/_delta_log")  # type: ignore[union-attr]
+        return bool(path.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration()).exists(path))
+
+    def _sql(self, text: str) -> DataFrame:
+        return self.spark.sql(text)
