@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -118,6 +119,8 @@ def _inputs(
 ) -> Inputs:
     if not paths and kafka is None:
         raise click.UsageError("there is nothing to read: name traces, segments, or a cluster by --kafka")
+    if kafka is not None and find_spec("confluent_kafka") is None:
+        raise Refused("--kafka needs confluent-kafka: pip install 'kafka-group-shim[clients]'")
     from kafka_shim.pipeline.run import sort_out, store_settings
     from kafka_shim.pipeline.sources.places import Unreadable
 
