@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import psycopg
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
@@ -98,9 +99,18 @@ def send_offsets(bootstrap: str, to: Producer, group: str, offset: int) -> None:
 
 def committed(bootstrap: str, group: str) -> int:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "isolation.level": "read_committed"})
-    (found,) = consumer.committed([TopicPartition("t", 0)], PATIENCE_S)
-    consumer.close()
-    return max(found.offset, -1)
+    ends = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            (found,) = consumer.committed([TopicPartition("t", 0)], PATIENCE_S)
+        except KafkaException as error:
+            # librdkafka asks once: where the coordinator is moving it is up to the application to ask again.
+            if error.args[0].code() != KafkaError.NOT_COORDINATOR or time.monotonic() > ends:
+                raise
+            consumer.poll(0.1)
+            continue
+        consumer.close()
+        return max(found.offset, -1)
 
 
 def stable(bootstrap: str) -> list[tuple[int, int]]:

@@ -107,7 +107,11 @@ def test_r02_a_heartbeat_refused_as_soon_as_a_join_is_answered(
             server.group("billing").next("state", to="PreparingRebalance", cause="NEW_MEMBER")
             server.clock.advance(10)
         comes_to_rest(server, 2)
-        assert all(each["request"]["generation_id"] > 0 for each in exchanges(server, "SyncGroup", "Heartbeat"))
+        assert all(each["request"]["generation_id"] > 0 for each in exchanges(server, "SyncGroup"))
+        forgotten = [each for each in exchanges(server, "Heartbeat") if each["request"]["generation_id"] <= 0]
+        # librdkafka forgets its generation when a heartbeat is refused, and may send the next one, with -1, before its
+        # application polls and lets it join again. It never has an answer that would make it stay.
+        assert forgotten == [] or (kind == "confluent-kafka" and all(each["error"] for each in forgotten))
 
 
 @both
