@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from io import BufferedReader
 from pathlib import Path
@@ -20,6 +20,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from kafka_shim.commands.events import control_option, events_of, named
 from kafka_shim.commands.why import NO_SUCH_GROUP, Moment
 from kafka_shim.why.comparison import Cost, compare
 from kafka_shim.why.explanation import span
@@ -27,11 +28,11 @@ from kafka_shim.why.history import GroupHistory, History
 from kafka_shim.why.mermaid import sequence_diagram
 from kafka_shim.why.narration import Narrator
 from kafka_shim.why.page import standalone
-from kafka_shim.why.reading import Event, UnreadableTrace, read
+from kafka_shim.why.reading import Event
 
 FOLLOW_SECONDS: Final = 0.2
 
-_traces = click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+_traces = click.argument("traces", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 _group = click.option("--group", help="Only this group.")
 _since = click.option(
     "--since", type=Moment(), help="From this time on: 14:02, an ISO time, or 10m for 10 minutes ago."
@@ -43,6 +44,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 @click.command("show")
 @_traces
+@control_option
 @_group
 @_since
 @_until
@@ -51,6 +53,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="For programs.")
 @_json
 def show(
     traces: Sequence[Path],
+    control: str | None,
     group: str | None,
     since: float | None,
     until: float | None,
@@ -61,7 +64,7 @@ def show(
     """Tell the story of TRACES (`-` is standard input): who joined, why groups rebalanced, who owned what."""
     narrator, zone, found = Narrator(), _zone(utc), False
     first, last = _numbers(seq)
-    for event in _events(traces, group=group, since=since, until=until):
+    for event in events_of(traces, control, group=group, since=since, until=until):
         found = found or group is None or event.get("group") == group
         if seq is not None:
             if first <= event.get("seq", 0) <= last:
@@ -75,17 +78,20 @@ def show(
             else:
                 click.echo(f"{_clock(line.wall, zone)}  {line.group}  {line.text}")
     if not found and group is not None:
-        _stop(f"There is no group {group} in {', '.join(map(str, traces))}.", NO_SUCH_GROUP)
+        _stop(f"There is no group {group} in {named(traces, control)}.", NO_SUCH_GROUP)
 
 
 @click.command("summary")
 @_traces
+@control_option
 @_since
 @_until
 @_json
-def summary(traces: Sequence[Path], since: float | None, until: float | None, as_json: bool) -> None:
+def summary(
+    traces: Sequence[Path], control: str | None, since: float | None, until: float | None, as_json: bool
+) -> None:
     """The groups of TRACES: how often each rebalanced, why, and what it cost; the costliest first."""
-    history = _history(traces, since=since, until=until)
+    history = _history(events_of(traces, control, since=since, until=until))
     rows = sorted(
         (_summary(each) for each in history.groups.values()), key=lambda row: (-row["partition_seconds"], row["group"])
     )
@@ -126,7 +132,10 @@ def follow(trace: Path, group: str | None, utc: bool, from_start: bool) -> None:
 @_json
 def compare_traces(left: Path, right: Path, group: str | None, right_group: str | None, as_json: bool) -> None:
     """Two traces side by side, aligned by cause: what each rebalanced for, and what it cost."""
-    one, other = (_only(_history([path]), name, path) for path, name in ((left, group), (right, right_group or group)))
+    one, other = (
+        _only(_history(events_of([path], None)), name, path)
+        for path, name in ((left, group), (right, right_group or group))
+    )
     comparison = compare(list(one.rebalances), list(other.rebalances))
     if as_json:
         rows = [
@@ -163,12 +172,12 @@ def compare_traces(left: Path, right: Path, group: str | None, right_group: str 
 def export(trace: Path, group: str | None, rebalance: int, mermaid: bool, html: Path | None) -> None:
     """A TRACE in a form for documents and tickets: a diagram of one rebalance, or a page that needs no server."""
     if html is not None:
-        events = _events([trace], group=group)
+        events = events_of([trace], None, group=group)
         html.write_bytes(standalone(b"".join(orjson.dumps(event) + b"\n" for event in events), trace.name))
         return
     if not mermaid:
         raise click.UsageError("Say in which form: --mermaid or --html FILE.")
-    shown = list(_events([trace], group=group))
+    shown = list(events_of([trace], None, group=group))
     history = History()
     for event in shown:
         history.add(event)
@@ -181,16 +190,9 @@ def export(trace: Path, group: str | None, rebalance: int, mermaid: bool, html: 
         click.echo(line)
 
 
-def _events(traces: Sequence[Path], **options: Any) -> Iterator[Event]:
-    try:
-        yield from read(traces, **options)
-    except UnreadableTrace as error:
-        raise click.ClickException(str(error)) from None
-
-
-def _history(traces: Sequence[Path], **options: Any) -> History:
+def _history(events: Iterable[Event]) -> History:
     history = History()
-    for event in _events(traces, **options):
+    for event in events:
         history.add(event)
     return history
 

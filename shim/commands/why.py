@@ -15,11 +15,11 @@ from typing import Final, NoReturn
 
 import click
 
+from kafka_shim.commands.events import control_option, events_of, named
 from kafka_shim.groups.causes import MEANING, Cause
 from kafka_shim.why.advice import Play
 from kafka_shim.why.explanation import as_json, explain
 from kafka_shim.why.history import GroupHistory, History
-from kafka_shim.why.reading import STDIN, UnreadableTrace, read
 from kafka_shim.why.text import lines, whole
 
 NO_SUCH_GROUP: Final = 3
@@ -54,6 +54,7 @@ class Moment(click.ParamType[float]):
 @click.command("why")
 @click.argument("group", required=False)
 @click.argument("traces", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
+@control_option
 @click.option("--since", type=Moment(), help="From this time on: 14:02, an ISO time, or 10m for ten minutes ago.")
 @click.option("--until", type=Moment(), help="Up to this time.")
 @click.option("--last", type=click.IntRange(1), help="Show the last N rebalances in full.")
@@ -65,6 +66,7 @@ class Moment(click.ParamType[float]):
 def why(
     group: str | None,
     traces: Sequence[Path],
+    control: str | None,
     since: float | None,
     until: float | None,
     last: int | None,
@@ -74,24 +76,21 @@ def why(
     no_replay: bool,
     cause: str | None,
 ) -> None:
-    """Why GROUP rebalanced, from TRACES (`-` is standard input; .gz and .zst too; trace.jsonl if none is named)."""
+    """Why GROUP rebalanced, from TRACES (`-` is standard input; .gz and .zst too) or from a running server.
+
+    Without either it reads trace.jsonl if it is here, and else asks the control server.
+    """
     if cause is not None:
         _explain_cause(cause)
         return
     if group is None:
         raise click.UsageError("Name a group: kafka-shim why GROUP [TRACE...].")
-    paths = list(traces) or [
-        STDIN if not sys.stdin.isatty() and not Path("trace.jsonl").exists() else Path("trace.jsonl")
-    ]
     history = History()
-    try:
-        for event in read(paths, group=group):
-            history.add(event)
-    except UnreadableTrace as error:
-        raise click.ClickException(str(error)) from None
+    for event in events_of(traces, control, group=group):
+        history.add(event)
     found = history.groups.get(group)
     if found is None:
-        _stop(f"There is no group {group} in {_named(paths)}.", NO_SUCH_GROUP)
+        _stop(f"There is no group {group} in {named(traces, control)}.", NO_SUCH_GROUP)
     chosen = [
         each
         for each in found.rebalances
@@ -124,10 +123,6 @@ def _play() -> Play:
 def _stop(sentence: str, code: int) -> NoReturn:
     click.echo(f"kafka-shim: {sentence}", err=True)
     sys.exit(code)
-
-
-def _named(paths: Sequence[Path]) -> str:
-    return ", ".join("standard input" if path == STDIN else str(path) for path in paths)
 
 
 def _nothing(history: GroupHistory) -> str:

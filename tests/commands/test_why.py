@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_shim.testing import CoordinatorServer
+
 TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
 
 
@@ -77,3 +79,24 @@ def test_what_cannot_be_answered_is_one_sentence(arguments: list[str], code: int
 
 def test_a_cause_is_explained() -> None:
     assert why("--explain", "poll_timeout_reason").stdout.startswith("POLL_TIMEOUT_REASON: A member left and said")
+
+
+def test_a_running_server_is_asked(tmp_path: Path) -> None:
+    config = {"group.initial.rebalance.delay.ms": "0"}
+    with CoordinatorServer(topics={"orders": 2}, config=config, control=True) as server:
+        server.puppet("billing", ["orders"], client_id="first")
+        server.group("billing").stable(members=1)
+        server.puppet("billing", ["orders"], client_id="second")
+        server.group("billing").stable(members=2)
+        answer = why("billing", "--control", server.control_url, cwd=tmp_path)
+        assert answer.returncode == 0
+        assert "cause     NEW_MEMBER: second (127.0.0.1) is new" in answer.stdout
+        assert "generation 1 -> 2" in answer.stdout
+        unknown = why("nobody", "--control", server.control_url, cwd=tmp_path)
+        assert (unknown.returncode, unknown.stderr) == (
+            3,
+            f"kafka-shim: There is no group nobody in {server.control_url}.\n",
+        )
+    gone = why("billing", "--control", server.control_url, cwd=tmp_path)
+    assert gone.returncode == 2
+    assert "Nothing answers at" in gone.stderr
