@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.sessions import next_epoch
+from kafka_shim.broker.fetch_sessions import next_epoch
 from tests.broker.context import Cluster, batch, records_of
 
 PARTITIONS = 3

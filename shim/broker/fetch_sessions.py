@@ -1,16 +1,13 @@
 """Fetch sessions: what a broker remembers between the fetches of one client, so that it need not be said again.
 
 Decides which sessions are kept and which is evicted for a new one. Does not know what a session remembers: that is its
-`Watch` in `watches.py`. Source: KIP-227; the rules of eviction are those of Kafka's FetchSessionCache.
+`FetchState` in `fetch_state.py`. Source: KIP-227; the rules of eviction are those of Kafka's FetchSessionCache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from kafka_shim.broker.watches import Watch
+from collections.abc import Callable, Sized
+from typing import Final, Generic, Protocol, TypeVar
 
 INITIAL_EPOCH: Final = 0
 """The epoch of a full fetch that asks for a session."""
@@ -26,71 +23,85 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == 2**31 - 1 else epoch + 1
 
 
-class Session:
+class State(Protocol):
+    """What a session remembers."""
+
+    @property
+    def parts(self) -> Sized:
+        """The partitions of the session."""
+
+    def end_session(self) -> None:
+        """The session is no more."""
+
+
+S = TypeVar("S", bound=State)
+
+
+class FetchSession(Generic[S]):
     """One session. `size` is the number of partitions it is filed under; times are monotonic seconds."""
 
-    __slots__ = ("created", "id", "size", "used", "watch")
+    __slots__ = ("created", "id", "size", "used", "state")
 
-    def __init__(self, id: int, watch: Watch, now: float) -> None:
+    def __init__(self, id: int, state: S, now: float) -> None:
         self.id = id
-        self.watch = watch
-        self.size = len(watch.parts)
+        self.state = state
+        self.size = len(state.parts)
         self.created = self.used = now
 
 
-class Sessions:
+class FetchSessions(Generic[S]):
     """The sessions of one broker, at most `slots` of them. `new_id` gives 16 random bytes."""
 
     def __init__(self, slots: int, new_id: Callable[[], bytes]) -> None:
         self.slots = slots
         self._new_id = new_id
-        self._by_id: dict[int, Session] = {}  # the least recently used first
-        self._by_size: dict[int, dict[int, Session]] = {}  # of each size, the oldest first
+        self._by_id: dict[int, FetchSession[S]] = {}  # the least recently used first
+        self._by_size: dict[int, dict[int, FetchSession[S]]] = {}  # of each size, the oldest first
 
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def get(self, session_id: int) -> Session | None:
+    def get(self, session_id: int) -> FetchSession[S] | None:
         return self._by_id.get(session_id)
 
-    def touch(self, session: Session, now: float) -> None:
+    def touch(self, session: FetchSession[S], now: float) -> None:
         """A session is in use."""
         self._by_id[session.id] = self._by_id.pop(session.id)
         session.used = now
-        size = len(session.watch.parts)
+        size = len(session.state.parts)
         if size != session.size:
             self._unfile(session)
             session.size = size
             self._by_size.setdefault(size, {})[session.id] = session
 
-    def create(self, watch: Watch, now: float) -> Session | None:
-        """A session for `watch`, or None when there is no room and none may be evicted for it.
+    def create(self, state: S, now: float) -> FetchSession[S] | None:
+        """A session for `state`, or None when there is no room and none may be evicted for it.
 
         A session may be when nobody used it for two minutes, or when it is as old as that and smaller than the new one.
         """
         if len(self._by_id) >= self.slots:
-            evicted = self._evictable(len(watch.parts), now)
+            evicted = self._evictable(len(state.parts), now)
             if evicted is None:
                 return None
             self.remove(evicted)
-        session = Session(self._fresh_id(), watch, now)
+        session = FetchSession(self._fresh_id(), state, now)
         self._by_id[session.id] = session
         self._by_size.setdefault(session.size, {})[session.id] = session
         return session
 
-    def remove(self, session: Session) -> None:
+    def remove(self, session: FetchSession[S]) -> None:
         """Forget a session."""
         del self._by_id[session.id]
         self._unfile(session)
-        session.watch.end_session()
+        session.state.end_session()
 
-    def _unfile(self, session: Session) -> None:
+    def _unfile(self, session: FetchSession[S]) -> None:
         same_size = self._by_size[session.size]
         del same_size[session.id]
         if not same_size:
             del self._by_size[session.size]
 
-    def _evictable(self, size: int, now: float) -> Session | None:
+    def _evictable(self, size: int, now: float) -> FetchSession[S] | None:
         oldest = next(iter(self._by_id.values()), None)
         if oldest is not None and oldest.used < now - EVICTION_SECONDS:
             return oldest

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_shim.apis.fetch import FetchResponse
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.sessions import EVICTION_SECONDS, next_epoch
+from kafka_shim.broker.fetch_sessions import EVICTION_SECONDS, next_epoch
 from tests.broker.context import Cluster, batch, fetch_request, partitions_of, records_of
 
 

@@ -1,8 +1,8 @@
 """What a client fetches, remembered: the partitions of a fetch session or of one request, and who waits for them.
 
 Decides what is wrong with reading a partition, whether there is enough to read, and what of it is news to a session.
-Does not know how an answer is made (`fetches.py`), nor how sessions come and go (`sessions.py`). Sources: KIP-227,
-KIP-320; when a fetch is ready is Kafka's DelayedFetch.
+Does not know how an answer is made (`fetches.py`), nor how sessions come and go (`fetch_sessions.py`).
+Sources: KIP-227, KIP-320; when a fetch is ready is Kafka's DelayedFetch.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import LEADER_EPOCH
+from kafka_shim.broker.fetch_sessions import FINAL_EPOCH, FetchSession
 from kafka_shim.broker.log import PartitionLog
-from kafka_shim.broker.sessions import FINAL_EPOCH, Session
 from kafka_shim.broker.topics import Partition, Topics
 
 READ_COMMITTED: Final = 1
@@ -24,7 +24,7 @@ Key = tuple[str | bytes, int]
 """A partition as the client names it: by topic name, from version 13 on by topic id, and index."""
 
 
-class Wanted:
+class FetchedPartition:
     """One partition that a client fetches: from where, how much, and in a session what it was told last.
 
     `partition` is None, and `error` says why, where it is nothing that could be read.
@@ -83,36 +83,36 @@ class Wanted:
 
 
 class Owner(Protocol):
-    """Who makes the answers of a watch."""
+    """Who makes the answers of a state."""
 
     topics: Topics
 
-    def settle(self, watch: Watch, now: float) -> None: ...
+    def settle(self, state: FetchState, now: float) -> None: ...
 
-    def let_go(self, watch: Watch) -> None: ...
+    def let_go(self, state: FetchState) -> None: ...
 
 
-class Waiter:
+class ParkedFetch:
     """A parked fetch. `epoch` is the one its session had then; `live` turns False when it is answered or dropped."""
 
-    __slots__ = ("epoch", "live", "max_bytes", "min_bytes", "token", "watch")
+    __slots__ = ("epoch", "live", "max_bytes", "min_bytes", "token", "state")
 
-    def __init__(self, token: object, watch: Watch, request: FetchRequest) -> None:
+    def __init__(self, token: object, state: FetchState, request: FetchRequest) -> None:
         self.token = token
-        self.watch = watch
+        self.state = state
         self.min_bytes = request.min_bytes
         self.max_bytes = request.max_bytes
-        self.epoch = watch.epoch
+        self.epoch = state.epoch
         self.live = True
 
 
-class Watch:
+class FetchState:
     """The partitions of a session or of one request, and the fetches of them that are parked.
 
     `generation` is that of the topics when the partitions were looked up. `clean` says that there was nothing to read
-    and no log has changed since; `empty` is the answer that a clean watch gives again and again, once there was one.
+    and no log has changed since; `empty` is the answer that a clean state gives again and again, once there was one.
     `epoch` is the session's, -1 without one; `is_full` until the session has been told of every partition once.
-    `request` is the remembered request of a watch without a session.
+    `request` is the remembered request of a state without a session.
     """
 
     __slots__ = (
@@ -134,17 +134,17 @@ class Watch:
 
     def __init__(self, owner: Owner, request: FetchRequest, *, by_topic_id: bool, leaders_told: bool) -> None:
         self.request: FetchRequest | None = None
-        self.session: Session | None = None
+        self.session: FetchSession[FetchState] | None = None
         self.epoch = FINAL_EPOCH
         self.is_full = True
         self.by_topic_id = by_topic_id
         self.leaders_told = leaders_told
         self.read_committed = request.isolation_level == READ_COMMITTED
-        self.parts: dict[Key, Wanted] = {}
+        self.parts: dict[Key, FetchedPartition] = {}
         self.generation = -1
         self.clean = False
         self.empty: FetchResponse | None = None
-        self.waiters: dict[object, Waiter] = {}
+        self.waiters: dict[object, ParkedFetch] = {}
         self._owner = owner
         self._logs: list[PartitionLog] = []
         self.want(request.topics)
@@ -156,7 +156,7 @@ class Watch:
             for asked in topic.partitions:
                 known = self.parts.get((name, asked.partition))
                 if known is None:
-                    self.parts[name, asked.partition] = Wanted(topic.topic, topic.topic_id, asked)
+                    self.parts[name, asked.partition] = FetchedPartition(topic.topic, topic.topic_id, asked)
                     self.generation = -1
                 else:
                     known.update(asked)
@@ -171,7 +171,7 @@ class Watch:
                     self.generation = -1
                     self.clean = False
 
-    def put_last(self, wanted: Wanted) -> None:
+    def put_last(self, wanted: FetchedPartition) -> None:
         """A partition that had its turn goes last, so that the limit of an answer starves nobody."""
         key: Key = (wanted.topic_id if self.by_topic_id else wanted.topic, wanted.index)
         self.parts[key] = self.parts.pop(key)
@@ -213,7 +213,7 @@ class Watch:
         return found >= enough or not has_partition
 
     def listen(self) -> None:
-        """Hear of every change of the logs from now on, and see whether the watch is clean."""
+        """Hear of every change of the logs from now on, and see whether the state is clean."""
         self.unlisten()
         self._logs = [each.partition.log for each in self.parts.values() if each.partition is not None]
         for log in self._logs:
