@@ -1,0 +1,76 @@
+"""The GitHub action and the GitLab job of docs/ci.md: their steps are run as their services would run them."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafka_shim.testing import CoordinatorServer
+from tests.packaging.conftest import ROOT, Environment
+
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+PAGE = (ROOT / "docs" / "ci.md").read_text()
+PIPELINES = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
+
+
+def act(folder: Path, code: int, **inputs: str) -> None:
+    """Run the action's own steps in a folder; the last must end with this exit code."""
+    given = {name: about["default"] for name, about in ACTION["inputs"].items()} | inputs
+    github = {
+        "RUNNER_TEMP": str(folder),
+        "GITHUB_ACTION_PATH": str(ROOT),
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | github
+    steps = [step for step in ACTION["runs"]["steps"] if "run" in step]
+    for step in steps:
+        own = {name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: given[found[1]], text)
+               for name, text in step.get("env", {}).items()}  # fmt: skip
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        ended = subprocess.run(command, cwd=folder, env=variables | own, capture_output=True, text=True)
+        assert ended.returncode == (code if step is steps[-1] else 0), ended.stdout + ended.stderr
+
+
+def test_the_github_action(tmp_path: Path) -> None:
+    with CoordinatorServer() as server:
+        (tmp_path / "known.toml").write_text("")
+        cases = "--case 'offsets/commit/1' --case 'sync/round/*'"
+        act(tmp_path, 0, target=server.bootstrap, arguments=cases, expect="known.toml", reports="out put")
+    assert {each.name for each in (tmp_path / "out put").iterdir()} >= {
+        "conformance.html",
+        "conformance.json",
+        "conformance.xml",
+    }
+    assert "not as expected" in (tmp_path / "summary.md").read_text()
+
+
+def uses(jobs: Any) -> list[dict[str, Any]]:
+    """The steps of a workflow that use our action."""
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    return [step for step in steps if step.get("uses", "").startswith("kafka-group-shim/")]
+
+
+def test_what_the_page_gives_the_action_are_its_inputs() -> None:
+    (step,) = uses(PIPELINES[0]["jobs"])
+    assert set(step["with"]) <= set(ACTION["inputs"])
+
+
+@pytest.mark.parametrize("environment", ["{}.{}".format(*sys.version_info)], indirect=True)
+def test_the_gitlab_job(environment: Environment, tmp_path: Path) -> None:
+    job = PIPELINES[1]["conformance"]
+    install, check = job["script"]
+    assert install == "pip install kafka-group-shim"
+    with CoordinatorServer() as server:
+        command = check.replace("broker:9092", server.bootstrap) + " --case 'sync/round/*'"
+        ended = subprocess.run(
+            ["bash", "-ec", command], cwd=tmp_path, env=environment.variables(), capture_output=True, text=True
+        )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    for report in (*job["artifacts"]["paths"], job["artifacts"]["reports"]["junit"]):
+        assert (tmp_path / report).stat().st_size > 0
