@@ -56,5 +56,5 @@ def test_the_page_of_the_server_has_every_option_and_no_other() -> None:
 
 def test_the_page_of_the_server_has_every_setting_of_groups_with_its_default() -> None:
     text = (ROOT / "docs/running.md").read_text()
-    settings = dict(re.findall(r"^\| `([a-z.]+\.[a-z.]+)` \| ([\w,]+) \|$", text, re.M))
-    assert settings == {kafka_name(field.name): str(field.default) for field in fields(GroupConfig)}
+    settings = dict(re.findall(r"^\| `([a-z.]+\.[a-z.]+)` \| `([^`]*)` \|", text, re.M))
+    assert settings.items() >= {kafka_name(field.name): str(field.default) for field in fields(GroupConfig)}.items()
