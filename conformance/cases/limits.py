@@ -184,7 +184,7 @@ def room_again(t: Trial) -> None:
 
 @case(
     "size/full/5",
-    "A static member that starts anew is a newcomer to a full group and refused (81), its JoinGroup having no member id",
+    "A static member that starts anew in a full group is refused (81): it sends no member id",
     source="KIP-389; semantics 2.9",
     api="JoinGroup",
     versions=(5, 9),
