@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import Level, case
+from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.join import ask, refused
 from kafka_shim.conformance.cases.offsets import commit, fetch
 from kafka_shim.conformance.member import subscription
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
 
 delayed_case = partial(case, api="JoinGroup", profile="limits", needs=("initial-delay",))
 SLACK = 0.08
