@@ -8,6 +8,8 @@
  *     heartbeat SECONDS RATE  heartbeats; RATE a second over all members, or 0: the next as soon as one is answered
  *     commit SECONDS RATE     the same with commits of every partition named above
  *     own SECONDS RATE        the same, each member with as many partitions of its own: the topics have more of them
+ *     moved SECONDS RATE      commits of some of the partitions, others in every request, as librdkafka's are, which
+ *                             commits only what has moved
  *     base SECONDS            connections open, nothing sent
  *
  * Latency is from the send of a request to the arrival of its answer. It knows nothing of the server but Kafka's
@@ -52,8 +54,9 @@ static struct member *members;
 static int member_count, epoll;
 static const char *group;
 static char topics[16][64];
-static int partitions[16], topic_count, own;
-static int64_t buckets[BUCKETS], answered, failed;
+static int partitions[16], topic_count, own, moved;
+static int64_t buckets[BUCKETS], answered, failed, waited;
+static uint32_t chance = 2463534242u;
 static int last_error;
 static void (*again)(struct member *); /* what to send as soon as an answer is there, if anything */
 
@@ -189,14 +192,28 @@ static void heartbeat(struct member *m) {
     finish(m);
 }
 
+/* Which partitions of a topic the next commit has: all, or each with a chance of one in two, but one at least. */
+static uint32_t chosen(int count) {
+    uint32_t all = count < 32 ? (1u << count) - 1 : ~0u;
+    if (!moved) return all;
+    do {
+        chance ^= chance << 13;
+        chance ^= chance >> 17;
+        chance ^= chance << 5;
+    } while (!(chance & all));
+    return chance & all;
+}
+
 static void commit(struct member *m) {
     begin(m, OFFSET_COMMIT, 7);
     put_identity(m);
     put32(m, topic_count);
     for (int t = 0; t < topic_count; t++) {
+        uint32_t has = chosen(partitions[t]);
         put_text(m, topics[t], strlen(topics[t]));
-        put32(m, partitions[t]);
+        put32(m, moved ? __builtin_popcount(has) : partitions[t]);
         for (int p = 0; p < partitions[t]; p++) {
+            if (moved && !(has >> p & 1)) continue;
             put32(m, own ? (int32_t)(m - members) * partitions[t] + p : p);
             put64(m, m->correlation);
             put32(m, -1);
@@ -300,6 +317,7 @@ static void answer(struct member *m, struct reader r, int forming) {
     }
     answered++;
     if (error) failed++;
+    waited += latency;
     note(latency);
     if (again) again(m);
 }
@@ -385,7 +403,7 @@ static void form(double seconds) {
 
 static void work(void (*request)(struct member *), double seconds, double rate) {
     memset(buckets, 0, sizeof buckets);
-    answered = failed = last_error = 0;
+    answered = failed = waited = last_error = 0;
     int64_t start = now(), limit = start + (int64_t)(seconds * 1e9), sent = 0;
     int next = 0;
     again = rate > 0 ? NULL : request;
@@ -403,8 +421,9 @@ static void work(void (*request)(struct member *), double seconds, double rate) 
     again = NULL;
     double elapsed = (double)(now() - start) / 1e9;
     printf("{\"answered\": %lld, \"failed\": %lld, \"last_error\": %d, \"seconds\": %.4f, \"p50_us\": %.1f, "
-           "\"p99_us\": %.1f, \"p999_us\": %.1f}\n",
-           (long long)answered, (long long)failed, last_error, elapsed, quantile(0.5), quantile(0.99), quantile(0.999));
+           "\"p99_us\": %.1f, \"p999_us\": %.1f, \"mean_us\": %.1f}\n",
+           (long long)answered, (long long)failed, last_error, elapsed, quantile(0.5), quantile(0.99), quantile(0.999),
+           answered ? (double)waited / 1e3 / (double)answered : 0.0);
     /* What is still under way belongs to nobody's figures. */
     for (int64_t patience = now() + 2000000000LL; now() < patience;) {
         int waiting = 0;
@@ -455,7 +474,8 @@ int main(int count, char **arguments) {
         if (sscanf(line, "%15s %lf %lf", command, &seconds, &rate) < 2) return 2;
         if (!strcmp(command, "form")) form(seconds);
         else if (!strcmp(command, "heartbeat")) work(heartbeat, seconds, rate);
-        else if ((own = !strcmp(command, "own")) || !strcmp(command, "commit")) work(commit, seconds, rate);
+        else if ((own = !strcmp(command, "own")) | (moved = !strcmp(command, "moved")) || !strcmp(command, "commit"))
+            work(commit, seconds, rate);
         else if (!strcmp(command, "base")) printf("{\"connections\": %d}\n", member_count);
         else return 2;
         fflush(stdout);

@@ -88,5 +88,7 @@ class Node:
         self.exchanges = exchanges
         self.table = Table(release)
         self.sessions: set[Any] = set()
+        self.commit_shapes: dict[Any, Any] = {}
+        """See `remembered.py`."""
         self.refused = 0
         self.interceptor: Interceptor | None = None

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from struct import Struct
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from kafka_shim.apis.fetch import FetchRequest
 from kafka_shim.apis.heartbeat import HeartbeatResponse
@@ -36,6 +36,8 @@ INITIAL_EPOCH: Final = 0
 MAX_REQUESTS: Final = 16
 MAX_BYTES: Final = 16 * 1024
 """How many requests of a session are remembered, and how long they may be together."""
+MAX_SHAPES: Final = 1024
+"""How many shapes of commits a node remembers; all its connections share them."""
 MAX_COMMIT_BYTES: Final = 4096
 """Commits of so many bytes, 200 partitions or so, are remembered: what is kept is several times as much."""
 
@@ -55,8 +57,7 @@ class Remembered(Protocol):
 class Remembering(Conversation, Protocol):
     """A connection whose requests are remembered, by their first eight bytes; `session.py` has it.
 
-    `last_commit` is the commit that was decoded last, less what may differ in the next: one that is like the one before
-    is worth the work.
+    `last_commit` says who committed last: whoever commits again will do so again.
     """
 
     remembered: dict[bytes, Remembered]
@@ -250,6 +251,9 @@ class _Keys(dict[int, OffsetCommitKey]):
         return key
 
 
+Position: TypeAlias = tuple[_Keys, str, int, bytes]
+
+
 class AnswerLayout:
     """Where the partitions stand in the frame of an answer, the rest of which is always the same."""
 
@@ -276,23 +280,38 @@ def _packer(layout: str) -> Callable[..., bytes]:
     return Struct(layout).pack
 
 
+class CommitShape:
+    """What commits of one group have in common that differ only in who commits, and in their numbers.
+
+    `positions` says of each partition of the request what its numbers do not: the keys of its topic, metadata,
+    timestamp and topic id. As long as `revision` is that of the topics, which partitions exist is known.
+    """
+
+    __slots__ = ("answers", "mask", "positions", "read", "revision", "size")
+
+    def __init__(self, layout: Layout, answers: AnswerLayout, positions: list[Position], revision: int) -> None:
+        self.size = layout.size
+        self.mask = layout.mask
+        self.read = layout.numbers
+        self.answers = answers
+        self.positions = positions
+        self.revision = revision
+
+
 class RememberedCommit:
     """An OffsetCommit that differs from one before in its partitions, offsets and leader epochs alone.
 
-    As long as no topic comes, goes or grows, which partitions exist is known. What follows from the partitions is kept
-    for the next commit, which may have the same.
+    What follows from the partitions is kept for the next commit, which may have the same.
     """
 
     __slots__ = (
-        "_answers",
         "_commit",
         "_commit_again",
         "_epochs",
-        "_layout",
+        "_known",
         "_numbers",
         "_partitions",
-        "_revision",
-        "_rows",
+        "_shape",
         "_topics",
         "answer",
         "body",
@@ -300,36 +319,31 @@ class RememberedCommit:
         "traced",
     )
 
-    def __init__(self, exchange: Exchange, commit: Commit, layout: Layout, answers: AnswerLayout, body: int) -> None:
+    def __init__(self, exchange: Exchange, commit: Commit, shape: CommitShape, data: bytes, body: int) -> None:
         node = exchange.session.node
-        request: OffsetCommitRequest = exchange.request
         self.endpoint = exchange.endpoint
         self.body = body
         self._commit = commit
         self._commit_again = node.groups.commit_again
-        self._layout = layout
+        self._shape = shape
+        self._known = int.from_bytes(data) & shape.mask
         self._numbers = len(_codes(exchange.version))
         self._topics = node.broker.topics
-        self._revision = node.broker.topics.generation
-        self._rows: list[tuple[_Keys, str, int, bytes]] = []
-        for topic in request.topics:
-            keys = _Keys(request.group_id, topic.name, node.broker.partitions_of(topic.name))
-            self._rows += [
-                (keys, each.committed_metadata or "", each.commit_timestamp, topic.topic_id)
-                for each in topic.partitions
-            ]
-        partitions = list(_partitions(request))
+        partitions = list(_partitions(exchange.request))
         self._partitions = tuple(each.partition_index for each in partitions)
         self._epochs = tuple(each.committed_leader_epoch for each in partitions)
-        self._answers = answers
-        self.answer = answers.split_around_correlation_id(self._partitions)
+        self.answer = shape.answers.split_around_correlation_id(self._partitions)
         self.traced: Template | None = None
 
     def serve(self, session: Remembering, data: bytes, now: float) -> bool:
-        size, mask, known, read = self._layout
-        if len(data) != size or int.from_bytes(data) & mask != known or self._topics.generation != self._revision:
+        shape = self._shape
+        if (
+            len(data) != shape.size
+            or int.from_bytes(data) & shape.mask != self._known
+            or self._topics.generation != shape.revision
+        ):
             return False
-        numbers = read(data)
+        numbers = shape.read(data)
         each = self._numbers
         partitions = numbers[::each]
         epochs = numbers[2::each] if each == 3 else self._epochs
@@ -362,13 +376,13 @@ class RememberedCommit:
         rows = [
             (keys[partition], epoch, metadata, timestamp, topic_id)
             for (keys, metadata, timestamp, topic_id), partition, epoch in zip(
-                self._rows, partitions, epochs, strict=True
+                self._shape.positions, partitions, epochs, strict=True
             )
         ]
         self._commit = self._commit.of(rows)
         self._partitions = partitions
         self._epochs = epochs
-        self.answer = self._answers.split_around_correlation_id(partitions)
+        self.answer = self._shape.answers.split_around_correlation_id(partitions)
         self.traced = None
 
 
@@ -414,27 +428,73 @@ class RepeatedCommit(Exchange):
 
 
 def _commit(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
-    """Nothing is worked out for a commit that is not like the one before it."""
+    """Nothing is worked out for the first commit of a member in a generation."""
     request: OffsetCommitRequest = exchange.request
     if len(data) > MAX_COMMIT_BYTES:
         return None
-    shape = (data[:8], request.group_id, [(topic.name, len(topic.partitions)) for topic in request.topics])
-    if shape != session.last_commit:
-        session.last_commit = shape
+    identity = (request.group_id, request.generation_id_or_member_epoch, request.member_id)
+    if identity != session.last_commit:
+        session.last_commit = identity
         return None
     node = session.node
+    if not all_exist(request, node.broker):
+        return None
+    commit = node.groups.known_commit(request, member_epochs=exchange.version >= 9)
+    shape = _shape(exchange, data, head)
+    if commit is None or shape is None:
+        return None
+    return RememberedCommit(exchange, commit, shape, data, len(head))
+
+
+def _shape(exchange: Exchange, data: bytes, head: bytes) -> CommitShape | None:
+    """The shape of a commit. None if we would write another frame than the client did."""
+    request: OffsetCommitRequest = exchange.request
+    node = exchange.session.node
+    instance_id = request.group_instance_id
+    key = (
+        exchange.version,
+        len(head),
+        request.group_id,
+        len(request.member_id.encode()),
+        -1 if instance_id is None else len(instance_id.encode()),
+        *(
+            (topic.name, tuple((each.committed_metadata, each.commit_timestamp) for each in topic.partitions))
+            for topic in request.topics
+        ),
+    )
+    shape = node.commit_shapes.get(key)
+    if shape is None or shape.revision != node.broker.topics.generation:
+        shape = _work_out(exchange, data, head)
+        if shape is None:
+            return None
+        if len(node.commit_shapes) >= MAX_SHAPES:
+            node.commit_shapes.clear()
+        node.commit_shapes[key] = shape
+    # A client may write a length with more bytes than it needs; then the frame is longer than ours.
+    return shape if shape.size == len(data) else None
+
+
+def _work_out(exchange: Exchange, data: bytes, head: bytes) -> CommitShape | None:
+    request: OffsetCommitRequest = exchange.request
+    node = exchange.session.node
     version = exchange.version
-    commit = node.groups.known_commit(request, member_epochs=version >= 9) if all_exist(request, node.broker) else None
     turned = exchange.endpoint.decode(data, len(head), node.broker)
     for each in _partitions(turned):
         _turn_over(each, _VARYING)
     layout = _layout(exchange, data, head, turned, _codes(version))
-    if commit is None or layout is None:
+    if layout is None:
         return None
+    positions: list[Position] = []
+    for topic in request.topics:
+        keys = _Keys(request.group_id, topic.name, node.broker.partitions_of(topic.name))
+        positions += [
+            (keys, each.committed_metadata or "", each.commit_timestamp, topic.topic_id) for each in topic.partitions
+        ]
     frames = [exchange.endpoint.frame(bytes(4), commit_answer(each, 0).encode(version)) for each in (request, turned)]
-    return RememberedCommit(exchange, commit, layout, AnswerLayout(*frames), len(head))
+    return CommitShape(layout, AnswerLayout(*frames), positions, node.broker.topics.generation)
 
 
+@cache
 def _codes(version: int) -> str:
     """The `struct` codes of what may differ in each partition of a commit."""
     return "".join(
