@@ -24,10 +24,13 @@ class MemoryStore:
 
     def write(self, batch: Sequence[Entry]) -> None:
         partitions = self._partitions
+        last = -1
+        records: dict[Any, Any] = {}
         for partition, key, value in batch:
-            records = partitions.get(partition)
-            if records is None:
-                records = partitions[partition] = {}
+            # Records of one commit come together.
+            if partition != last:
+                last = partition
+                records = partitions.setdefault(partition, {})
             if value is None:
                 records.pop(key, None)
             else:

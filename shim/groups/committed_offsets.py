@@ -56,6 +56,15 @@ class CommittedOffsets:
                 self.count += 1
             by_partition[partition] = value
 
+    def replay_topic(
+        self, group_id: str, topic: str, partitions: Iterable[int], values: Iterable[OffsetCommitValue]
+    ) -> None:
+        """What `replay` does to each record, for records of one topic."""
+        by_partition = self._of_topic(group_id, topic)
+        before = len(by_partition)
+        by_partition.update(zip(partitions, values, strict=False))
+        self.count += len(by_partition) - before
+
     def _of_topic(self, group_id: str, topic: str) -> ByPartition:
         by_topic = self._groups.get(group_id)
         if by_topic is None:

@@ -65,6 +65,8 @@ class Conversation(Protocol):
 
     def finish(self, now: float) -> None: ...
 
+    def finish_with(self, data: bytes, now: float) -> None: ...
+
 
 class Exchange:
     """`arrived` is when the request was handed to its rule, monotonic seconds. `response` is the answer once a rule has

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from struct import Struct
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol
 
 from kafka_shim.apis.fetch import FetchRequest
 from kafka_shim.apis.heartbeat import HeartbeatResponse
@@ -43,7 +43,7 @@ MAX_COMMIT_BYTES: Final = 4096
 
 _number: Final = Struct(">i").unpack
 _correlation_number: Final = Struct(">8xi").unpack_from
-_held: Final = Step.HELD
+_held, _sent = Step.HELD, Step.SENT
 
 
 class Remembered(Protocol):
@@ -251,9 +251,6 @@ class _Keys(dict[int, OffsetCommitKey]):
         return key
 
 
-Position: TypeAlias = tuple[_Keys, str, int, bytes]
-
-
 class AnswerLayout:
     """Where the partitions stand in the frame of an answer, the rest of which is always the same."""
 
@@ -283,18 +280,18 @@ def _packer(layout: str) -> Callable[..., bytes]:
 class CommitShape:
     """What commits of one group have in common that differ only in who commits, and in their numbers.
 
-    `positions` says of each partition of the request what its numbers do not: the keys of its topic, metadata,
-    timestamp and topic id. As long as `revision` is that of the topics, which partitions exist is known.
+    `keys` are those of the topic of each partition in the request. As long as `revision` is that of the topics, which
+    partitions exist is known.
     """
 
-    __slots__ = ("answers", "mask", "positions", "read", "revision", "size")
+    __slots__ = ("answers", "keys", "mask", "read", "revision", "size")
 
-    def __init__(self, layout: Layout, answers: AnswerLayout, positions: list[Position], revision: int) -> None:
+    def __init__(self, layout: Layout, answers: AnswerLayout, keys: list[_Keys], revision: int) -> None:
         self.size = layout.size
         self.mask = layout.mask
         self.read = layout.numbers
         self.answers = answers
-        self.positions = positions
+        self.keys = keys
         self.revision = revision
 
 
@@ -373,13 +370,8 @@ class RememberedCommit:
 
     def _change(self, partitions: tuple[int, ...], epochs: tuple[int, ...]) -> None:
         """The commit is to these partitions from now on. Raises KeyError if one of them does not exist."""
-        rows = [
-            (keys[partition], epoch, metadata, timestamp, topic_id)
-            for (keys, metadata, timestamp, topic_id), partition, epoch in zip(
-                self._shape.positions, partitions, epochs, strict=True
-            )
-        ]
-        self._commit = self._commit.of(rows)
+        keys = [of_topic[each] for of_topic, each in zip(self._shape.keys, partitions, strict=True)]
+        self._commit = self._commit.moved(keys, partitions, epochs)
         self._partitions = partitions
         self._epochs = epochs
         self.answer = self._shape.answers.split_around_correlation_id(partitions)
@@ -424,7 +416,8 @@ class RepeatedCommit(Exchange):
         else:
             if node.outbox.tracing:
                 node.outbox.events.append((self.traced, _number(self.correlation_id), self.arrived))
-            self.deliver(self.data, now)
+            self.step = _sent
+            self.session.finish_with(self.data, now)
 
 
 def _commit(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
@@ -484,14 +477,12 @@ def _work_out(exchange: Exchange, data: bytes, head: bytes) -> CommitShape | Non
     layout = _layout(exchange, data, head, turned, _codes(version))
     if layout is None:
         return None
-    positions: list[Position] = []
+    keys: list[_Keys] = []
     for topic in request.topics:
-        keys = _Keys(request.group_id, topic.name, node.broker.partitions_of(topic.name))
-        positions += [
-            (keys, each.committed_metadata or "", each.commit_timestamp, topic.topic_id) for each in topic.partitions
-        ]
+        of_topic = _Keys(request.group_id, topic.name, node.broker.partitions_of(topic.name))
+        keys += [of_topic] * len(topic.partitions)
     frames = [exchange.endpoint.frame(bytes(4), commit_answer(each, 0).encode(version)) for each in (request, turned)]
-    return CommitShape(layout, AnswerLayout(*frames), positions, node.broker.topics.generation)
+    return CommitShape(layout, AnswerLayout(*frames), keys, node.broker.topics.generation)
 
 
 @cache

@@ -211,6 +211,19 @@ class Session:
             self.state = _READY
         self._go_on(now)
 
+    def finish_with(self, data: bytes, now: float) -> None:
+        """Send the answer of the exchange that others wait for, which finishes it."""
+        if self.state is _BUSY:
+            self.exchange = None
+            if not self.transport.send(data):
+                if self.state is _BUSY:
+                    self.state = _BLOCKED
+            elif self._waiting or self._splitter.buffered:
+                self.state = _READY
+                self._go_on(now)
+            else:
+                self.state = _READY
+
     # Requests
 
     def _wait(self, frames: list[bytes]) -> None:
