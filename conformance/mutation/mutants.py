@@ -270,7 +270,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "metadata of commits has no limit",
         _COMMITS,
-        "        if not any(metadata):\n            return []\n",
+        "        if not any(self.metadata):\n            return []\n",
         "        return []\n",
         ("commit/*", "limits/*"),
     ),
