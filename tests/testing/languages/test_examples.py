@@ -25,10 +25,10 @@ SCENARIOS = {
 }
 
 
-def copied(language: str) -> Path:
+def copied(language: str, origin: Path = EXAMPLES) -> Path:
     """The example, where what was built before is still there."""
-    folder = cache_folder() / f"example-{language}"
-    shutil.copytree(EXAMPLES / language, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+    folder = cache_folder() / f"{origin.name}-{language}"
+    shutil.copytree(origin / language, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
     return folder
 
 

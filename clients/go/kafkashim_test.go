@@ -1,0 +1,66 @@
+package kafkashim
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+)
+
+func must(t *testing.T) func(Fields, error) Fields {
+	return func(answer Fields, err error) Fields {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+}
+
+func TestAMemberThatIsSilentIsExpelledWhenTheClockMoves(t *testing.T) {
+	shim := Start(t, "--topic", "orders:4")
+	must(t)(shim.Puppet("team/billing", []string{"orders"}, Fields{"client_id": "a"}))
+	silent := must(t)(shim.Puppet("team/billing", []string{"orders"}, Fields{"client_id": "b", "session_timeout": 6}))
+	must(t)(shim.Await("team/billing", "stable", Fields{"members": []string{"a", "b"}}))
+	must(t)(shim.Post(fmt.Sprintf("/v1/puppets/%v", silent["puppet"]), Fields{"do": "silence"}))
+	if err := shim.Advance(7); err != nil {
+		t.Fatal(err)
+	}
+	must(t)(shim.Await("team/billing", "stable", Fields{"members": []string{"a"}}))
+	group := must(t)(shim.Get("/v1/groups/team%2Fbilling"))
+	if cause := group["rebalance"].(map[string]any)["cause"]; cause != "SESSION_EXPIRED" {
+		t.Error(cause)
+	}
+}
+
+func TestAFaultThatNeverHappenedIsNamed(t *testing.T) {
+	shim := Start(t)
+	must(t)(shim.Fault("error", "Heartbeat", Fields{"error": "REBALANCE_IN_PROGRESS"}))
+	if unfired := must(t)(shim.Delete("/v1/faults"))["unfired"].([]any); len(unfired) != 1 {
+		t.Error(unfired)
+	}
+}
+
+func TestAnErrorIsTheSentenceOfTheServer(t *testing.T) {
+	shim := Start(t)
+	if _, err := shim.Get("/v1/groups/nobody"); err == nil || !strings.Contains(err.Error(), "no such group") {
+		t.Error(err)
+	}
+	if _, err := Open("--no-such-option"); err == nil || !strings.Contains(err.Error(), "--no-such-option") {
+		t.Error(err)
+	}
+}
+
+func TestItIsGoneWhenItIsClosed(t *testing.T) {
+	shim, err := Open("--brokers", "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shim.Close()
+	if len(shim.Bootstrap) != 2 {
+		t.Error(shim.Bootstrap)
+	}
+	if _, err := net.Dial("tcp", shim.Bootstrap[0]); err == nil {
+		t.Error("it listens on")
+	}
+}

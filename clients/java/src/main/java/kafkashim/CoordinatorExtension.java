@@ -1,0 +1,56 @@
+package kafkashim;
+
+import org.junit.jupiter.api.extension.AfterAllCallback;
+import org.junit.jupiter.api.extension.AfterEachCallback;
+import org.junit.jupiter.api.extension.BeforeAllCallback;
+import org.junit.jupiter.api.extension.ExtensionContext;
+import org.junit.jupiter.api.extension.ParameterContext;
+import org.junit.jupiter.api.extension.ParameterResolver;
+
+/**
+ * A coordinator for the tests of a class: register it as a static field, and take a {@link Coordinator} as a parameter.
+ * A test that passed fails after all if a fault that it made never happened.
+ */
+public final class CoordinatorExtension
+        implements BeforeAllCallback, AfterEachCallback, AfterAllCallback, ParameterResolver {
+    private final String[] options;
+    private Coordinator coordinator;
+
+    /** Options of `kafka-shim serve`. */
+    public CoordinatorExtension(String... options) {
+        this.options = options;
+    }
+
+    /** The coordinator, while tests run. */
+    public Coordinator coordinator() {
+        return coordinator;
+    }
+
+    @Override
+    public void beforeAll(ExtensionContext context) throws Exception {
+        coordinator = new Coordinator(options);
+    }
+
+    @Override
+    public void afterEach(ExtensionContext context) {
+        var unfired = coordinator.delete("/v1/faults").get("unfired");
+        if (!unfired.isEmpty() && context.getExecutionException().isEmpty()) {
+            throw new AssertionError("never happened: " + unfired);
+        }
+    }
+
+    @Override
+    public void afterAll(ExtensionContext context) {
+        coordinator.close();
+    }
+
+    @Override
+    public boolean supportsParameter(ParameterContext parameter, ExtensionContext context) {
+        return parameter.getParameter().getType() == Coordinator.class;
+    }
+
+    @Override
+    public Object resolveParameter(ParameterContext parameter, ExtensionContext context) {
+        return coordinator;
+    }
+}

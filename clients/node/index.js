@@ -1,0 +1,85 @@
+// A coordinator for tests: a process of kafka-shim (pip install kafka-group-shim), and its control API, docs/http.md.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+
+export class Coordinator {
+  #process
+
+  // Starts one with more options of `kafka-shim serve`; $KAFKA_SHIM is the command if it is not on the path. Sessions
+  // may be short, and the first round of a group does not wait.
+  static async start(...options) {
+    const child = spawn(
+      process.env.KAFKA_SHIM ?? 'kafka-shim',
+      ['serve', '--lab', '--store', 'memory:', '--listen', '127.0.0.1:0', '--control', '127.0.0.1:0', '--log-level', 'error',
+        '--config', 'group.initial.rebalance.delay.ms=0', '--config', 'group.min.session.timeout.ms=1', ...options],
+      { stdio: ['ignore', 'pipe', 'pipe'] },
+    )
+    let said = ''
+    child.stderr.on('data', (text) => (said += text))
+    child.on('error', (error) => {
+      said += `${error.message} (pip install kafka-group-shim, or set KAFKA_SHIM to the command)`
+    })
+    const ended = once(child, 'close').catch(() => {})
+    for await (const line of createInterface({ input: child.stdout })) {
+      const ready = /^ready kafka=(\S+) control=(\S+)$/.exec(line)
+      if (ready) return new Coordinator(child, ready[1].split(','), ready[2])
+    }
+    await ended
+    throw new Error(`kafka-shim did not start: ${said.trim()}`)
+  }
+
+  constructor(child, brokers, control) {
+    this.#process = child
+    this.brokers = brokers
+    this.control = control
+  }
+
+  // Ends the process; resolves when it is gone.
+  async stop() {
+    const ended = once(this.#process, 'close')
+    this.#process.kill()
+    await ended
+  }
+
+  get(path) {
+    return this.#ask('GET', path)
+  }
+
+  post(path, body = {}) {
+    return this.#ask('POST', path, body)
+  }
+
+  delete(path) {
+    return this.#ask('DELETE', path)
+  }
+
+  // Waits for what becomes of a group: stable, owns, empty, committed, event or no-rebalance. Its error has the story.
+  await(group, what, fields = {}) {
+    return this.post(`/v1/groups/${encodeURIComponent(group)}/await`, { ...fields, for: what })
+  }
+
+  // A scripted member of a group.
+  puppet(group, topics, fields = {}) {
+    return this.post('/v1/puppets', { ...fields, group, topics })
+  }
+
+  // Has it misbehave: error, delay, drop, swallow, close, duplicate, half-open or slow.
+  fault(action, api, fields = {}) {
+    return this.post('/v1/faults', { ...fields, action, api })
+  }
+
+  // Moves its clock, which stands still from then on.
+  async advance(seconds) {
+    await this.post('/v1/clock', { frozen: true })
+    await this.post('/v1/clock', { advance: seconds })
+  }
+
+  async #ask(method, path, body) {
+    const headers = { 'Content-Type': 'application/json' }
+    const response = await fetch(this.control + path, { method, headers, body: body && JSON.stringify(body) })
+    const answer = await response.json()
+    if (!response.ok) throw new Error(`${method} ${path}: ${answer.message}`)
+    return answer
+  }
+}

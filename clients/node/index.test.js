@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { test } from 'node:test'
+import { Coordinator } from 'kafka-group-shim'
+
+const started = async (context, ...options) => {
+  const shim = await Coordinator.start(...options)
+  context.after(() => shim.stop())
+  return shim
+}
+
+test('a member that is silent is expelled when the clock moves', async (context) => {
+  const shim = await started(context, '--topic', 'orders:4')
+  await shim.puppet('team/billing', ['orders'], { client_id: 'a' })
+  const { puppet } = await shim.puppet('team/billing', ['orders'], { client_id: 'b', session_timeout: 6 })
+  await shim.await('team/billing', 'stable', { members: ['a', 'b'] })
+  await shim.post(`/v1/puppets/${puppet}`, { do: 'silence' })
+  await shim.advance(7)
+  await shim.await('team/billing', 'stable', { members: ['a'] })
+  const { rebalance } = await shim.get('/v1/groups/team%2Fbilling')
+  assert.equal(rebalance.cause, 'SESSION_EXPIRED')
+})
+
+test('a fault that never happened is named', async (context) => {
+  const shim = await started(context)
+  await shim.fault('error', 'Heartbeat', { error: 'REBALANCE_IN_PROGRESS' })
+  assert.equal((await shim.delete('/v1/faults')).unfired.length, 1)
+})
+
+test('an error is the sentence of the server', async (context) => {
+  const shim = await started(context)
+  await assert.rejects(shim.get('/v1/groups/nobody'), /no such group/)
+  await assert.rejects(Coordinator.start('--no-such-option'), /--no-such-option/)
+})
+
+test('it is gone when it is stopped', async () => {
+  const shim = await Coordinator.start('--brokers', '2')
+  await shim.stop()
+  assert.equal(shim.brokers.length, 2)
+  const [host, port] = shim.brokers[0].split(':')
+  const [error] = await once(connect(Number(port), host), 'error')
+  assert.equal(error.code, 'ECONNREFUSED')
+})
