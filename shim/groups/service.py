@@ -40,7 +40,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import administration, commits, events, offsets, transactions
 from kafka_shim.groups.assignors.registry import Assignors
 from kafka_shim.groups.config import GroupConfig
-from kafka_shim.groups.consumer.heartbeat import check_request
+from kafka_shim.groups.consumer.heartbeat import check_request, steady
 from kafka_shim.groups.consumer.heartbeat import refused as consumer_heartbeat_refused
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.counters import Counters
@@ -314,6 +314,11 @@ class GroupService:
             return consumer_heartbeat_refused(request, refusal.code, refusal.message)
         answer: ConsumerGroupHeartbeatResponse = self.ask(request, consumer_heartbeat_refused, client, now)
         return answer
+
+    def steady_heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client, now: float) -> int | None:
+        """The short way of a ConsumerGroupHeartbeat that says nothing new and was accepted before: the heartbeat
+        interval of its answer, in milliseconds. None, and nothing done, if it is to be asked as any other."""
+        return steady(self.groups.get(request.group_id), request, client, now)
 
     # Administration
 

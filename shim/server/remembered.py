@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from struct import Struct
 from typing import Any, Final, NamedTuple, Protocol
 
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.fetch import FetchRequest
 from kafka_shim.apis.heartbeat import HeartbeatResponse
 from kafka_shim.apis.keys import ApiKey
@@ -24,6 +25,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame as framed
 from kafka_shim.apis.wire.types import Fixed
 from kafka_shim.groups.commits import Commit
+from kafka_shim.groups.consumer.heartbeat import says_nothing_new
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.repeated import Template
 from kafka_shim.persistence.records import OffsetCommitKey
@@ -174,6 +176,46 @@ class RememberedHeartbeat:
 
 def _heartbeat(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
     return RememberedHeartbeat(exchange, data)
+
+
+class RememberedConsumerHeartbeat:
+    """A ConsumerGroupHeartbeat that says nothing new. One that is to change something is served as any other."""
+
+    __slots__ = ("_answers", "_durability", "_endpoint", "_outbox", "_request", "_rest", "_steady")
+
+    def __init__(self, exchange: Exchange, data: bytes) -> None:
+        node = exchange.session.node
+        self._endpoint = exchange.endpoint
+        self._request: ConsumerGroupHeartbeatRequest = exchange.request
+        self._rest = data[12:]
+        self._steady = node.groups.steady_heartbeat
+        self._outbox = node.outbox
+        self._durability = node.durability
+        self._answers: dict[int, tuple[bytes, bytes]] = {}
+
+    def serve(self, session: Remembering, data: bytes, now: float) -> bool:
+        outbox = self._outbox
+        if data[12:] != self._rest or outbox.tracing:
+            return False
+        outbox.begin()
+        interval_ms = self._steady(self._request, session.client, now)
+        if interval_ms is None or outbox.required_batch > self._durability.durable:
+            return False
+        self._endpoint.calls += 1
+        answer = self._answers.get(interval_ms)
+        if answer is None:
+            request = self._request
+            response = ConsumerGroupHeartbeatResponse(
+                member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=interval_ms
+            )
+            answer = self._answers[interval_ms] = self._endpoint.split_around_correlation_id(response)
+        before, after = answer
+        session.send(before + data[8:12] + after)
+        return True
+
+
+def _consumer_heartbeat(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
+    return RememberedConsumerHeartbeat(exchange, data) if says_nothing_new(exchange.request) else None
 
 
 # Fetches
@@ -501,6 +543,7 @@ def _partitions(request: OffsetCommitRequest) -> Iterator[OffsetCommitRequestPar
 
 _MAKERS: Final[dict[ApiKey, Callable[[Remembering, Exchange, bytes, bytes], Remembered | None]]] = {
     ApiKey.HEARTBEAT: _heartbeat,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,
     ApiKey.FETCH: _fetch,
     ApiKey.OFFSET_COMMIT: _commit,
 }

@@ -32,6 +32,7 @@ from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import heartbeat_interval_ms, renew_session
 from kafka_shim.groups.consumer.states import JOIN, LEAVE, LEAVE_STATIC, MemberState
+from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.shard import Shard
 
@@ -90,17 +91,13 @@ def heartbeat(
     FENCED_MEMBER_EPOCH (110), UNRELEASED_INSTANCE_ID (111), INVALID_REGULAR_EXPRESSION (128),
     UNKNOWN_SERVER_ERROR (-1).
     """
-    group = shard.groups.get(request.group_id)
-    if isinstance(group, ConsumerGroup):
-        member = group.members.get(request.member_id)
-        if member is not None and _is_steady(group, member, request, client):
-            shard.outbox.touch(shard)
-            renew_session(group, member, now)
-            return ConsumerGroupHeartbeatResponse(
-                member_id=member.member_id,
-                member_epoch=member.epoch,
-                heartbeat_interval_ms=heartbeat_interval_ms(group),
-            )
+    interval_ms = None
+    if says_nothing_new(request):
+        interval_ms = steady(shard.groups.get(request.group_id), request, client, now)
+    if interval_ms is not None:
+        return ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=interval_ms
+        )
     try:
         if request.member_epoch in (LEAVE, LEAVE_STATIC):
             return leave(shard, request, now)
@@ -110,24 +107,55 @@ def heartbeat(
         return refused(request, refusal.code, refusal.message)
 
 
-def _is_steady(group: ConsumerGroup, member: Member, request: ConsumerGroupHeartbeatRequest, client: Client) -> bool:
-    """Whether nothing is new: not with the member, not with the group, not with the topics."""
+def says_nothing_new(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether a heartbeat is one that most are: the member is there, and has what it had."""
     return (
-        JOIN < request.member_epoch == member.epoch == group.target_epoch == group.group_epoch
-        and member.state is MemberState.STABLE
-        and not group.metadata_stale
+        request.member_epoch > JOIN
         and request.subscribed_topic_names is None
         and request.subscribed_topic_regex is None
         and request.server_assignor is None
         and request.rack_id is None
         and request.rebalance_timeout_ms == -1
-        and (request.instance_id is None or request.instance_id == member.instance_id)
-        and member.client_id == client.client_id
-        and member.client_host == client.client_host
-        and member.classic is None
-        and not group.subscriptions.patterns
-        and len(group.members) <= group.shard.config.group_consumer_max_size
     )
+
+
+def steady(group: Group | None, request: ConsumerGroupHeartbeatRequest, client: Client, now: float) -> int | None:
+    """The short way of a heartbeat that `says_nothing_new`, where nothing is new with its group and its topics either:
+    the session is renewed, and the heartbeat interval, in milliseconds, is the answer. None, and nothing done, if
+    something is new."""
+    if not isinstance(group, ConsumerGroup):
+        return None
+    member = group.members.get(request.member_id)
+    epoch = request.member_epoch
+    if (
+        member is None
+        or epoch != member.epoch
+        or epoch != group.group_epoch
+        or epoch != group.target_epoch
+        or member.state is not MemberState.STABLE
+        or member.client_id != client.client_id
+        or member.client_host != client.client_host
+        or (request.instance_id is not None and request.instance_id != member.instance_id)
+        or member.classic is not None
+        or group.metadata_stale
+        or group.subscriptions.patterns
+        or group.is_crowded
+    ):
+        return None
+    shard = group.shard
+    if shard.batch > shard.outbox.required_batch:
+        shard.outbox.touch(shard)
+    if shard.group_settings(group.group_id):
+        renew_session(group, member, now)
+        return heartbeat_interval_ms(group)
+    config = shard.config
+    session = group.sessions[member.member_id]
+    deadline = now + config.group_consumer_session_timeout_ms / 1000
+    if session.queued <= deadline:
+        session.deadline = deadline
+    else:
+        shard.arm(session, deadline)
+    return config.group_consumer_heartbeat_interval_ms
 
 
 def _long_way(

@@ -62,7 +62,7 @@ class Consumer(ConsumerGroup):
             events.group(self.shard.outbox, self, "unloaded")
 
     def release(self) -> None:
-        for timer in self.timers.values():
+        for timer in (*self.sessions.values(), *self.timers.values()):
             self.shard.cancel(timer)
 
     def replay(self, key: Any, value: Any) -> None:
@@ -99,7 +99,7 @@ class Consumer(ConsumerGroup):
                 member.member_id,
                 member.instance_id,
                 None,
-                self.timer(TimerKind.SESSION, member.member_id).deadline,
+                self.session(member.member_id).deadline,
                 member.rebalance_timeout_ms / 1000,
             )
             for member in members

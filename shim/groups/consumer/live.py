@@ -18,7 +18,16 @@ class ConsumerGroup(ConsumerGroupState):
     none began here. `rebalance_epochs` has the member epoch each rebalance timer was armed for.
     """
 
-    __slots__ = ("cause", "metadata_stale", "patterns_stale", "rebalance_epochs", "shard", "timers", "trigger")
+    __slots__ = (
+        "cause",
+        "metadata_stale",
+        "patterns_stale",
+        "rebalance_epochs",
+        "sessions",
+        "shard",
+        "timers",
+        "trigger",
+    )
 
     def __init__(self, group_id: str, shard: Shard) -> None:
         super().__init__(group_id, shard.partition)
@@ -27,7 +36,10 @@ class ConsumerGroup(ConsumerGroupState):
         self.patterns_stale = True
         self.cause: Cause | None = None
         self.trigger = ""
+        self.sessions: dict[str, Timer] = {}
+        """The session timer of each member, by its id."""
         self.timers: dict[tuple[TimerKind, str], Timer] = {}
+        """All others, by kind and member."""
         self.rebalance_epochs: dict[str, int] = {}
 
     @property
@@ -51,8 +63,20 @@ class ConsumerGroup(ConsumerGroupState):
     def size(self) -> int:
         return len(self.members)
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it has more members than `group.consumer.max.size`, as when that was lowered."""
+        return len(self.members) > self.shard.config.group_consumer_max_size
+
+    def session(self, member_id: str) -> Timer:
+        """The session timer of a member, made when it is first needed."""
+        timer = self.sessions.get(member_id)
+        if timer is None:
+            timer = self.sessions[member_id] = Timer(TimerKind.SESSION, self.partition, self.group_id, member_id)
+        return timer
+
     def timer(self, kind: TimerKind, member_id: str = "") -> Timer:
-        """The timer, made when it is first needed."""
+        """Another timer, made when it is first needed."""
         timer = self.timers.get((kind, member_id))
         if timer is None:
             timer = self.timers[kind, member_id] = Timer(kind, self.partition, self.group_id, member_id)

@@ -35,7 +35,7 @@ def heartbeat_interval_ms(group: ConsumerGroup) -> int:
 
 def renew_session(group: ConsumerGroup, member: Member, now: float) -> None:
     """A sign of life: the member's session runs from now."""
-    session = group.timer(TimerKind.SESSION, member.member_id)
+    session = group.session(member.member_id)
     deadline = now + session_timeout(group, member)
     if session.queued <= deadline:
         session.deadline = deadline
@@ -64,8 +64,10 @@ def cancel(group: ConsumerGroup, kind: TimerKind, member_id: str) -> None:
 
 def forget(group: ConsumerGroup, member_id: str) -> None:
     """The member is gone, and its timers with it."""
-    for kind in (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC):
-        timer = group.timers.pop((kind, member_id), None)
+    timers = [
+        group.timers.pop((kind, member_id), None) for kind in (TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC)
+    ]
+    for timer in (group.sessions.pop(member_id, None), *timers):
         if timer is not None:
             group.shard.cancel(timer)
     group.rebalance_epochs.pop(member_id, None)
