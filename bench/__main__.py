@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.load import NoCompiler, build
-from bench.markdown import markdown
+from bench.markdown import KINDS, markdown
 from bench.servers import NAMES, measure
 from bench.tracing import trace_cost
 
@@ -67,14 +67,34 @@ def start_serve_s() -> float:
 
 def tables(servers: dict[str, Any], console: Console) -> None:
     """A table per kind of work, servers and sizes down, figures across."""
-    for kind, title in (("heartbeat", "Heartbeat"), ("commit", "OffsetCommit of 10 partitions")):
+    for kind, title in KINDS.items():
         table = Table(title=title)
-        for column in ("server", "members", "CPU us/request", "requests/s", "p50 us", "p99 us", "p99.9 us", "failed"):
+        for column in (
+            "server",
+            "members",
+            "CPU us/request",
+            "requests/s",
+            "saturated mean us",
+            "saturated p99 us",
+            "p50 us",
+            "p99 us",
+            "p99.9 us",
+            "failed",
+        ):
             table.add_column(column, justify="left" if column == "server" else "right")
         for name, server in servers.items():
             for count, size in server.get("members", {}).items():
                 if kind in size:
-                    keys = ("cpu_us", "per_second", "p50_us", "p99_us", "p999_us", "failed")
+                    keys = (
+                        "cpu_us",
+                        "per_second",
+                        "saturated_mean_us",
+                        "saturated_p99_us",
+                        "p50_us",
+                        "p99_us",
+                        "p999_us",
+                        "failed",
+                    )
                     table.add_row(name, str(count), *(f"{size[kind][key]:,}" for key in keys))
             table.add_section()
         console.print(table)

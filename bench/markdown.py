@@ -6,13 +6,17 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 TITLES: Final = {"shim": "ours", "rdkafka-mock": "librdkafka's mock", "kfake": "kfake", "kafka": "Kafka"}
-KINDS: Final = {"heartbeat": "Heartbeat", "commit": "OffsetCommit of 10 partitions"}
+KINDS: Final = {
+    "heartbeat": "Heartbeat",
+    "commit": "OffsetCommit of 10 partitions",
+    "moved": "OffsetCommit of some of 10 partitions, others each time",
+}
 
 
 def markdown(result: dict[str, Any]) -> str:
     """All tables, with a blank line between two of them."""
     servers = {name: result["servers"][name] for name in TITLES if name in result["servers"]}
-    found = [_costs(servers), _largest(servers), _trace(result["trace"]), _codec(result["codec"])]
+    found = [_costs(servers), _saturated(servers), _largest(servers), _trace(result["trace"]), _codec(result["codec"])]
     starts = result["starts"]
     found.append(
         f"`kafka-shim serve` is ready after {starts['serve_s']:.2f} s, a server inside a process after"
@@ -48,6 +52,19 @@ def _costs(servers: dict[str, Any]) -> str:
             rows.append([title, f"{int(size):,}", *("-" if cost is None else f"{cost:.1f}" for cost in costs)])
             title = ""
     return _table(["CPU us per request", "members", *(TITLES[name] for name in servers)], rows)
+
+
+def _saturated(servers: dict[str, Any]) -> str:
+    rows = []
+    for kind, title in KINDS.items():
+        for size in _sizes(servers):
+            cells = []
+            for server in servers.values():
+                mean, p99 = (_of(server, size, kind, f"saturated_{name}_us") for name in ("mean", "p99"))
+                cells.append("-" if mean is None or p99 is None else f"{mean / 1000:.1f} / {p99 / 1000:.1f} ms")
+            rows.append([title, f"{int(size):,}", *cells])
+            title = ""
+    return _table(["mean / p99 at saturation", "members", *(TITLES[name] for name in servers)], rows)
 
 
 def _largest(servers: dict[str, Any]) -> str:

@@ -50,6 +50,8 @@ def work(load: Load, process: Process, command: str, seconds: float, rate: float
         "p50_us": paced["p50_us"],
         "p99_us": paced["p99_us"],
         "p999_us": paced["p999_us"],
+        "saturated_mean_us": statistics.median(turn[2]["mean_us"] for turn in turns),
+        "saturated_p99_us": statistics.median(turn[2]["p99_us"] for turn in turns),
         "failed": failed,
         **({"error": paced["last_error"] or turns[-1][2]["last_error"]} if failed else {}),
     }
@@ -81,6 +83,7 @@ def measure(name: str, members: Iterable[int], seconds: float, rate: float, form
                 if formed["formed"]:
                     figures["heartbeat"] = work(load, process, "heartbeat", seconds, rate)
                     figures["commit"] = work(load, process, "commit", seconds, rate)
+                    figures["moved"] = work(load, process, "moved", seconds, rate)
                 else:
                     figures["error"] = formed["last_error"]
                 sizes[count] = figures
