@@ -6,20 +6,10 @@ takes its mutant along.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-
-@dataclass(frozen=True)
-class Mutant:
-    """One wrong rule. `areas`: patterns of the cases to try first; all are tried before it is said to survive."""
-
-    name: str
-    file: str
-    before: str
-    after: str
-    areas: tuple[str, ...]
-
+from kafka_shim.conformance.mutation.consumer_mutants import CONSUMER_MUTANTS
+from kafka_shim.conformance.mutation.mutant import Mutant
 
 _CLASSIC: Final = "shim/groups/classic/"
 _JOIN: Final = f"{_CLASSIC}join.py"
@@ -471,4 +461,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "self.supporters.get(name) == everybody",
         ("leave/pending/*",),
     ),
+    *CONSUMER_MUTANTS,
 )

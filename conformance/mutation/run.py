@@ -20,7 +20,8 @@ from typing import Final
 
 import click
 
-from kafka_shim.conformance.mutation.mutants import MUTANTS, Mutant
+from kafka_shim.conformance.mutation.mutant import Mutant
+from kafka_shim.conformance.mutation.mutants import MUTANTS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = ("kafka_shim", "apis", "persistence", "shim", "conformance", "pipeline")

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_shim.conformance.mutation.mutants import MUTANTS, Mutant
+from kafka_shim.conformance.mutation.mutant import Mutant
+from kafka_shim.conformance.mutation.mutants import MUTANTS
 from kafka_shim.conformance.mutation.run import ROOT, copy, mutated, surprises
 
 

@@ -1,0 +1,193 @@
+"""The mutants of consumer groups (KIP-848); see `mutants.py`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_shim.conformance.mutation.mutant import Mutant
+
+_CONSUMER: Final = "shim/groups/consumer/"
+_HEARTBEAT: Final = f"{_CONSUMER}heartbeat.py"
+_RECONCILE: Final = f"{_CONSUMER}reconcile.py"
+_CHANGE: Final = f"{_CONSUMER}change.py"
+_LEAVE: Final = f"{_CONSUMER}leave.py"
+_PATTERNS: Final = f"{_CONSUMER}patterns.py"
+_KIND: Final = f"{_CONSUMER}kind.py"
+_OFFSETS: Final = f"{_CONSUMER}offsets.py"
+_SESSIONS: Final = f"{_CONSUMER}sessions.py"
+_CLASSIC_MEMBERS: Final = f"{_CONSUMER}classic_members.py"
+_MIGRATION: Final = f"{_CONSUMER}migration.py"
+_REGISTRY: Final = "shim/groups/assignors/registry.py"
+_RANGE: Final = "shim/groups/assignors/range.py"
+_UNIFORM: Final = "shim/groups/assignors/uniform.py"
+
+CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "a partition is assigned while another member has it",
+        _RECONCILE,
+        "owner_epoch(topic, partition) == FREE",
+        "owner_epoch(topic, partition) >= FREE",
+        ("consumer/share/*",),
+    ),
+    Mutant(
+        "a member comes to the new epoch while it holds on",
+        _RECONCILE,
+        "    if revoked and _owns_any(owned, revoked):\n",
+        "    if revoked and epoch < 0:\n",
+        ("consumer/share/*",),
+    ),
+    Mutant(
+        "who does not say what it owns is taken to own nothing",
+        _RECONCILE,
+        "    if owned is None:\n        return True\n",
+        "    if owned is None:\n        return False\n",
+        ("consumer/share/*", "consumer/epoch/*"),
+    ),
+    Mutant(
+        "the group epoch is not bumped",
+        _CHANGE,
+        "            group_epoch += 1\n",
+        "            group_epoch = max(group_epoch, 1)\n",
+        ("consumer/share/*", "consumer/join/*"),
+    ),
+    Mutant(
+        "a lost answer fences the member",
+        _HEARTBEAT,
+        "    if epoch == member.previous_epoch < member.epoch and _is_within(owned, member.assigned):\n",
+        "    if epoch == member.previous_epoch < 0:\n",
+        ("consumer/epoch/*", "consumer/lost/*"),
+    ),
+    Mutant(
+        "an epoch of the future is accepted",
+        _HEARTBEAT,
+        "    if epoch == JOIN or epoch == member.epoch:\n",
+        "    if epoch == JOIN or epoch >= member.epoch:\n",
+        ("consumer/epoch/*", "consumer/fence/*"),
+    ),
+    Mutant(
+        "an instance id in use can be taken",
+        _HEARTBEAT,
+        "    if holder.classic is None and holder.epoch != LEAVE_STATIC:\n",
+        "    if holder.classic is None and holder.epoch < LEAVE_STATIC:\n",
+        ("consumer/static/*",),
+    ),
+    Mutant(
+        "a full request is not answered with the assignment",
+        _HEARTBEAT,
+        "    shows = joins or is_full or ",
+        "    shows = joins or ",
+        ("consumer/request/*", "consumer/full/*"),
+    ),
+    Mutant(
+        "a group takes one member more than it may",
+        _HEARTBEAT,
+        "    if group.size >= most and member_id not in group.members:\n",
+        "    if group.size > most and member_id not in group.members:\n",
+        ("consumer/size/*",),
+    ),
+    Mutant(
+        "a steady heartbeat does not renew the session",
+        _HEARTBEAT,
+        "        renew_session(group, member, now)\n        return heartbeat_interval_ms(group)\n",
+        "        return heartbeat_interval_ms(group)\n",
+        ("consumer/session/*", "consumer/config/*"),
+    ),
+    Mutant(
+        "a static member that leaves for a while leaves for good",
+        _LEAVE,
+        "        if request.member_epoch == LEAVE_STATIC:\n",
+        "        if request.member_epoch < LEAVE_STATIC:\n",
+        ("consumer/static/*",),
+    ),
+    Mutant(
+        "nobody is assigned what a member that left had",
+        _LEAVE,
+        "    written.append(records.epoch(group_id, group.group_epoch + 1, found_hash))\n",
+        "    written.append(records.epoch(group_id, group.group_epoch, found_hash))\n",
+        ("consumer/share/*", "consumer/leave/*"),
+    ),
+    Mutant(
+        "topics that change are not seen",
+        _KIND,
+        "            self.metadata_stale = True\n",
+        "            self.metadata_stale = False\n",
+        ("consumer/topic/*", "consumer/join/*"),
+    ),
+    Mutant(
+        "what is no pattern is accepted",
+        _PATTERNS,
+        "            compiled(new)\n",
+        "            compiled(new.replace('(', ''))\n",
+        ("consumer/regex/*",),
+    ),
+    Mutant(
+        "patterns are never resolved",
+        _PATTERNS,
+        '        arm_if_idle(group, TimerKind.REGEX, "", now)\n',
+        '        arm_if_idle(group, TimerKind.REGEX, "", now + 1e6)\n',
+        ("consumer/regex/*",),
+    ),
+    Mutant(
+        "who holds on is never put out",
+        _CHANGE,
+        "                arm_rebalance(written, reconciled, self.now)\n",
+        "                pass\n",
+        ("consumer/session/*",),
+    ),
+    Mutant(
+        "a group's own heartbeat interval is not obeyed",
+        _SESSIONS,
+        "    own = group.shard.group_settings(group.group_id).get(INTERVAL_SETTING)\n",
+        "    own = None\n",
+        ("consumer/config/*", "consumer/session/*"),
+    ),
+    Mutant(
+        "a commit with an old epoch is accepted",
+        _OFFSETS,
+        "    if epoch == member.epoch:\n        return ErrorCode.NONE\n",
+        "    if epoch <= member.epoch:\n        return ErrorCode.NONE\n",
+        ("consumer-commit/*",),
+    ),
+    Mutant(
+        "a member may commit in a version without epochs",
+        _OFFSETS,
+        "    if member.classic is None and not member_epochs:\n",
+        "    if member.classic is None and epoch < -1:\n",
+        ("consumer-commit/*",),
+    ),
+    Mutant(
+        "one member decides on the assignor",
+        _REGISTRY,
+        "        return max(votes, key=votes.__getitem__, default=self.default)\n",
+        "        return min(votes, key=votes.__getitem__, default=self.default)\n",
+        ("consumer/share/*",),
+    ),
+    Mutant(
+        "range gives the last members the larger ranges",
+        _RANGE,
+        "    sizes = [least + 1] * larger + ([least] * (takers - larger) if least else [])\n",
+        "    sizes = [least] * (takers - larger) + [least + 1] * larger\n",
+        ("consumer/share/*",),
+    ),
+    Mutant(
+        "uniform leaves the first member everything it has",
+        _UNIFORM,
+        "        if size > most:\n",
+        "        if size > most and assignments:\n",
+        ("consumer/share/*",),
+    ),
+    Mutant(
+        "a classic member is not told to join again",
+        _CLASSIC_MEMBERS,
+        "        _expect_join(group, member, now)\n        return ErrorCode.REBALANCE_IN_PROGRESS\n",
+        "        _expect_join(group, member, now)\n        return ErrorCode.NONE\n",
+        ("migrate/*",),
+    ),
+    Mutant(
+        "a group of classic members alone stays a consumer group",
+        _MIGRATION,
+        "        left > 0\n        and classic_left",
+        "        left < 0\n        and classic_left",
+        ("migrate/*",),
+    ),
+)
