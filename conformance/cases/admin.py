@@ -167,7 +167,7 @@ def operations(t: Trial) -> None:
 @case(
     "describe/operations/3",
     "Authorized operations of a group that does not exist are those of any other",
-    source="KafkaApis.handleDescribeGroupsRequest; proved on Apache Kafka 4.2.2 and 3.9.2",
+    source="KIP-430; semantics 1.7 step 2; proved on Apache Kafka 4.2.2",
     api="DescribeGroups",
     versions=(3, 5),
     level=Level.SHOULD,
@@ -319,7 +319,7 @@ def filter_unknown_type(t: Trial) -> None:
 @case(
     "list/filter/8",
     "States are trimmed of blanks, types are not",
-    source="proved on Apache Kafka 4.2.2",
+    source="semantics 2.11 step 5; proved on Apache Kafka 4.2.2",
     api="ListGroups",
     versions=(5, 5),
     level=Level.MAY,

@@ -259,7 +259,7 @@ def unknown_type(t: Trial) -> None:
 @case(
     "find/type/2",
     "A share coordinator is asked for from version 6 on, and with a key of group, topic id and partition (42)",
-    source="KIP-932; proved on Apache Kafka 4.2.2",
+    source="KIP-932; semantics 1.5 step 4; proved on Apache Kafka 4.2.2",
     api="FindCoordinator",
     versions=(4, 6),
     level=Level.MAY,
@@ -279,7 +279,7 @@ def share(t: Trial) -> None:
 @case(
     "find/type/3",
     "The key of a share coordinator may have colons in the name of the group",
-    source="KIP-932; proved on Apache Kafka 4.2.2",
+    source="KIP-932; semantics 1.5 step 4; proved on Apache Kafka 4.2.2",
     api="FindCoordinator",
     versions=(6, 6),
     level=Level.MAY,

@@ -131,7 +131,7 @@ def opposite_order(t: Trial) -> None:
 @case(
     "join/protocol/11",
     "Of protocols with as many votes, the first in the order of a Java HashMap is chosen, whoever leads",
-    source="ClassicGroup.selectProtocol; proved on Apache Kafka 4.2.2",
+    source="semantics 2.5 step 7; proved on Apache Kafka 4.2.2",
     api="JoinGroup",
     level=Level.MAY,
 )

@@ -257,7 +257,7 @@ def pending_leaves_stable(t: Trial) -> None:
 @case(
     "leave/pending/3",
     "A member id that is only handed out may leave whatever instance id is said of it, once",
-    source="GroupMetadataManager.classicGroupLeaveToClassicGroup; proved on Apache Kafka 4.2.2",
+    source="semantics 2.3 step 9; proved on Apache Kafka 4.2.2",
     api="LeaveGroup",
     versions=(3, 5),
     level=Level.SHOULD,
@@ -272,7 +272,7 @@ def pending_with_instance(t: Trial) -> None:
 @case(
     "leave/pending/4",
     "When all members leave a round under way, a member id that was handed out before may still join and leads",
-    source="ClassicGroup.supportsProtocols; proved on Apache Kafka 4.2.2",
+    source="semantics 2.3 step 10; proved on Apache Kafka 4.2.2",
     api="LeaveGroup",
 )
 def pending_joins_after_all_left(t: Trial) -> None:

@@ -101,7 +101,7 @@ def never_committed(t: Trial) -> None:
 @delete_case(
     "offset-delete/partition/3",
     "A topic of which no partition is named is not in the answer",
-    source="proved on Apache Kafka 4.2.2",
+    source="semantics 3.5 step 1; proved on Apache Kafka 4.2.2",
     level=Level.MAY,
 )
 def no_partitions(t: Trial) -> None:

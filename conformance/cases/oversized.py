@@ -8,6 +8,7 @@ from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.offsets import commit as commit_offsets
 from kafka_shim.conformance.cases.offsets import fetch
+from kafka_shim.conformance.cases.transactions import Producer
 from kafka_shim.conformance.trial import Trial
 
 LARGE: Final = bytes(1_200_000)
@@ -16,7 +17,7 @@ LARGE: Final = bytes(1_200_000)
 @case(
     "oversized/sync/1",
     "Assignments too large to store: -1 to all who synced, and the group rebalances",
-    source="semantics 2.6, 2.10; proved on Apache Kafka 4.2.2",
+    source="semantics 2.6 step 3; proved on Apache Kafka 4.2.2",
     api="SyncGroup",
 )
 def assignment(t: Trial) -> None:
@@ -35,7 +36,7 @@ def assignment(t: Trial) -> None:
 @case(
     "oversized/join/1",
     "Metadata too large to store is accepted in a JoinGroup, and refused (-1) when the leader syncs",
-    source="semantics 2.6, 2.10; proved on Apache Kafka 4.2.2",
+    source="semantics 2.6 step 3; proved on Apache Kafka 4.2.2",
     api="JoinGroup",
 )
 def metadata(t: Trial) -> None:
@@ -48,7 +49,7 @@ def metadata(t: Trial) -> None:
 @case(
     "oversized/static/1",
     "A static member whose new metadata is too large to store does not replace the old one (-1)",
-    source="semantics 2.8; proved on Apache Kafka 4.2.2",
+    source="semantics 2.8 step 5; proved on Apache Kafka 4.2.2",
     api="JoinGroup",
     versions=(5, 9),
 )
@@ -63,7 +64,7 @@ def static(t: Trial) -> None:
 @case(
     "oversized/commit/1",
     "A commit whose records are too large together: -1 for every partition, and nothing is stored",
-    source="semantics 2.10; proved on Apache Kafka 4.2.2",
+    source="semantics 2.10 step 4, 3.1 step 11; proved on Apache Kafka 4.2.2",
     api="OffsetCommit",
 )
 def commit(t: Trial) -> None:
@@ -71,3 +72,17 @@ def commit(t: Trial) -> None:
     codes = commit_offsets(t, topic, dict.fromkeys(range(400), 7), metadata="m" * 4096)
     t.equal(set(codes.values()), {E.UNKNOWN_SERVER_ERROR}, "errors")
     t.equal(fetch(t, {topic: [0]})[topic, 0][0], -1, "the offset")
+
+
+@case(
+    "oversized/transaction/1",
+    "Offsets of a transaction that are too large together: -1 for every partition, and none is pending",
+    source="semantics 3.2 step 10; proved on Apache Kafka 4.2.2",
+    api="TxnOffsetCommit",
+    uses=("InitProducerId", "AddOffsetsToTxn", "FindCoordinator"),
+)
+def transaction(t: Trial) -> None:
+    topic, producer = t.topic(400), Producer(t)
+    codes = producer.commit(topic, dict.fromkeys(range(400), 7), metadata="m" * 4096)
+    t.equal(set(codes.values()), {E.UNKNOWN_SERVER_ERROR}, "errors")
+    t.equal(fetch(t, {topic: [0]}, stable=True)[topic, 0][0], -1, "the offset")
