@@ -74,11 +74,11 @@ BLIND = {
     "kafka_shim.groups": IO
     | CLOCKS_AND_CHANCE
     | HTTP
-    | {"logging", "os", "kafka_shim.persistence.store", "kafka_shim.apis.registry"},
-    "kafka_shim.broker": IO | HTTP | {"kafka_shim.persistence.store"},
+    | {"logging", "os", "kafka_shim.persistence.store", "kafka_shim.persistence.stores", "kafka_shim.apis.registry"},
+    "kafka_shim.broker": IO | HTTP | {"kafka_shim.persistence.store", "kafka_shim.persistence.stores"},
     "kafka_shim.server": HTTP,
     "kafka_shim.lab": HTTP,
-    "kafka_shim.relay": HTTP | {"kafka_shim.persistence.store"},
+    "kafka_shim.relay": HTTP | {"kafka_shim.persistence.store", "kafka_shim.persistence.stores"},
     "kafka_shim.conformance": {"pyspark", "starlette", "hypercorn"},
 }
 
@@ -229,9 +229,7 @@ def test_an_old_name_is_found() -> None:
 
 
 # Circles that their owners have yet to break; a circle may only become smaller. It is empty when the house is done.
-CIRCLES = [
-    {"persistence.memory", "persistence.postgres", "persistence.sqlite", "persistence.store"},
-]
+CIRCLES: list[set[str]] = []
 
 
 def imported_files(sources: dict[str, tuple[str, bool]]) -> dict[str, set[str]]:

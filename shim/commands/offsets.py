@@ -19,7 +19,8 @@ import click
 
 from kafka_shim.persistence.batch import CODECS
 from kafka_shim.persistence.interchange import export_offsets, import_offsets
-from kafka_shim.persistence.store import Store, StoreError, open_store
+from kafka_shim.persistence.store import Store, StoreError
+from kafka_shim.persistence.stores import open_store
 
 PROBLEMS_SHOWN: Final = 20
 

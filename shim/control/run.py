@@ -24,7 +24,8 @@ from kafka_shim.broker.settings import BROKER_SETTINGS, unknown_setting
 from kafka_shim.broker.topics import TopicError
 from kafka_shim.control.addresses import is_loopback
 from kafka_shim.groups.config import NAMES, GroupConfig
-from kafka_shim.persistence.store import Store, StoreError, open_store
+from kafka_shim.persistence.store import Store, StoreError
+from kafka_shim.persistence.stores import open_store
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.group_log import GroupLog
 from kafka_shim.server.limits import raise_file_limit

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, PendingOffsetKey, PendingOffsetValue
-from kafka_shim.persistence.store import open_store
+from kafka_shim.persistence.stores import open_store
 
 PARTITION_OF_GRP = 1  # of 4
 

@@ -4,7 +4,8 @@ import pytest
 
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
-from kafka_shim.persistence.store import StoreError, open_store
+from kafka_shim.persistence.store import StoreError
+from kafka_shim.persistence.stores import open_store
 
 KEY = OffsetCommitKey("grp", "foo", 0)
 

@@ -24,7 +24,8 @@ from kafka_shim.persistence.records import (
     encode_key,
 )
 from kafka_shim.persistence.sqlite import SqliteStore
-from kafka_shim.persistence.store import StoreError, open_store
+from kafka_shim.persistence.store import StoreError
+from kafka_shim.persistence.stores import open_store
 from tests.persistence.strategies import stored_pairs
 
 KEY = OffsetCommitKey("grp", "foo", 0)

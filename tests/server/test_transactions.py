@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from kafka_shim.persistence.partition import partition_for
-from kafka_shim.persistence.store import open_store
+from kafka_shim.persistence.stores import open_store
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.server import ServerConfig
 from kafka_shim.testing.server import CoordinatorServer
