@@ -114,7 +114,7 @@ class Import:
     pending: int = 0
     """Offsets of transactions that were open at the end of the log; they are not imported."""
     unknown: int = 0
-    """Live records of types not known here (share and streams groups); they are imported as they are."""
+    """Live records of types that this code does not know (share and streams groups); they are imported as they are."""
     problems: list[Problem] = field(default_factory=list)
 
 

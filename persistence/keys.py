@@ -2,7 +2,7 @@
 
 A key is an int16 record type and its fields, never flexible (semantics 5.2). A key here is a tuple, so that it is
 hashed and compared without Python code; its type is its last item, so that keys of two types are never equal. Keys of
-share and streams groups are kept as the bytes they came in: their rules are not known here.
+share and streams groups are kept as the bytes they came in: this code does not know their rules.
 
 Types below zero are our own and no broker's. They are what Kafka keeps elsewhere, in transactional batches and in
 `__transaction_state`, and a store, which has neither, must keep as records, and what Kafka does not know of groups.
@@ -61,7 +61,7 @@ class ConsumerGroupPartitionMetadataKey(NamedTuple):
 
 
 class ConsumerGroupMemberMetadataKey(NamedTuple):
-    """Type 5: what a member of a KIP-848 group said of itself."""
+    """Type 5: what a member of a KIP-848 group says of itself."""
 
     group: str
     member_id: str
@@ -117,14 +117,14 @@ class TransactionKey(NamedTuple):
 
 
 class GroupTermsKey(NamedTuple):
-    """Type -3, our own: on which terms a group was made before anybody joined it."""
+    """Type -3, our own: options of a group that was created before its first member."""
 
     group: str
     record_type: Literal[-3] = -3
 
 
 class UnknownKey(NamedTuple):
-    """A type whose fields are not known here (share and streams groups, the future); `raw` is all of the key."""
+    """A type whose fields this code does not know (share and streams groups, the future); `raw` is all of the key."""
 
     raw: bytes
     record_type: int

@@ -19,7 +19,7 @@ class Node(NamedTuple):
 
 
 class View(NamedTuple):
-    """What the store said of the cluster at one moment."""
+    """The cluster as the store had it at one moment."""
 
     nodes: list[Node]
     owners: dict[int, int]
@@ -65,8 +65,8 @@ def plan(node_id: int, live: Collection[int], owners: Mapping[int, int], partiti
     release = held[node_id][share[node_id] :]
     claim: list[int] = []
     for node in nodes:
-        wanted = max(share[node] - len(held[node]), 0)
-        taken, free = free[:wanted], free[wanted:]
+        missing = max(share[node] - len(held[node]), 0)
+        taken, free = free[:missing], free[missing:]
         if node == node_id:
             claim = taken
     return Moves(claim, release)

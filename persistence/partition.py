@@ -1,6 +1,6 @@
 """Which partition of `__consumer_offsets` a group lives in.
 
-Decides only the arithmetic; who owns the partition is not known here. Source: semantics 5.1.
+Decides only the arithmetic; it does not know who owns the partition. Source: semantics 5.1.
 """
 
 from __future__ import annotations

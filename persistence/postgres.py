@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS kafka_shim_documents (
 """
 
 _CHANNEL: LiteralString = "kafka_shim"
-"""Where processes tell each other that something has changed; what is said is who says it."""
+"""The channel on which processes notify each other of changes; the payload is the sender."""
 
 # Two processes that create the tables at the same moment collide in the catalogue in spite of IF NOT EXISTS.
 _SCHEMA_LOCK = 0x6B67_7368
@@ -51,7 +51,7 @@ class PostgresStore:
     """A `Store` on PostgreSQL, with the leases of its partitions and the directory of its nodes.
 
     `write` and `load` use one connection, `wait` another, and all else a third: a slow load delays no renewal. A
-    connection that broke is made anew at the next call. Every method blocks and may raise StoreError.
+    connection that broke is opened again at the next call. Every method blocks and may raise StoreError.
     """
 
     durable_at_once = False
@@ -218,7 +218,7 @@ class PostgresStore:
         return dict(rows)
 
     def release(self, partitions: Sequence[int]) -> None:
-        """Give up `partitions`; whatever was to be written to them has been, or is not wanted any more."""
+        """Give up `partitions`; whatever was to be written to them has been, or is dropped."""
         for partition in partitions:
             self.epochs.pop(partition, None)
         with self._control as connection, connection.transaction():
@@ -265,7 +265,7 @@ class PostgresStore:
         connection.execute("SELECT pg_notify(%s, %s)", (_CHANNEL, self.incarnation))
 
     def wait(self, seconds: float) -> None:
-        """Return when another process has told of a change, and after `seconds` at the latest."""
+        """Return when another process has notified of a change, and after `seconds` at the latest."""
         give_up_at = time.monotonic() + seconds
         with self._ear as connection:
             while (left := give_up_at - time.monotonic()) > 0:
@@ -291,7 +291,7 @@ class PostgresStore:
 
 
 class _Connection:
-    """One connection to the database, made when first used and again after it broke; database errors as StoreError.
+    """One connection to the database, opened when first used and again after it broke; database errors as StoreError.
 
     `greeting` is what a new one says first.
     """
@@ -344,6 +344,6 @@ def _documents_version(connection: psycopg.Connection[Any]) -> int:
 
 
 def _sentence(error: psycopg.Error) -> str:
-    """The first line of what the database said, as a sentence."""
+    """The first line of the database's message, as a sentence."""
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
     return first if first.endswith(".") else first + "."

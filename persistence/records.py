@@ -245,7 +245,7 @@ class TransactionValue(Message, key=-2, versions="0-1", flexible="1+"):
 
 
 class GroupTermsValue(Message, key=-3, versions="0"):
-    """The terms of a group made before anybody joined it: `heartbeat_bound_ms` -1 for none."""
+    """Options of a group that was created before its first member: `heartbeat_bound_ms` -1 for none."""
 
     ephemeral: bool = field(boolean)
     heartbeat_bound_ms: int = field(int32)
@@ -348,7 +348,7 @@ def decode_value(key: Key, raw: bytes) -> Value:
     message, latest = _READ[kind]
     version = int.from_bytes(raw[:2], "big", signed=True)
     if len(raw) < 2 or not 0 <= version <= latest:
-        raise RecordError(f"a value of record type {key.record_type} has version {version}, 0 to {latest} are known")
+        raise RecordError(f"a value of record type {key.record_type} has version {version}, not 0 to {latest}")
     try:
         return message.decode(raw[2:], version)
     except DecodeError as error:
@@ -366,7 +366,7 @@ def _decode_offset(raw: bytes) -> OffsetCommitValue:
         if version == 4:
             return _decode_flexible_offset(raw)
         if not 0 <= version <= 4:
-            raise RecordError(f"a committed offset has version {version}, 0 to 4 are known")
+            raise RecordError(f"a committed offset has version {version}, not 0 to 4")
         leader_epoch = expire_timestamp = -1
         if version == 3:
             _, offset, leader_epoch, size = _V3_HEAD.unpack_from(raw)

@@ -1,8 +1,8 @@
-"""The store in one SQLite file: what `serve` uses unless told otherwise.
+"""The store in one SQLite file: the default of `serve`.
 
 Decides how a batch becomes one durable transaction, and how SQLite's errors read to an operator and to clients. It
-knows no groups. The file is in WAL mode with `synchronous=FULL`: `write` returns after the operating system said that
-the log is on the disk. One process has the file; a second one is refused.
+knows no groups. The file is in WAL mode with `synchronous=FULL`: `write` returns after the operating system reports
+that the log is on the disk. One process has the file; a second one is refused.
 
 A batch is written by statements of many rows. Each runs without Python's interpreter lock, so the event loop goes on
 meanwhile; `executemany` would ask for the lock back after every row.
@@ -184,7 +184,7 @@ class SqliteStore:
     def _fail(self, error: sqlite3.Error) -> StoreError:
         failure = self._explain(error)
         if failure.error is ErrorCode.NOT_COORDINATOR:
-            # What the file holds now is not known: after a failed sync, a later one that succeeds proves nothing.
+            # Nobody can know what the file holds now: after a failed sync, a later one that succeeds proves nothing.
             self.close()
             failure.is_final = True
             self._why_closed = failure

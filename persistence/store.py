@@ -22,7 +22,7 @@ Documents: TypeAlias = dict[tuple[str, str], str]
 
 
 class StoreError(Exception):
-    """The store cannot do what was asked; the message is one sentence for the operator.
+    """The store has failed; the message is one sentence for the operator.
 
     `error` is what clients get while it lasts (semantics 2.10): COORDINATOR_NOT_AVAILABLE (15) when the next try may
     succeed, NOT_COORDINATOR (16) when this process can serve the partition no more. `is_final`: nothing can be done
@@ -84,8 +84,8 @@ class SharedStore(Store, Protocol):
 
     A partition is written by the one process that holds its lease, and every lease given has an epoch greater than the
     one before: `write` raises `FencedError` for partitions whose epoch is not this process's any more. `renew`, `claim`
-    and `release` are called at any time but for `claim`: no `write` may be under way then, because a batch made under
-    an old epoch must not pass for one of the new.
+    and `release` are called at any time but for `claim`: no `write` may be under way then, because a batch of an
+    old epoch must not pass for one of the new.
 
     Beside records it has documents, which anybody may change who knows their newest version.
     """
@@ -107,7 +107,7 @@ class SharedStore(Store, Protocol):
         """Take those of `partitions` that nobody holds. Returns partition -> epoch."""
 
     def release(self, partitions: Sequence[int]) -> None:
-        """Give up `partitions`; whatever was to be written to them has been, or is not wanted any more."""
+        """Give up `partitions`; whatever was to be written to them has been, or is dropped."""
 
     def documents(self) -> tuple[int, Documents]:
         """The version of the documents, which every change makes greater, and all of them."""

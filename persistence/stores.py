@@ -12,7 +12,7 @@ def open_store(url: str, partitions: int, *, lease_s: float = 6.0) -> Store:
 
     `lease_s` is for how many seconds a shared store gives leases. Raises StoreError, also for a URL of an unknown kind.
     """
-    # The kinds are imported when asked for: a store's library need not be there for the other kinds.
+    # Each kind is imported when it is used: a store's library need not be there for the other kinds.
     scheme, colon, rest = url.partition(":")
     store: Store
     if scheme == "memory" and colon and not rest:

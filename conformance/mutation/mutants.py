@@ -373,8 +373,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "unstable offsets are shown to who insists on stable ones",
         _OFFSETS,
-        "    if require_stable and shard.pending.has_group(asked.group_id):\n",
-        "    if False and shard.pending.has_group(asked.group_id):\n",
+        "    if require_stable and shard.pending.has_group(request.group_id):\n",
+        "    if False and shard.pending.has_group(request.group_id):\n",
         ("txn-*", "fetch/*"),
     ),
     Mutant(

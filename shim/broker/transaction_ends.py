@@ -150,7 +150,7 @@ class Ends:
         found = self._find(markers.decision)
         if found is None:
             return
-        found[1].asked.difference_update(markers.places)
+        found[1].in_flight.difference_update(markers.places)
         if isinstance(answer, WriteTxnMarkersResponse):
             self._delivered(
                 markers.decision,
@@ -177,8 +177,8 @@ class Ends:
         found = self._find(decision)
         if found is not None:
             shard, transaction = found
-            transaction.untold -= set(places)
-            if not transaction.untold:
+            transaction.unmarked -= set(places)
+            if not transaction.unmarked:
                 self._complete(shard, decision.transactional_id, transaction, now)
 
     def carry_out(self, shard: Shard, transactional_id: str, now: float) -> None:
@@ -192,7 +192,7 @@ class Ends:
         decision = Decision(shard.partition, transactional_id, transaction.ending)
         by_node: dict[int, list[Place]] = {}
         done: list[Place] = []
-        for place in sorted(transaction.untold - transaction.asked):
+        for place in sorted(transaction.unmarked - transaction.in_flight):
             node_id = self._elsewhere.holder(*place) if self._elsewhere is not None else None
             if node_id is not None:
                 by_node.setdefault(node_id, []).append(place)
@@ -255,7 +255,7 @@ class Ends:
             [WritableTxnMarkerTopic(*each) for each in by_topic.items()],
             self._coordinator_epoch(shard),
         )
-        transaction.asked.update(places)
+        transaction.in_flight.update(places)
         purpose = MarkersSent(decision, places)
         self._elsewhere.ask(node_id, MARKERS_VERSION, WriteTxnMarkersRequest([marker]), purpose)
 

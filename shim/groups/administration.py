@@ -1,7 +1,7 @@
 """ListGroups and DeleteGroups for the groups of one shard, whatever their kind.
 
-Decides which groups a filter lets through and what goes with a deleted group. Whether a group may be deleted is asked
-of it. Source: semantics 2.11.
+Decides which groups a filter lets through and what goes with a deleted group. Whether a group may be deleted,
+the group decides. Source: semantics 2.11.
 """
 
 from __future__ import annotations

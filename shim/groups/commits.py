@@ -1,11 +1,11 @@
 """Committing offsets: who may, and what is stored for whom.
 
 Decides whether a plain OffsetCommit is accepted, and what is refused of one that is. It does not know versions of
-requests, which topics exist, or who coordinates the group: `handle` functions and `service.py` have asked that before.
+requests, which topics exist, or who coordinates the group: that is checked before, by the server and `service.py`.
 
 A member commits to the same partitions again and again, and only the offsets differ. So a commit is taken apart: who
 commits, to what, with which metadata, is a `Commit`; the offsets stand beside it. `again` accepts other offsets for a
-`Commit` that is known, by the same steps.
+`Commit` that was accepted before, by the same steps.
 
 Source: semantics 3.1.
 """
@@ -21,8 +21,8 @@ from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRespo
 from kafka_shim.apis.offset_commit import error as answer_all
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import offset_events, transactions
+from kafka_shim.groups.event_templates import HOLE, Template, template
 from kafka_shim.groups.group import Group
-from kafka_shim.groups.repeated import HOLE, Template, template
 from kafka_shim.groups.shard import Shard
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
 
@@ -46,8 +46,8 @@ class Commit:
     timestamp (-1 for that of the commit itself) and topic id.
 
     `topic` is the one that all keys are of, None if there are several. `member_epochs`: the version of the request has
-    member epochs (v9+). `repeats`: it was made at least once. `traced` is the template of its trace event, once it was
-    made again.
+    member epochs (v9+). `repeats`: it was accepted at least once. `traced` is the template of its trace event, once it was
+    accepted again.
     """
 
     __slots__ = (
@@ -107,24 +107,24 @@ class Commit:
 
     def moved(self, keys: Sequence[OffsetCommitKey], partitions: Sequence[int], leader_epochs: Sequence[int]) -> Commit:
         """The same commit of other partitions of the same topics."""
-        made: Commit = object.__new__(Commit)
-        made.group_id = self.group_id
-        made.generation = self.generation
-        made.member_id = self.member_id
-        made.group_instance_id = self.group_instance_id
-        made.member_epochs = self.member_epochs
-        made.retention_ms = self.retention_ms
-        made.size_bound = self.size_bound
-        made.topic = self.topic
-        made.keys = keys
-        made.partitions = partitions
-        made.leader_epochs = leader_epochs
-        made.metadata = self.metadata
-        made.timestamps = self.timestamps
-        made.topic_ids = self.topic_ids
-        made.traced = None
-        made.repeats = False
-        return made
+        other: Commit = object.__new__(Commit)
+        other.group_id = self.group_id
+        other.generation = self.generation
+        other.member_id = self.member_id
+        other.group_instance_id = self.group_instance_id
+        other.member_epochs = self.member_epochs
+        other.retention_ms = self.retention_ms
+        other.size_bound = self.size_bound
+        other.topic = self.topic
+        other.keys = keys
+        other.partitions = partitions
+        other.leader_epochs = leader_epochs
+        other.metadata = self.metadata
+        other.timestamps = self.timestamps
+        other.topic_ids = self.topic_ids
+        other.traced = None
+        other.repeats = False
+        return other
 
     def without(self, refused: Sequence[bool]) -> None:
         """Leave out what is refused."""
@@ -185,77 +185,81 @@ def commit(
         if shard.outbox.listening:
             offset_events.commit_refused(shard, request, error)
         return answer_all(request, int(error))
-    made = Commit(request, member_epochs=unknown_group_is_69)
+    content = Commit(request, member_epochs=unknown_group_is_69)
     offsets = [each.committed_offset for topic in request.topics for each in topic.partitions]
     answer = answer_all(request, _NONE)
-    too_large = made.too_large(shard.config.offset_metadata_max_bytes)
+    too_large = content.too_large(shard.config.offset_metadata_max_bytes)
     if any(too_large):
-        made.without(too_large)
+        content.without(too_large)
         offsets = [offset for offset, refused in zip(offsets, too_large, strict=True) if not refused]
         answers = [each for topic in answer.topics for each in topic.partitions]
         for each, refused in zip(answers, too_large, strict=True):
             each.error_code = _OFFSET_METADATA_TOO_LARGE if refused else _NONE
-    if not made.has_room(shard):
+    if not content.has_room(shard):
         if group is not None:
-            group.renew(made.member_id, now)
+            group.renew(content.member_id, now)
         if shard.outbox.listening:
             offset_events.commit_refused(shard, request, _UNKNOWN_SERVER_ERROR)
         return answer_all(request, _UNKNOWN_SERVER_ERROR)
     if group is None:
         group = shard.make_simple(request.group_id)
-    _accept(shard, group, made, offsets, now)
+    _accept(shard, group, content, offsets, now)
     return answer
 
 
-def known(shard: Shard, request: OffsetCommitRequest, *, member_epochs: bool) -> Commit | None:
+def repeatable(shard: Shard, request: OffsetCommitRequest, *, member_epochs: bool) -> Commit | None:
     """What `again` is to be given, or None if some of its metadata is too large, or all of it together."""
-    made = Commit(request, member_epochs=member_epochs)
-    return None if any(made.too_large(shard.config.offset_metadata_max_bytes)) or not made.has_room(shard) else made
+    commit = Commit(request, member_epochs=member_epochs)
+    return (
+        None if any(commit.too_large(shard.config.offset_metadata_max_bytes)) or not commit.has_room(shard) else commit
+    )
 
 
-def again(shard: Shard, known: Commit, offsets: Sequence[int], now: float) -> bool:
-    """Accept a commit that is `known` but for its offsets.
+def again(shard: Shard, commit: Commit, offsets: Sequence[int], now: float) -> bool:
+    """Accept a commit that is like an earlier one but for its offsets.
 
     False, and nothing done, if it is not to be accepted: `commit` knows why.
     """
-    group = shard.groups.get(known.group_id)
+    group = shard.groups.get(commit.group_id)
     if group is None or group.check_commit(
-        known.member_id, known.group_instance_id, known.generation, member_epochs=known.member_epochs
+        commit.member_id, commit.group_instance_id, commit.generation, member_epochs=commit.member_epochs
     ):
         return False
-    if shard.outbox.tracing and known.traced is None and known.repeats:
-        known.traced = _event_template(shard, known)
-    known.repeats = True
-    _accept(shard, group, known, offsets, now)
+    if shard.outbox.tracing and commit.traced is None and commit.repeats:
+        commit.traced = _event_template(shard, commit)
+    commit.repeats = True
+    _accept(shard, group, commit, offsets, now)
     return True
 
 
-def _accept(shard: Shard, group: Group, made: Commit, offsets: Sequence[int], now: float) -> None:
-    group.renew(made.member_id, now)
+def _accept(shard: Shard, group: Group, commit: Commit, offsets: Sequence[int], now: float) -> None:
+    group.renew(commit.member_id, now)
     timestamp = shard.wall_ms(now)
-    expire = -1 if made.retention_ms == -1 else timestamp + made.retention_ms
+    expire = -1 if commit.retention_ms == -1 else timestamp + commit.retention_ms
     timestamps: Iterable[int] = repeat(timestamp)
-    if made.timestamps is not None:
-        timestamps = [timestamp if each == -1 else each for each in made.timestamps]
+    if commit.timestamps is not None:
+        timestamps = [timestamp if each == -1 else each for each in commit.timestamps]
     # Loops in C: there are ten offsets in a commit.
-    columns = zip(offsets, made.leader_epochs, made.metadata, timestamps, repeat(expire), made.topic_ids, strict=False)
+    columns = zip(
+        offsets, commit.leader_epochs, commit.metadata, timestamps, repeat(expire), commit.topic_ids, strict=False
+    )
     values = list(map(_make_value, columns))
-    records = list(zip(repeat(shard.partition), made.keys, values, strict=False))
+    records = list(zip(repeat(shard.partition), commit.keys, values, strict=False))
     if records:
-        if made.topic is None:
+        if commit.topic is None:
             shard.write_offsets(records)
         else:
             shard.outbox.write_all(shard, records)
-            shard.offsets.replay_topic(made.group_id, made.topic, made.partitions, values)
-        if shard.pending.has_group(made.group_id):
+            shard.offsets.replay_topic(commit.group_id, commit.topic, commit.partitions, values)
+        if shard.pending.has_group(commit.group_id):
             for _, key, _ in records:
-                transactions.overtake(shard, made.group_id, key.topic, key.partition)
+                transactions.overtake(shard, commit.group_id, key.topic, key.partition)
     shard.counters.offset_commits += len(records)
     if shard.outbox.tracing:
-        if made.traced is None:
-            shard.outbox.events.append(_event(shard, made, offsets))
+        if commit.traced is None:
+            shard.outbox.events.append(_event(shard, commit, offsets))
         else:
-            shard.outbox.events.append((made.traced, tuple(offsets), None))
+            shard.outbox.events.append((commit.traced, tuple(offsets), None))
 
 
 def _utf16_length(text: str) -> int:
@@ -263,21 +267,21 @@ def _utf16_length(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
 
 
-def _event_template(shard: Shard, made: Commit) -> Template:
+def _event_template(shard: Shard, commit: Commit) -> Template:
     """What is the same in all trace events of commits that differ in their offsets only."""
-    return template(_event(shard, made, [HOLE] * len(made.keys)))
+    return template(_event(shard, commit, [HOLE] * len(commit.keys)))
 
 
-def _event(shard: Shard, made: Commit, offsets: Sequence[Any]) -> dict[str, Any]:
+def _event(shard: Shard, commit: Commit, offsets: Sequence[Any]) -> dict[str, Any]:
     return {
         "event": "commit",
-        "group": made.group_id,
+        "group": commit.group_id,
         "partition": shard.partition,
-        "member_id": made.member_id,
-        "generation": made.generation,
+        "member_id": commit.member_id,
+        "generation": commit.generation,
         "error": 0,
         "offsets": [
             {"topic": topic, "partition": partition, "offset": offset}
-            for (_, topic, partition, _), offset in zip(made.keys, offsets, strict=True)
+            for (_, topic, partition, _), offset in zip(commit.keys, offsets, strict=True)
         ],
     }

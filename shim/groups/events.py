@@ -1,7 +1,6 @@
 """Trace events of timers and of groups of every kind.
 
-Decides how they are built from state. Whether anybody listens is asked before these functions are called, so that
-nothing is built in vain. What the fields say is in `trace.py`.
+Decides how they are built from state. Callers check first whether anybody listens. `trace.py` says what the fields are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every kind of group can do: the protocol `Group`, and what it shows of itself.
 
 Decides nothing. A shard calls these methods and knows no more of a group; the kinds that implement them are listed in
-`kinds.py`, and `docs/kinds.md` says how one is added. A group lives in one shard, from when it is made until it is
+`kinds.py`, and `docs/kinds.md` says how one is added. A group lives in one shard, from its creation until it is
 dropped, and has it at hand: no method takes one. `now` is monotonic seconds; errors are Kafka's, NONE (0) for none.
 """
 
@@ -187,7 +187,7 @@ class GroupDescription:
 
     `protocol` is the assignor in use. `cause`, `trigger` and `dropped` are of the rebalance under way or the last one,
     `cause` None if there was none here. `pending_members` are ids that were handed out and not used yet. `ephemeral`
-    and `heartbeat_bound_ms` are of a group that was made before its first member came.
+    and `heartbeat_bound_ms` are of a group that was created before its first member came.
     """
 
     type: str

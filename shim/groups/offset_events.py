@@ -1,7 +1,7 @@
 """Trace events of offsets: refused commits, transactions, expiry.
 
-Decides how they are built. Whether anybody listens is asked before these functions are called, so that nothing is built
-in vain. What the fields say is in `trace.py`; the event of an accepted commit is built in `commits.py`.
+Decides how they are built. Callers check first whether anybody listens. `trace.py` says what the fields are; the event
+of an accepted commit is built in `commits.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Committed offsets of one shard: fetch, delete, and when they go away by themselves.
 
 Decides what a fetch shows and which offsets have expired. It does not know versions of requests, which topics exist, or
-who coordinates the group, which was asked before; nor who may commit, which is in `commits.py`. Who may fetch and
-delete, and from when an offset ages, is asked of the group, whatever its kind.
+who coordinates the group, which is checked before; nor who may commit, which is in `commits.py`. Who may fetch and
+delete, and from when an offset ages, the group decides, whatever its kind.
 
 Source: semantics 3.3, 3.4, 3.5.
 """
@@ -38,7 +38,7 @@ _GROUP_SUBSCRIBED_TO_TOPIC = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
 # Fetch
 
 
-def fetch(shard: Shard, asked: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
+def fetch(shard: Shard, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
     """The committed offsets of a group; -1, without an error, where there is none (semantics 3.3).
 
     A group that does not exist has none. `topics` None asks for all. An offset that was committed for another topic of
@@ -46,19 +46,19 @@ def fetch(shard: Shard, asked: OffsetFetchRequestGroup, *, require_stable: bool)
     UNSTABLE_OFFSET_COMMIT (88) (KIP-447). The group may refuse the member that asks: an error for the whole.
     """
     shard.outbox.touch(shard)
-    group = shard.groups.get(asked.group_id)
-    if group is not None and (error := group.check_fetch(asked.member_id, asked.member_epoch)):
-        return OffsetFetchResponseGroup(asked.group_id, [], error)
-    if require_stable and shard.pending.has_group(asked.group_id):
-        return _stable(shard, asked)
-    return _fetch(shard, asked)
+    group = shard.groups.get(request.group_id)
+    if group is not None and (error := group.check_fetch(request.member_id, request.member_epoch)):
+        return OffsetFetchResponseGroup(request.group_id, [], error)
+    if require_stable and shard.pending.has_group(request.group_id):
+        return _stable(shard, request)
+    return _fetch(shard, request)
 
 
-def _fetch(shard: Shard, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    committed = shard.offsets.of(asked.group_id)
-    if asked.topics is None:
+def _fetch(shard: Shard, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    committed = shard.offsets.of(request.group_id)
+    if request.topics is None:
         return OffsetFetchResponseGroup(
-            asked.group_id,
+            request.group_id,
             [
                 OffsetFetchResponseTopics(
                     name, NO_TOPIC_ID, [_shown(partition, value) for partition, value in by_partition.items()]
@@ -68,7 +68,7 @@ def _fetch(shard: Shard, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseG
             _NONE,
         )
     topics = []
-    for topic in asked.topics:
+    for topic in request.topics:
         topic_id = topic.topic_id
         by_partition = committed.get(topic.name, NO_PARTITIONS)
         partitions = []
@@ -79,15 +79,15 @@ def _fetch(shard: Shard, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseG
             else:
                 partitions.append(_shown(index, value))
         topics.append(OffsetFetchResponseTopics(topic.name, topic_id, partitions))
-    return OffsetFetchResponseGroup(asked.group_id, topics, _NONE)
+    return OffsetFetchResponseGroup(request.group_id, topics, _NONE)
 
 
-def _stable(shard: Shard, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _stable(shard: Shard, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     """What is shown without minding transactions, but for what is unstable."""
-    answer = _fetch(shard, asked)
+    answer = _fetch(shard, request)
     for topic in answer.topics:
         for each in topic.partitions:
-            if shard.pending.has(asked.group_id, topic.name, each.partition_index):
+            if shard.pending.has(request.group_id, topic.name, each.partition_index):
                 each.committed_offset = each.committed_leader_epoch = -1
                 each.metadata = ""
                 each.error_code = _UNSTABLE_OFFSET_COMMIT
@@ -98,8 +98,8 @@ def _shown(partition: int, value: OffsetCommitValue) -> OffsetFetchResponseParti
     return OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata, _NONE)
 
 
-def _of_another_topic(stored: bytes, asked: bytes) -> bool:
-    return stored != asked and stored != NO_TOPIC_ID and asked != NO_TOPIC_ID
+def _of_another_topic(stored: bytes, requested: bytes) -> bool:
+    return stored != requested and stored != NO_TOPIC_ID and requested != NO_TOPIC_ID
 
 
 # Delete
@@ -118,7 +118,7 @@ def delete(shard: Shard, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     committed = shard.offsets.of(request.group_id)
     topics = []
     for topic in request.topics:
-        indexes = [asked.partition_index for asked in topic.partitions]
+        indexes = [each.partition_index for each in topic.partitions]
         if not indexes:
             continue
         error = _GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else _NONE

@@ -50,7 +50,7 @@ class Outbox:
     def __init__(self) -> None:
         self.replies: list[Reply] = []
         self.records: list[tuple[int, Any, Any]] = []
-        # Dictionaries, and events made from a template (`repeated.py`).
+        # Dictionaries, and events made from a template (`event_templates.py`).
         self.events: list[Any] = []
         self.effects: list[WhenDurable] = []
         self.required_batch = 0

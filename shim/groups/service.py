@@ -372,15 +372,15 @@ class GroupService:
             return commit_refused(request, shard)
         return commits.commit(shard, request, now, unknown_group_is_69=unknown_group_is_69)
 
-    def known_commit(self, request: OffsetCommitRequest, *, member_epochs: bool = True) -> commits.Commit | None:
+    def repeatable_commit(self, request: OffsetCommitRequest, *, member_epochs: bool = True) -> commits.Commit | None:
         """What `commit_again` can do over again, or None if some of it would be refused. `member_epochs`: v9+."""
         shard = self._route(request.group_id)
-        return None if isinstance(shard, ErrorCode) else commits.known(shard, request, member_epochs=member_epochs)
+        return None if isinstance(shard, ErrorCode) else commits.repeatable(shard, request, member_epochs=member_epochs)
 
-    def commit_again(self, known: commits.Commit, offsets: Sequence[int], now: float) -> bool:
-        """Commit other offsets than the last time. False, and nothing done, if it is to be asked as any other."""
-        shard = self._route(known.group_id)
-        return not isinstance(shard, ErrorCode) and commits.again(shard, known, offsets, now)
+    def commit_again(self, commit: commits.Commit, offsets: Sequence[int], now: float) -> bool:
+        """Commit other offsets than the last time. False, and nothing done, if it must be checked like any other."""
+        shard = self._route(commit.group_id)
+        return not isinstance(shard, ErrorCode) and commits.again(shard, commit, offsets, now)
 
     def commit_in_transaction(
         self,

@@ -1,4 +1,4 @@
-"""Deadlines: when a rule must run although nobody asked.
+"""Deadlines: when a rule must run without a request.
 
 Decides only what is due and in which order. A timer carries what it is for: `kind`, one of `ShardTimer` or, for a timer
 of a group, one of those that its kind of group declares. Time is monotonic seconds, handed in.
@@ -6,7 +6,7 @@ of a group, one of those that its kind of group declares. Time is monotonic seco
 A `Timer` is made once by whom it belongs to and is armed, moved and cancelled any number of times, so there is never
 more than one per (kind, group, member). The heap is lazy. An entry says only "look at this timer then": moving a
 deadline later, as every heartbeat does, changes one attribute; the old entry, when its time comes, puts the timer back
-at the new deadline. `queued` is the time of the one entry that counts, by which older entries are told apart.
+at the new deadline. `queued` is the time of the one entry that counts, which tells it from older entries.
 """
 
 from __future__ import annotations

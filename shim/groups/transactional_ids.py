@@ -15,7 +15,7 @@ from kafka_shim.persistence.records import TransactionValue
 
 
 class Status(IntEnum):
-    """State of a transactional id, by Kafka's numbers. What is prepared is decided, and not all have been told."""
+    """State of a transactional id, by Kafka's numbers. What is prepared is decided; some partitions lack the marker."""
 
     EMPTY = 0
     ONGOING = 1
@@ -27,17 +27,17 @@ class Status(IntEnum):
 
 class Transaction:
     """A transactional id, and its open or last transaction: hard state but for the timer, the previous producer, and
-    how far the telling of a decision is.
+    which partitions have yet to receive the marker of a decision.
 
-    `last_producer` is the id and epoch before the newest ones, by which a producer that did not hear the answer of its
-    InitProducerId is known again (KIP-360); it is forgotten with the process, as in Kafka. While a decision is carried
+    `last_producer` is the id and epoch before the newest ones, by which a producer that missed the answer to its
+    InitProducerId is recognised (KIP-360); it is forgotten with the process, as in Kafka. While a decision is carried
     out `producer_epoch` is that of its markers, and `next_producer_id` the id that follows if the epoch was the last,
-    else -1. `ending` is an object of its own for each decision; `untold` are the partitions that do not know of it, and
-    `asked` those of them that another process is asked to tell.
+    else -1. `ending` is an object of its own for each decision; `unmarked` are the partitions that still
+    lack the marker, and `in_flight` those of them whose marker is on its way to another process.
     """
 
     __slots__ = (
-        "asked",
+        "in_flight",
         "ending",
         "last_producer",
         "next_producer_id",
@@ -47,7 +47,7 @@ class Transaction:
         "status",
         "timeout_ms",
         "timer",
-        "untold",
+        "unmarked",
         "updated_ms",
     )
 
@@ -61,8 +61,8 @@ class Transaction:
         self.status = Status.EMPTY
         self.partitions: dict[tuple[str, int], None] = {}
         self.ending: object | None = None
-        self.untold: set[tuple[str, int]] = set()
-        self.asked: set[tuple[str, int]] = set()
+        self.unmarked: set[tuple[str, int]] = set()
+        self.in_flight: set[tuple[str, int]] = set()
         self.last_producer = (-1, -1)
         self.timer = Timer(ShardTimer.TRANSACTION, partition, transactional_id)
 
@@ -72,7 +72,7 @@ class Transaction:
 
     @property
     def is_prepared(self) -> bool:
-        """Decided, and not everybody has been told."""
+        """Decided; some partitions have yet to receive the marker."""
         return self.status in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
 
     @property
@@ -94,5 +94,5 @@ class Transaction:
             for partition in topic.partition_ids
         }
         self.ending = object() if self.is_prepared else None
-        self.untold = set(self.partitions) if self.is_prepared else set()
-        self.asked = set()
+        self.unmarked = set(self.partitions) if self.is_prepared else set()
+        self.in_flight = set()

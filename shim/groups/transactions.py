@@ -45,7 +45,7 @@ _NO_PARTITIONS: Final[Mapping[tuple[str, int], None]] = {}
 
 
 def is_within(shard: Shard, producer_id: int, producer_epoch: int) -> bool:
-    """Whether the producer's open transaction has offsets here already, so that nobody need be asked again."""
+    """Whether the producer's open transaction has offsets here already, so that it was verified before."""
     return any(value.producer_epoch == producer_epoch for value in shard.pending.of_producer(producer_id).values())
 
 
@@ -137,8 +137,8 @@ def write_transaction(
     next_producer_id: int = -1,
 ) -> None:
     """Write the record of a transactional id; its timer runs while a transaction is open."""
-    known = shard.transactions.get(transactional_id)
-    was_ongoing = known is not None and known.is_ongoing
+    before = shard.transactions.get(transactional_id)
+    was_ongoing = before is not None and before.is_ongoing
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)

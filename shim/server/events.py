@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from kafka_shim.groups.event_templates import as_dict
 from kafka_shim.groups.outbox import Outbox
-from kafka_shim.groups.repeated import as_dict
 
 Listener: TypeAlias = Callable[[list[dict[str, Any]], float], None]
 """Gets the events of a tick and its time, in monotonic seconds of the coordinator's clock."""
 RawListener: TypeAlias = Callable[[list[Any], float], None]
-"""The same, but events made from a template come as they are (`shim/groups/repeated.py`)."""
+"""The same, but events made from a template come as they are (`shim/groups/event_templates.py`)."""
 
 
 class EventFeed:

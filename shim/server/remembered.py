@@ -27,7 +27,7 @@ from kafka_shim.apis.wire.types import Fixed
 from kafka_shim.groups.commits import Commit
 from kafka_shim.groups.consumer.heartbeat import says_nothing_new
 from kafka_shim.groups.interface import Client
-from kafka_shim.groups.repeated import Template
+from kafka_shim.groups.event_templates import Template
 from kafka_shim.persistence.records import OffsetCommitKey
 from kafka_shim.server.exchange import Conversation, Exchange, Step
 from kafka_shim.server.handlers import all_exist
@@ -474,7 +474,7 @@ def _commit(session: Remembering, exchange: Exchange, data: bytes, head: bytes) 
     node = session.node
     if not all_exist(request, node.broker):
         return None
-    commit = node.groups.known_commit(request, member_epochs=exchange.version >= 9)
+    commit = node.groups.repeatable_commit(request, member_epochs=exchange.version >= 9)
     shape = _shape(exchange, data, head)
     if commit is None or shape is None:
         return None

@@ -20,9 +20,9 @@ from kafka_shim.apis.offset_commit import (
 from kafka_shim.apis.wire import Message, Struct, uuid_text
 from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.types import Array, Nested, Type
+from kafka_shim.groups.event_templates import HOLE, Template, template
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.outbox import Outbox
-from kafka_shim.groups.repeated import HOLE, Template, template
 from kafka_shim.server.requests import groups_of
 from kafka_shim.server.table import Endpoint
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 import orjson
 import trio
 
-from kafka_shim.groups.repeated import ending
+from kafka_shim.groups.event_templates import ending
 from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.trace import end_offsets

@@ -177,7 +177,7 @@ def test_records_that_make_no_sense_are_reported_and_left_out(log: Log) -> None:
     log.data += b"\1\2\3"
     assert log.imported() == {FOO1: OffsetCommitValue(1)}
     assert [(problem.offset, problem.reason) for problem in log.found.problems] == [
-        (0, "a committed offset has version 9, 0 to 4 are known"),
+        (0, "a committed offset has version 9, not 0 to 4"),
         (1, "a record key of type 1 is cut short"),
         (2, "a record has no key"),
         (None, "the file ends within a batch"),

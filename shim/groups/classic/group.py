@@ -56,10 +56,10 @@ class Round:
 
 
 class GroupOptions(NamedTuple):
-    """Options of a group that was made before anybody joined it; Kafka has no such groups.
+    """Options of a group that was created before its first member; Kafka has no such groups.
 
     An ephemeral one is deleted when its last member is gone. Nobody in it may be silent for longer than the bound,
-    whatever session timeout the member asked for.
+    whatever the session timeout of its JoinGroup.
     """
 
     ephemeral: bool
@@ -379,7 +379,7 @@ class ClassicGroup:
             self.protocol = None
 
     def joined_members(self) -> list[JoinGroupResponseMember]:
-        """What the leader is told: every member with its metadata for the selected protocol."""
+        """The list for the leader: every member with its metadata for the selected protocol."""
         protocol = self.protocol
         return [
             JoinGroupResponseMember(member.member_id, member.group_instance_id, member.metadata_for(protocol))
@@ -454,7 +454,7 @@ class ClassicGroup:
 
     @property
     def is_precreated(self) -> bool:
-        """Whether it was made ahead, and nobody has been in it yet."""
+        """Whether it was created before its first member, who has not come yet."""
         return self.options is not None and self.generation == 0
 
     def _bound_session(self, member: Member) -> None:

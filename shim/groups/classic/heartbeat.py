@@ -45,7 +45,7 @@ def session_timeout(shard: Shard, group: ClassicGroup, member_id: str, now: floa
 
 
 def pending_timeout(shard: Shard, group: ClassicGroup, member_id: str, now: float) -> None:
-    """An id handed out with error 79 did not come back within the session timeout its owner asked for."""
+    """An id handed out with error 79 did not come back within the session timeout of its JoinGroup."""
     rule = RULES[Trigger.PENDING_TIMEOUT][group.state]
     del group.pending[member_id]
     if shard.outbox.listening:

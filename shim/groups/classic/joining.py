@@ -1,6 +1,6 @@
 """A JoinGroup on its way through the rules, and how it is parked.
 
-Decides only what becomes of an earlier JoinGroup of the same member; which rule parks one is not known here.
+Decides only what becomes of an earlier JoinGroup of the same member; it does not know which rule parks one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def park(shard: Shard, group: ClassicGroup, member: Member, joining: Joining) ->
     """Park a member's JoinGroup and let its session sleep: it cannot send heartbeats on that connection.
 
     One it parked before is answered 27, where Kafka never answers it: the client that sent it is no longer listening,
-    or is told to join again. A new member keeps the timer that removes it should it never come back (semantics 2.7).
+    or gets an error and joins again. A new member keeps the timer that removes it should it never come back
+    (semantics 2.7).
     """
     superseded = group.park_join(member, joining.token, joining.now)
     if superseded is not None:

@@ -1,6 +1,7 @@
 """What becomes of classic groups when their partition comes to this node and when it leaves.
 
-Decides which timers a loaded group gets, and what parked requests are told at the end. Source: semantics 2.7, 5.4.
+Decides which timers a loaded group gets, and the answer to requests that are parked when it leaves.
+Source: semantics 2.7, 5.4.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def activate(shard: Shard, group: ClassicGroup, now: float) -> None:
 
 
 def resign(shard: Shard, group: ClassicGroup) -> None:
-    """Stop coordinating a group: what is parked is told NOT_COORDINATOR (16), and nobody finds the group here again."""
+    """Stop coordinating a group: answer what is parked with NOT_COORDINATOR (16), and drop it."""
     for member in group.members.values():
         token = group.unpark_join(member)
         if token is not None:

@@ -1,4 +1,4 @@
-"""A member of a classic group: what it said of itself, what it was assigned, and which of its requests are parked.
+"""A member of a classic group: what its JoinGroup says, what it was assigned, and which of its requests are parked.
 
 Decides nothing; the rules do. Source: semantics 2.1.
 """
@@ -16,7 +16,7 @@ Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 class Member:
     """A member of a classic group.
 
-    Timeouts are as the client said them, in milliseconds; `session_timeout` is the same in seconds, for the timers.
+    Timeouts are those of the JoinGroup, in milliseconds; `session_timeout` is the same in seconds, for the timers.
     `join_token` and `sync_token` name parked requests, None if there is none. `is_new` until its first round ends.
     """
 

@@ -1,4 +1,4 @@
-"""Which cause a rejoin or a departure is, judged by what the member said.
+"""Which cause a rejoin or a departure is, judged by what its requests say.
 
 Decides only the name of the cause, for people and programs that ask why a group rebalanced; no rule depends on it.
 Definitions: `docs/trace.md`.
@@ -19,7 +19,7 @@ def why_rejoined(group: ClassicGroup, member: Member, before: Protocols) -> Caus
 
 
 def why_joined_again(protocol_type: str | None, before: Protocols, protocols: Protocols, *, leads: bool) -> Cause:
-    """Why the JoinGroup of a member that said `before` and now says `protocols` rebalances its group.
+    """Why the JoinGroup of a member whose protocols were `before` and are now `protocols` rebalances its group.
 
     A cooperative member that gave partitions up joins a second time with fewer of them owned; a leader joins again when
     it saw topics change; everybody joins again when the subscription changes.
@@ -46,7 +46,7 @@ def why_left(leaver: MemberIdentity) -> Cause:
 
 
 def _subscription(protocols: Protocols) -> ConsumerProtocolSubscription | None:
-    # All of a consumer's protocols carry the same topics; the newest version among them tells the most.
+    # All of a consumer's protocols carry the same topics; the newest version among them has the most fields.
     newest = max((metadata for _, metadata in protocols), key=lambda metadata: metadata[:2], default=None)
     return None if newest is None else subscription_from_bytes(newest)
 

@@ -3,7 +3,7 @@
 Everything that decides *which* rule applies is in the tables here; *how* a rule works is
 in the module named after its mechanism. This module does not know members, timers or requests' fields.
 
-How to read it. Whatever happens to a group is a `Trigger`: a request, told apart by who sent it and what it says, or a
+How to read it. Whatever happens to a group is a `Trigger`: a request, by who sent it and what it says, or a
 timer. `RULES[trigger][state]` is the rule that answers it, and `ERRORS[rule]` the error a rule that refuses answers. A
 rule that says "rebalance" moves the group to PreparingRebalance with a cause; a rule that says "round" works within the
 join round that is already under way. What is refused whatever the state is refused by a guard, of which `GUARDS` is the
