@@ -46,8 +46,8 @@ class Commit:
     timestamp (-1 for that of the commit itself) and topic id.
 
     `topic` is the one that all keys are of, None if there are several. `member_epochs`: the version of the request has
-    member epochs (v9+). `repeats`: it was accepted at least once. `traced` is the template of its trace event, once it was
-    accepted again.
+    member epochs (v9+). `repeats`: it was accepted at least once. `traced` is the template of its trace event, once it
+    was accepted again.
     """
 
     __slots__ = (
