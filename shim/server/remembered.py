@@ -26,8 +26,8 @@ from kafka_shim.apis.wire.frames import frame as framed
 from kafka_shim.apis.wire.types import Fixed
 from kafka_shim.groups.commits import Commit
 from kafka_shim.groups.consumer.heartbeat import says_nothing_new
-from kafka_shim.groups.interface import Client
 from kafka_shim.groups.event_templates import Template
+from kafka_shim.groups.interface import Client
 from kafka_shim.persistence.records import OffsetCommitKey
 from kafka_shim.server.exchange import Conversation, Exchange, Step
 from kafka_shim.server.handlers import all_exist
