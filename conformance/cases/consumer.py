@@ -246,6 +246,26 @@ def assignor_by_majority(t: Trial) -> None:
     t.equal(runs, [list(range(34)), list(range(34, 67)), list(range(67, 100))], "what each owns of the larger topic")
 
 
+@consumer_case(
+    "consumer/share/9",
+    "A member that does not say what it owns has given nothing up",
+    source="semantics 4.6; I1",
+)
+def says_nothing(t: Trial) -> None:
+    topic = t.topic(8)
+    one, other = t.consumer(topic), t.consumer(topic)
+    one.join()
+    t.converge(one)
+    before = one.epoch
+    other.join()
+    for _ in range(2):
+        one.heartbeat()
+        t.equal(one.epoch, before, "its epoch")
+    t.equal(len(one.assigned), 4, "how many it may keep")
+    other.heartbeat()
+    t.equal(other.assigned, set(), "what the second is assigned")
+
+
 @case(
     "consumer/size/1",
     "A full group refuses a newcomer (81)",

@@ -55,14 +55,14 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
         _HEARTBEAT,
         "    if epoch == member.previous_epoch < member.epoch and _is_within(owned, member.assigned):\n",
         "    if epoch == member.previous_epoch < 0:\n",
-        ("consumer/epoch/*", "consumer/lost/*"),
+        ("consumer/epoch/*",),
     ),
     Mutant(
         "an epoch of the future is accepted",
         _HEARTBEAT,
         "    if epoch == JOIN or epoch == member.epoch:\n",
         "    if epoch == JOIN or epoch >= member.epoch:\n",
-        ("consumer/epoch/*", "consumer/fence/*"),
+        ("consumer/epoch/*",),
     ),
     Mutant(
         "an instance id in use can be taken",
@@ -76,7 +76,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
         _HEARTBEAT,
         "    shows = joins or is_full or ",
         "    shows = joins or ",
-        ("consumer/request/*", "consumer/full/*"),
+        ("consumer/answer/*",),
     ),
     Mutant(
         "a group takes one member more than it may",
