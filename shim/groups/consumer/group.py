@@ -165,7 +165,7 @@ class ConsumerGroupState:
                     rebalance_timeout_ms=value.rebalance_timeout_ms,
                     client_id=value.client_id,
                     client_host=value.client_host,
-                    topic_names=frozenset(value.subscribed_topic_names),
+                    topic_names=self.subscriptions.share(frozenset(value.subscribed_topic_names)),
                     topic_regex=value.subscribed_topic_regex,
                     server_assignor=value.server_assignor,
                     classic=value.classic_member_metadata,
@@ -181,13 +181,16 @@ class ConsumerGroupState:
     def _replay_current(self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
         member = self.members.get(member_id)
         if value is not None:
+            assigned = from_records(value.assigned_partitions)
+            target = self.targets.get(member_id)
             self._put(
                 replace(
                     member or Member(member_id),
                     epoch=value.member_epoch,
                     previous_epoch=value.previous_member_epoch,
                     state=MemberState(value.state),
-                    assigned=from_records(value.assigned_partitions),
+                    # In the end it has its target: one object is enough for both.
+                    assigned=target if target is not None and assigned == target else assigned,
                     pending_revocation=from_records(value.partitions_pending_revocation),
                 )
             )

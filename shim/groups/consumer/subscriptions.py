@@ -19,9 +19,10 @@ from kafka_shim.groups.shard import TopicCatalogue
 class Subscriptions:
     """`names` and `patterns` count the members that subscribe by each; `resolved` has the topics of patterns."""
 
-    __slots__ = ("names", "patterns", "resolved")
+    __slots__ = ("_shared", "names", "patterns", "resolved")
 
     def __init__(self) -> None:
+        self._shared: dict[frozenset[str], tuple[frozenset[str], int]] = {}
         self.names: Counter[str] = Counter()
         self.patterns: Counter[str] = Counter()
         self.resolved: dict[str, ResolvedRegex] = {}
@@ -29,11 +30,22 @@ class Subscriptions:
     def replace(self, old: Member | None, new: Member | None) -> None:
         """A member came, changed or went."""
         if old is not None:
+            shared, members = self._shared[old.topic_names]
+            if members == 1:
+                del self._shared[shared]
+            else:
+                self._shared[shared] = shared, members - 1
             _subtract(self.names, old.topic_names)
             _subtract(self.patterns, _patterns_of(old))
         if new is not None:
+            shared, members = self._shared.get(new.topic_names, (new.topic_names, 0))
+            self._shared[shared] = shared, members + 1
             self.names.update(new.topic_names)
             self.patterns.update(_patterns_of(new))
+
+    def share(self, names: frozenset[str]) -> frozenset[str]:
+        """The same names; the same object for all members that subscribe to them."""
+        return self._shared.get(names, (names, 0))[0]
 
     def topics(self, gone: Iterable[Member] = (), come: Member | None = None) -> set[str]:
         """The topics the group subscribes to, or would without `gone` and with `come`."""

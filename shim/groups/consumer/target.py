@@ -31,10 +31,17 @@ class TopicIds:
         self._topics = shard.topics
         self._group = group
         self._known: dict[tuple[frozenset[str], str | None], frozenset[bytes]] = {}
+        self._names: frozenset[str] | None = None
+        self._regex: str | None = None
+        self._ids: frozenset[bytes] = frozenset()
         self.partition_counts: dict[bytes, int] = {}
 
     def of(self, member: Member) -> frozenset[bytes]:
         """Topics that do not exist are left out."""
+        # Members that follow each other mostly subscribe alike, and share the names then.
+        if member.topic_names is self._names and member.topic_regex == self._regex:
+            return self._ids
+        self._names, self._regex = member.topic_names, member.topic_regex
         subscription = member.topic_names, member.regex
         ids = self._known.get(subscription)
         if ids is None:
@@ -45,6 +52,7 @@ class TopicIds:
                     found[topic_id] = self._topics.partitions_of(name)
             self.partition_counts |= found
             ids = self._known[subscription] = frozenset(found)
+        self._ids = ids
         return ids
 
 
