@@ -38,6 +38,9 @@ class Held(Protocol):
     @property
     def request(self) -> Any: ...
 
+    def run(self, now: float) -> None:
+        """Ask the rule again."""
+
     def send(self, now: float) -> None:
         """The batch is durable."""
 
@@ -160,7 +163,8 @@ class Durability:
 
     def abandon(self, partitions: Collection[int], now: float) -> None:
         """These partitions are another node's: drop what is not on its way to the store yet, and answer who waits for
-        anything of theirs NOT_COORDINATOR (16).
+        anything of theirs NOT_COORDINATOR (16). ListGroups, which names no group, is asked again instead: it shows the
+        groups that are still here, as Kafka's does (`GroupCoordinatorService.listGroups`).
 
         They are to be unloaded already: an answer lets the next request of a connection run.
         """
@@ -169,22 +173,24 @@ class Durability:
         outbox.effects = [each for each in outbox.effects if each.partition not in partitions]
         for number, effects in self._effects.items():
             self._effects[number] = [each for each in effects if each.partition not in partitions]
-        failed = []
+        failed: list[Held] = []
+        again: list[Held] = []
         for gate, waiting in list(self._held.items()):
-            concerned = [held for held in waiting if self._concerns(held, partitions)]
-            if concerned:
-                failed += concerned
-                self._held[gate] = [held for held in waiting if held not in concerned]
+            kept = []
+            for held in waiting:
+                names = _names(held)
+                if not names:
+                    again.append(held)
+                elif any(partition_for(name, self._partitions) in partitions for name in names):
+                    failed.append(held)
+                else:
+                    kept.append(held)
+            self._held[gate] = kept
         for held in failed:
             held.fail(ErrorCode.NOT_COORDINATOR, now)
+        for held in again:
+            held.run(now)
         self._written.set()
-
-    def _concerns(self, held: Held, partitions: Collection[int]) -> bool:
-        request = held.request
-        # A transactional id lives where a group of its name does.
-        names = groups_of(request) + transactional_ids_of(request)
-        # Who names none, as ListGroups does, may have been shown any.
-        return not names or any(partition_for(name, self._partitions) in partitions for name in names)
 
     def next_deadline(self) -> float:
         """When `expire` is due, monotonic seconds."""
@@ -245,3 +251,8 @@ class Durability:
     async def flushed(self) -> None:
         """All that was written so far is durable, or has failed."""
         await self._idle.wait()
+
+
+def _names(held: Held) -> list[str]:
+    """The groups that a request is about; a transactional id lives where a group of its name does."""
+    return groups_of(held.request) + transactional_ids_of(held.request)

@@ -15,6 +15,7 @@ from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_shim.apis.describe_cluster import DescribeClusterRequest
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.list_groups import ListGroupsRequest
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import Node as Address
@@ -339,6 +340,27 @@ async def test_who_waits_for_the_store_when_the_partition_moves_is_answered_16_a
         # What was on its way when the partition moved may be there; what was not yet sent is not.
         assert committed(client(cluster, OTHER)) == stored(store, "g") == 1
         assert stored(store, neighbour) == 3
+
+
+async def test_who_lists_groups_when_a_partition_moves_is_answered_with_those_that_stay() -> None:
+    store = SlowStore()
+    store.let.set()
+    async with cluster_of(store=store) as cluster:
+        store.let.clear()
+        neighbour = another_group(same_node=True)
+        for group in ("g", neighbour):
+            client(cluster, OWNER).say(7, commit(1, group=group))
+        lister = client(cluster, OWNER)
+        lister.say(5, ListGroupsRequest())
+        await trio.to_thread.run_sync(store.writing.wait)
+        assert lister.heard == []
+        cluster.move_partition(PARTITION, OTHER)
+        store.let.set()
+        await cluster.loader.idle.wait()
+        await cluster.durability.flushed()
+        (answer,) = lister.heard
+        assert answer.error_code == ErrorCode.NONE
+        assert [group.group_id for group in answer.groups] == [neighbour]
 
 
 async def test_a_fenced_partition_is_given_up_and_the_rest_of_its_batch_is_written() -> None:
