@@ -196,7 +196,7 @@ EVENTS: Final[dict[str, Event]] = {
             _GROUP,
             _F("generation", "integer", "the group epoch it is of"),
             _F("assignor", "string", "the assignor that was asked"),
-            _F("assignments", "object", "by member id: partitions by topic"),
+            _F("assignments", "object", "by member id, of those whose target is another now: partitions by topic"),
         ),
     ),
     "reconciliation": Event(

@@ -23,7 +23,7 @@ from kafka_shim.groups.consumer.reconcile import FencedError, reconcile
 from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import arm_rebalance, cancel, forget, renew_session
-from kafka_shim.groups.consumer.states import MemberState
+from kafka_shim.groups.consumer.states import GroupState, MemberState
 from kafka_shim.groups.consumer.subscriptions import metadata_hash
 from kafka_shim.groups.consumer.target import Target, TopicIds, compute
 from kafka_shim.groups.consumer.timers import TimerKind
@@ -124,7 +124,7 @@ class Change:
     def write(self, updated: Member, reconciled: Member, trigger: str) -> ConsumerGroup:
         """Everything is decided: write it, and let timers follow. The group as it is in the shard then."""
         group, shard = self.group, self.group.shard
-        before = group.state
+        before = group.state if shard.outbox.listening else GroupState.EMPTY
         if self.replaced_group is not None:
             call_back(shard, self.replaced_group)
             erase(shard, self.replaced_group)

@@ -45,7 +45,7 @@ def target(group: ConsumerGroup, computed: Target) -> None:
         group=group.group_id,
         generation=group.target_epoch,
         assignor=computed.assignor,
-        assignments={member_id: named(group, partitions) for member_id, partitions in computed.assignments.items()},
+        assignments={member_id: named(group, partitions) for member_id, partitions in computed.changed.items()},
     )
 
 
@@ -82,17 +82,12 @@ def waits_for(group: ConsumerGroup, member: Member) -> list[str]:
     if member.state is not MemberState.UNRELEASED_PARTITIONS:
         return []
     target = group.targets.get(member.member_id, NO_PARTITIONS)
-    missing = {topic: owned - member.assigned.get(topic, frozenset()) for topic, owned in target.items()}
-    return [
-        other.member_id
-        for other in group.members.values()
-        if other.member_id != member.member_id
-        and any(
-            not partitions.isdisjoint(had.get(topic, ()))
-            for had in (other.assigned, other.pending_revocation)
-            for topic, partitions in missing.items()
-        )
-    ]
+    owners = (
+        group.owners.get(topic, {}).get(number)
+        for topic, aim in target.items()
+        for number in aim - member.assigned.get(topic, frozenset())
+    )
+    return sorted({owner for owner in owners if owner is not None})
 
 
 def named(group: ConsumerGroup, partitions: Partitions) -> dict[str, list[int]]:

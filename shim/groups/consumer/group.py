@@ -8,7 +8,6 @@ that no record keeps are rebuilt when the group is loaded. After Kafka's `Modern
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -46,8 +45,8 @@ class ConsumerGroupState:
     """The hard state of a group.
 
     `group_epoch` grows when a new assignment is due, `target_epoch` when it was computed. `targets` are the target
-    assignments of members, `target_owners` the same read the other way, `owner_epochs` the epoch of the member that has
-    a partition or is yet to give it up.
+    assignments of members, `target_owners` the same read the other way, `owners` the member that has a partition or is
+    yet to give it up.
     """
 
     __slots__ = (
@@ -57,7 +56,7 @@ class ConsumerGroupState:
         "has_partition_metadata",
         "members",
         "metadata_hash",
-        "owner_epochs",
+        "owners",
         "partition",
         "static_members",
         "subscriptions",
@@ -79,7 +78,7 @@ class ConsumerGroupState:
         """Member ids by group instance id."""
         self.targets: dict[str, Partitions] = {}
         self.target_owners: dict[bytes, dict[int, str]] = {}
-        self.owner_epochs: dict[bytes, dict[int, int]] = {}
+        self.owners: dict[bytes, dict[int, str]] = {}
         self.subscriptions = Subscriptions()
         self.classic_members = 0
         """How many members speak the classic protocol."""
@@ -112,8 +111,9 @@ class ConsumerGroupState:
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int:
         """The epoch of the member that has the partition; `FREE` if nobody has."""
-        partitions = self.owner_epochs.get(topic_id)
-        return FREE if partitions is None else partitions.get(partition, FREE)
+        owners = self.owners.get(topic_id)
+        owner = None if owners is None else owners.get(partition)
+        return FREE if owner is None else self.members[owner].epoch
 
     def supports_classic_protocol(self, names: set[str]) -> bool:
         """Whether a member of the classic protocol that offers these assignors shares one with all others like it."""
@@ -249,18 +249,15 @@ class ConsumerGroupState:
         self.members[member.member_id] = member
         self._count(old, member)
         if old is not None:
-            self._disown(old.assigned, old.epoch)
-            self._disown(old.pending_revocation, old.epoch)
-        self._own(member.assigned, member.epoch)
-        self._own(member.pending_revocation, member.epoch)
+            self._disown(old)
+        self._own(member)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
     def _remove(self, member: Member) -> None:
         del self.members[member.member_id]
         self._count(member, None)
-        self._disown(member.assigned, member.epoch)
-        self._disown(member.pending_revocation, member.epoch)
+        self._disown(member)
         if member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
 
@@ -272,25 +269,30 @@ class ConsumerGroupState:
         if new is not None and new.classic is not None:
             self.classic_members += 1
 
-    def _own(self, partitions: Mapping[bytes, frozenset[int]], epoch: int) -> None:
-        for topic, numbers in partitions.items():
-            epochs = self.owner_epochs.setdefault(topic, {})
-            for number in numbers:
-                other = epochs.get(number)
-                if other is not None and other >= epoch:
-                    raise ReplayError(
-                        f"Partition {number} of a topic of {self.group_id!r} cannot be had at epoch {epoch}: somebody"
-                        f" has it at epoch {other}."
-                    )
-                epochs[number] = epoch
+    def _own(self, member: Member) -> None:
+        """Raises `ReplayError` if another member has one of its partitions at no lower epoch."""
+        member_id = member.member_id
+        for partitions in (member.assigned, member.pending_revocation):
+            for topic, numbers in partitions.items():
+                owners = self.owners.setdefault(topic, {})
+                for number in numbers:
+                    other = owners.get(number)
+                    if other is not None and self.members[other].epoch >= member.epoch:
+                        raise ReplayError(
+                            f"Partition {number} of a topic of {self.group_id!r} is given to {member_id!r} at epoch"
+                            f" {member.epoch}, while {other!r} has it at epoch {self.members[other].epoch}."
+                        )
+                    owners[number] = member_id
 
-    def _disown(self, partitions: Mapping[bytes, frozenset[int]], epoch: int) -> None:
-        for topic, numbers in partitions.items():
-            epochs = self.owner_epochs.get(topic)
-            if epochs is None:
-                continue
-            for number in numbers:
-                if epochs.get(number) == epoch:
-                    del epochs[number]
-            if not epochs:
-                del self.owner_epochs[topic]
+    def _disown(self, member: Member) -> None:
+        for partitions in (member.assigned, member.pending_revocation):
+            for topic, numbers in partitions.items():
+                owners = self.owners.get(topic)
+                if owners is None:
+                    continue
+                for number in numbers:
+                    # A record of another member, of a higher epoch, may have come first.
+                    if owners.get(number) == member.member_id:
+                        del owners[number]
+                if not owners:
+                    del self.owners[topic]

@@ -22,7 +22,7 @@ from kafka_shim.groups.consumer.migration import downgrade, may_downgrade
 from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import forget
-from kafka_shim.groups.consumer.states import LEAVE_STATIC
+from kafka_shim.groups.consumer.states import LEAVE_STATIC, GroupState
 from kafka_shim.groups.consumer.subscriptions import metadata_hash
 from kafka_shim.groups.shard import Shard
 
@@ -82,7 +82,8 @@ def fence(group: ConsumerGroup, members: Sequence[Member], cause: Cause, change:
     if may_downgrade(group, members):
         downgrade(group, members, None, now, rebalances=True)
         return
-    shard, before = group.shard, group.state
+    shard = group.shard
+    before = group.state if shard.outbox.listening else GroupState.EMPTY
     group_id = group.group_id
     written: list[Record] = []
     for member in members:

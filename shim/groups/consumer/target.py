@@ -17,10 +17,11 @@ from kafka_shim.groups.shard import Shard
 
 
 class Target(NamedTuple):
-    """A target assignment of the whole group; `records` say what is new of it."""
+    """A target assignment of the whole group; `changed` is what is new of it, which `records` say."""
 
     assignor: str
     assignments: dict[str, Partitions]
+    changed: dict[str, Partitions]
     records: list[Record]
 
 
@@ -78,9 +79,10 @@ def compute(shard: Shard, group: ConsumerGroupState, updated: Member, group_epoc
     spec = GroupSpec(specs, ids.partition_counts, group.target_owners, homogeneous)
     assigned = shard.assignors.assign(assignor, spec)
     assignments = {member_id: assigned.get(member_id, NO_PARTITIONS) for member_id in specs}
-    changed = [
-        records.target_assignment(group.group_id, member_id, target)
+    changed = {
+        member_id: target
         for member_id, target in assignments.items()
         if target is not (old := targets.get(member_id)) and target != old
-    ]
-    return Target(assignor, assignments, [*changed, records.target_epoch(group.group_id, group_epoch)])
+    }
+    written = [records.target_assignment(group.group_id, member_id, target) for member_id, target in changed.items()]
+    return Target(assignor, assignments, changed, [*written, records.target_epoch(group.group_id, group_epoch)])

@@ -26,8 +26,8 @@ def check(cluster: Cluster, clients: Iterable[Consumer]) -> None:
                     assert other == member.member_id, f"{number} is had by {other} and {member.member_id}"
         assert member.epoch <= group.target_epoch <= group.group_epoch
         assert member.state is MemberState.UNREVOKED_PARTITIONS or not member.pending_revocation
-    assert group.owner_epochs == {
-        topic: {number: group.members[owner].epoch for (of, number), owner in owners.items() if of == topic}
+    assert group.owners == {
+        topic: {number: owner for (of, number), owner in owners.items() if of == topic}
         for topic in {topic for topic, _ in owners}
     }
     for client in clients:
@@ -70,7 +70,7 @@ def check_records(cluster: Cluster) -> None:
             "static_members",
             "targets",
             "target_owners",
-            "owner_epochs",
+            "owners",
             "classic_members",
         ):
             assert getattr(loaded, name) == getattr(group, name), name

@@ -1,0 +1,169 @@
+"""How long a KIP-848 group takes to form: all members join at once, then heartbeat until everything is assigned.
+
+    python -m bench.forming [--servers shim,kafka,kfake] [--members 2000] [--topics 100] [--partitions 100]
+
+One process plays all members, each on a connection of its own: it joins, owns what it is assigned, and says so with its
+next heartbeat. `joined` is when every join was answered, `formed` when all partitions have an owner and nobody has more
+than one more than another. `client` is the CPU time of the members themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from kafka_shim.apis.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.frames import FrameSplitter, frame
+from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
+from kafka_shim.conformance.targets import open_target
+from kafka_shim.conformance.targets.base import TargetError
+from kafka_shim.conformance.targets.shim import ShimTarget
+
+GROUP = "forming"
+
+
+def encoded(message: Message, version: int) -> bytes:
+    assert message.api_key is not None
+    return frame(encode_request_header(message.api_key, version, 1, "bench") + message.encode(version))
+
+
+def ask(address: tuple[str, int], message: Message, version: int) -> Any:
+    """One request on a connection of its own."""
+    with socket.create_connection(address, timeout=300) as connection:
+        connection.sendall(encoded(message, version))
+        splitter = FrameSplitter()
+        while not (frames := splitter.feed(connection.recv(1 << 16))):
+            pass
+        return decoded(frames[0], message, version)
+
+
+def decoded(payload: bytes, message: Message, version: int) -> Any:
+    api = APIS[message.api_key or 0]
+    return api.response.decode(payload[decode_response_header(payload, api.key, version)[1] :], version)
+
+
+class Member:
+    """One member: what it was assigned it owns."""
+
+    def __init__(self, number: int, address: tuple[str, int], topics: list[str]) -> None:
+        self.id = f"member-{number:029}"
+        self.topics = topics
+        self.epoch = 0
+        self.owned: list[TopicPartitions] = []
+        self.splitter = FrameSplitter()
+        self.socket = socket.create_connection(address)
+        self.request = ConsumerGroupHeartbeatRequest(GROUP, self.id)
+
+    @property
+    def partitions(self) -> int:
+        return sum(len(each.partitions) for each in self.owned)
+
+    def beat(self) -> None:
+        self.request = ConsumerGroupHeartbeatRequest(GROUP, self.id, self.epoch, topic_partitions=self.owned)
+        if self.epoch == 0:
+            self.request.rebalance_timeout_ms = 300_000
+            self.request.subscribed_topic_names = self.topics
+        self.socket.sendall(encoded(self.request, 1))
+
+    def hear(self) -> bool:
+        """Whether a whole answer has come; it is taken in."""
+        frames = self.splitter.feed(self.socket.recv(1 << 16))
+        if not frames:
+            return False
+        answer: ConsumerGroupHeartbeatResponse = decoded(frames[0], self.request, 1)
+        if answer.error_code:
+            raise RuntimeError(f"{self.id} was answered {answer.error_code}: {answer.error_message}")
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self.owned = [
+                TopicPartitions(each.topic_id, each.partitions) for each in answer.assignment.topic_partitions
+            ]
+        return True
+
+
+def all_beat(members: list[Member]) -> None:
+    """Every member sends a heartbeat; returns when all are answered."""
+    selector = selectors.DefaultSelector()
+    for member in members:
+        member.beat()
+        selector.register(member.socket, selectors.EVENT_READ, member)
+    left = len(members)
+    while left:
+        for key, _ in selector.select():
+            if key.data.hear():
+                selector.unregister(key.fileobj)
+                left -= 1
+    selector.close()
+
+
+def measure(name: str, members: int, topics: int, partitions: int) -> tuple[float, float, float, int]:
+    """Seconds until all had joined and until all was assigned, CPU seconds of the members, rounds of heartbeats."""
+    target = ShimTarget(traced=False) if name == "shim" else open_target(name)
+    try:
+        instance = target.start("default")
+        address = instance.host, instance.port
+        names = [f"topic-{number}" for number in range(topics)]
+        for each in names:
+            # Kafka refuses to make all of them with one request.
+            made = ask(address, CreateTopicsRequest(topics=[CreatableTopic(each, partitions, 1)], timeout_ms=60_000), 5)
+            if made.topics[0].error_code:
+                raise TargetError(f"{each} was not made: {made.topics[0].error_message}")
+        limit = time.monotonic() + 120
+        coming = FindCoordinatorRequest(coordinator_keys=[GROUP])
+        while ask(address, coming, 4).coordinators[0].error_code and time.monotonic() < limit:
+            time.sleep(0.2)
+        everybody = [Member(number, address, names) for number in range(members)]
+        began, used = time.perf_counter(), time.process_time()
+        all_beat(everybody)
+        joined = time.perf_counter() - began
+        rounds = 0
+        while not formed(everybody, topics * partitions):
+            rounds += 1
+            all_beat(everybody)
+        return joined, time.perf_counter() - began, time.process_time() - used, rounds
+    finally:
+        target.stop()
+
+
+def formed(members: list[Member], partitions: int) -> bool:
+    counts = [member.partitions for member in members]
+    return sum(counts) == partitions and max(counts) - min(counts) <= 1 and len({each.epoch for each in members}) == 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--servers", default="shim,kafka,kfake")
+    parser.add_argument("--members", type=int, default=2000)
+    parser.add_argument("--topics", type=int, default=100)
+    parser.add_argument("--partitions", type=int, default=100)
+    arguments = parser.parse_args()
+    show: Callable[[float], str] = "{:.2f}".format
+    table = Table(title=f"{arguments.members} members, {arguments.topics} topics of {arguments.partitions} partitions")
+    for column in ("server", "joined s", "formed s", "client s", "rounds"):
+        table.add_column(column, justify="left" if column == "server" else "right")
+    for name in arguments.servers.split(","):
+        try:
+            *seconds, rounds = measure(name, arguments.members, arguments.topics, arguments.partitions)
+            table.add_row(name, *map(show, seconds), str(rounds))
+        except (TargetError, RuntimeError, OSError) as error:
+            table.add_row(name, str(error))
+        Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
