@@ -122,6 +122,7 @@ class Link:
         self._chance = stage.random.random
         self._there = 0.0
         self._back = 0.0
+        self._unread = b""
         network = stage.network
         self._is_plain = not (network.most or network.loss)
         node.sessions.add(self.session)
@@ -169,8 +170,12 @@ class Link:
         self._end(self._stage.cluster.clock())
 
     def _answered(self, data: bytes, now: float) -> None:
-        if self.is_open:
-            self._client.receive(self, data, now)
+        """Hand the client whole answers; a slow fault sends them in pieces."""
+        data = self._unread + data
+        while self.is_open and len(data) >= 4 and len(data) >= (end := 4 + int.from_bytes(data[:4])):
+            answer, data = data[:end], data[end:]
+            self._client.receive(self, answer, now)
+        self._unread = data
 
     def _end(self, now: float) -> None:
         if self.is_open:

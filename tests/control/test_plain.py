@@ -100,7 +100,7 @@ def test_the_document_and_the_page_are_where_people_look() -> None:
         ({"action": "eror", "error": 16}, "'eror' is none of error, delay, drop, swallow, close, duplicate, half-open,"
          " slow. Did you mean 'error'?"),
         ({"action": "delay", "api": "Heartbeat"}, "Object missing required field `seconds`"),
-        ({"action": "delay", "seconds": 0}, "A delay needs seconds"),
+        ({"action": "delay", "seconds": 0}, "Expected 'float' > 0.0 in 'seconds'"),
     ],
 )  # fmt: skip
 def test_a_fault_that_cannot_be_is_refused(server: CoordinatorServer, body: dict[str, object], said: str) -> None:

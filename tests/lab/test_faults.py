@@ -141,6 +141,14 @@ def test_a_delayed_answer_was_applied_before(server: CoordinatorServer) -> None:
     server.group("billing").stable(members=1)
 
 
+def test_a_puppet_waits_for_the_whole_of_a_slow_answer(server: CoordinatorServer) -> None:
+    slow = server.fault("slow", "JoinGroup", bytes_per_second=500, group="billing")
+    server.puppet("billing", ["orders"])
+    found = server.group("billing").stable(members=1)
+    assert found.members[0].owned == {"orders": [0, 1, 2, 3]}
+    assert slow.fired == 1
+
+
 def test_a_slow_answer_comes_whole_in_the_end(server: CoordinatorServer) -> None:
     from kafka import KafkaConsumer
 

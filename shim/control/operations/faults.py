@@ -43,7 +43,7 @@ class ErrorFault(Plan, tag="error", kw_only=True):
 class DelayFault(Plan, tag="delay", kw_only=True):
     """Let it wait."""
 
-    seconds: Annotated[float, Meta(ge=0, le=86_400)]
+    seconds: Annotated[float, Meta(gt=0, le=86_400)]
     applied: _Applied = False
 
 
