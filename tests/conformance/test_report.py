@@ -62,7 +62,13 @@ def test_each_fault_is_named_in_the_first_screen(folder: Path) -> None:
     for fault in FAULTS:
         (line,) = [each for each in screen if fault in each]
         assert re.match(r"\d\. ", line)
-    assert "cells fail, by 5 causes" in "\n".join(screen)
+
+
+def test_there_is_no_other_cause_where_kafkas_answers_are_recorded(folder: Path) -> None:
+    recorded = Record.of_kafka().stories
+    causes = json.loads((folder / "run.json").read_text())["causes"]
+    others = [each for each in causes if not each["text"].startswith(FAULTS)]
+    assert [each for each in others if recorded.keys() & set(each["cells"])] == []
 
 
 def test_what_follows_from_a_fault_hangs_on_it(folder: Path) -> None:
