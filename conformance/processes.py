@@ -24,6 +24,9 @@ _GRACE: Final = 10.0
 _LOCK: Final = threading.RLock()
 _RUNNING: Final[list[tuple[subprocess.Popen[Any], signal.Signals]]] = []
 _FOLDERS: Final[list[Path]] = []
+_HEADS: Final[set[int]] = set()
+"""The processes that were started here: each is the head of a group, which may outlive it."""
+
 _broken_off = False
 _is_starting = False
 _signalled = 0
@@ -51,7 +54,7 @@ def start(
     with _no_signal_between(), _LOCK:
         if _broken_off:
             raise BrokenOff
-        _RUNNING[:] = [(each, number) for each, number in _RUNNING if each.poll() is None]
+        _forget_the_dead()
         process = subprocess.Popen(
             command,
             stdin=stdin,
@@ -64,6 +67,7 @@ def start(
             start_new_session=True,
         )
         _RUNNING.append((process, last_signal))
+        _HEADS.add(process.pid)
     return process
 
 
@@ -80,15 +84,23 @@ def run(
     return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
+def terminate(process: subprocess.Popen[Any]) -> None:
+    """Ask a process and its group to end, without waiting."""
+    _signal(process, signal.SIGTERM)
+
+
 def end(process: subprocess.Popen[Any], grace: float = _GRACE) -> None:
-    """Ask a process and its group to end, then insist."""
+    """Ask a process and its group to end, then insist: a shell ends before what it has started."""
     if process.poll() is None:
-        _signal(process, signal.SIGTERM)
-        try:
+        terminate(process)
+        with suppress(subprocess.TimeoutExpired):
             process.wait(grace)
-        except subprocess.TimeoutExpired:
-            _signal(process, signal.SIGKILL)
-            process.wait()
+    limit = time.monotonic() + grace
+    while _has_group(process) and time.monotonic() < limit:
+        time.sleep(0.01)
+    _signal(process, signal.SIGKILL)
+    process.wait()
+    _HEADS.discard(process.pid)
 
 
 def temporary_folder(prefix: str) -> Path:
@@ -166,10 +178,29 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
+def _has_group(process: subprocess.Popen[Any]) -> bool:
+    """Whether the process, reaped already, has left others in its group."""
+    if process.pid not in _HEADS or process.poll() is None:
+        return False
+    try:
+        os.killpg(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _forget_the_dead() -> None:
+    """Take processes that have ended from the list, and what they left behind out of the world."""
+    for entry in [entry for entry in _RUNNING if entry[0].poll() is not None]:
+        _RUNNING.remove(entry)
+        _signal(entry[0], signal.SIGKILL)
+        _HEADS.discard(entry[0].pid)
+
+
 def _signal(process: subprocess.Popen[Any], number: signal.Signals) -> None:
-    """Signal a process, and its group if it is the head of one: the others may outlive it."""
+    """Signal a process, and its group if it was started at the head of one."""
     with suppress(ProcessLookupError, PermissionError):
-        if os.getpgid(process.pid) == process.pid:
+        if process.pid in _HEADS:
             os.killpg(process.pid, number)
-        else:
+        elif process.returncode is None:
             os.kill(process.pid, number)

@@ -208,7 +208,7 @@ class Children:
             running, self._processes = self._processes, []
             folders, self._folders = self._folders, []
         for process in running:
-            process.terminate()
+            processes.terminate(process)
         for process in running:
             processes.end(process)
         for folder in folders:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_shim.conformance import processes as started
+
 MARK = "CONFORMANCE_TEST_MARK"
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="it looks into /proc")
@@ -72,3 +74,47 @@ def test_a_signal_ends_a_run_and_all_it_started(
     finally:
         for left in marked(mark):
             os.kill(left, signal.SIGKILL)
+
+
+_HOLDS = "import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(600)"
+CHILDREN = f'sleep 600 & {sys.executable} -c "{_HOLDS}" & wait'
+"""A shell whose children hold the port, as the start script of a broker does; it answers nothing."""
+
+
+def test_what_a_start_command_has_started_ends_with_a_run_that_fails(tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex
+    command = [sys.executable, "-m", "kafka_shim.conformance", "--start-command", "sleep 600 & exit 3 # {port}"]
+    environment = os.environ | {MARK: mark, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stdout + done.stderr
+    wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_start_command_has_started_ends_with_a_signal(tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex
+    run = subprocess.Popen(
+        [sys.executable, "-m", "kafka_shim.conformance", "--start-command", CHILDREN],
+        env=os.environ | {MARK: mark, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for(lambda: len(marked(mark)) >= 4 or run.poll() is not None, "nothing was started")
+        run.send_signal(signal.SIGINT)
+        _, stderr = run.communicate(timeout=10)
+        assert run.returncode == 130, stderr
+        wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        for left in marked(mark):
+            os.kill(left, signal.SIGKILL)
+
+
+def test_what_a_shell_has_started_ends_with_it(tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex
+    shell = started.start(["/bin/sh", "-c", "sleep 600 & sleep 600 & wait"], env=os.environ | {MARK: mark})
+    wait_for(lambda: len(marked(mark)) == 3, "nothing was started")
+    started.end(shell)
+    wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
