@@ -161,7 +161,7 @@ def test_a_trace_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text('{"event": "trace"}\nwhat?\n')
     ended = run("trace", "show", str(path))
-    assert (ended.returncode, ended.stderr) == (2, f"kafka-shim: Line 2 of {path} is no event.\n")
+    assert (ended.returncode, ended.stderr) == (2, f"kafka-shim: Line 2 of {path} is no event of a trace.\n")
 
 
 def test_a_control_server_that_is_not_there_is_said_so() -> None:
