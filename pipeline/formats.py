@@ -84,7 +84,8 @@ class Tables:
         """Writes a table, or its rows in the buckets of `replaces`, in one commit; returns what a snapshot names."""
         there = replaces is not None and self._exists(name)
         if self.kind == "delta":
-            writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", str(not there).lower())
+            writer = rows.write.format("delta").mode("overwrite").option("partitionOverwriteMode", "static")
+            writer = writer.option("overwriteSchema", str(not there).lower())
             if partitioned:
                 writer = writer.partitionBy(*_KEYS)
             if there and replaces is not None:
@@ -107,7 +108,7 @@ class Tables:
         if self.kind == "delta":
             return self.spark.read.format("delta").option("versionAsOf", commit).load(self._place(name))
         reader = self.spark.read
-        return (reader.option("snapshot-id", commit) if commit else reader).table(self._named(name))
+        return (reader.option("versionAsOf", commit) if commit else reader).table(self._named(name))
 
     def _place(self, name: str) -> str:
         return f"{self.path}/delta/{name}"
