@@ -10,10 +10,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import click
 import orjson
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_shim.commands.events import control_option, events_of, named
-from kafka_shim.commands.why import NO_SUCH_GROUP, Moment
+from kafka_shim.commands.why import NO_SUCH_GROUP, Moment, stop, zone_of
 from kafka_shim.why.comparison import Cost, compare
 from kafka_shim.why.explanation import span
 from kafka_shim.why.history import GroupHistory, History
@@ -62,7 +62,7 @@ def show(
     as_json: bool,
 ) -> None:
     """Tell the story of TRACES (`-` is standard input): who joined, why groups rebalanced, who owned what."""
-    narrator, zone, found = Narrator(), _zone(utc), False
+    narrator, zone, found = Narrator(), zone_of(utc), False
     first, last = _numbers(seq)
     for event in events_of(traces, control, group=group, since=since, until=until):
         found = found or group is None or event.get("group") == group
@@ -78,7 +78,7 @@ def show(
             else:
                 click.echo(f"{_clock(line.wall, zone)}  {line.group}  {line.text}")
     if not found and group is not None:
-        _stop(f"There is no group {group} in {named(traces, control)}.", NO_SUCH_GROUP)
+        stop(f"There is no group {group} in {named(traces, control)}.", NO_SUCH_GROUP)
 
 
 @click.command("summary")
@@ -116,7 +116,7 @@ def summary(
 @click.option("--from-start", is_flag=True, help="Begin with what the file has already.")
 def follow(trace: Path, group: str | None, utc: bool, from_start: bool) -> None:
     """Tell the story of a TRACE while it is written, until Ctrl-C."""
-    narrator, zone = Narrator(), _zone(utc)
+    narrator, zone = Narrator(), zone_of(utc)
     for event in _growing(trace, from_start):
         for line in narrator.lines(event):
             if group is None or line.group == group:
@@ -185,7 +185,7 @@ def export(trace: Path, group: str | None, rebalance: int, mermaid: bool, html: 
     count = len(chosen.rebalances)
     place = rebalance - 1 if rebalance > 0 else count + rebalance
     if not 0 <= place < count:
-        _stop(f"{chosen.group} has {count} rebalances, so there is no rebalance {rebalance}.", 2)
+        stop(f"{chosen.group} has {count} rebalances, so there is no rebalance {rebalance}.", 2)
     for line in sequence_diagram(chosen.rebalances[place], (e for e in shown if e.get("group") == chosen.group)):
         click.echo(line)
 
@@ -201,10 +201,10 @@ def _only(history: History, group: str | None, path: Path) -> GroupHistory:
     if group is None and len(history.groups) == 1:
         return next(iter(history.groups.values()))
     if group is None:
-        _stop(f"{path} has {len(history.groups)} groups; name one with --group.", 2)
+        stop(f"{path} has {len(history.groups)} groups; name one with --group.", 2)
     found = history.groups.get(group)
     if found is None:
-        _stop(f"There is no group {group} in {path}.", NO_SUCH_GROUP)
+        stop(f"There is no group {group} in {path}.", NO_SUCH_GROUP)
     return found
 
 
@@ -265,12 +265,6 @@ def _numbers(seq: str | None) -> tuple[int, int]:
     return int(first), int(last or first)
 
 
-def _zone(utc: bool) -> tzinfo:
-    zone = UTC if utc else datetime.now().astimezone().tzinfo
-    assert zone is not None
-    return zone
-
-
 def _clock(wall: float | None, zone: tzinfo) -> str:
     return "?" if wall is None else datetime.fromtimestamp(wall, zone).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
@@ -278,8 +272,3 @@ def _clock(wall: float | None, zone: tzinfo) -> str:
 def _print(table: Table) -> None:
     # Without a terminal nothing is cut: a program or a file may read it.
     Console(width=None if sys.stdout.isatty() else 200).print(table)
-
-
-def _stop(sentence: str, code: int) -> NoReturn:
-    click.echo(f"kafka-shim: {sentence}", err=True)
-    sys.exit(code)

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -90,14 +90,14 @@ def why(
         history.add(event)
     found = history.groups.get(group)
     if found is None:
-        _stop(f"There is no group {group} in {named(traces, control)}.", NO_SUCH_GROUP)
+        stop(f"There is no group {group} in {named(traces, control)}.", NO_SUCH_GROUP)
     chosen = [
         each
         for each in found.rebalances
         if (since is None or each.started >= since) and (until is None or each.started <= until)
     ]
     if not chosen:
-        _stop(_nothing(found), NOTHING_IN_RANGE)
+        stop(_nothing(found), NOTHING_IN_RANGE)
     if last is not None:
         chosen = chosen[-last:]
     explanation = explain(found, chosen, None if no_replay else _play())
@@ -105,8 +105,7 @@ def why(
     if as_json_:
         click.echo(json.dumps(as_json(explanation), indent=1))
         return
-    zone = UTC if utc else datetime.now().astimezone().tzinfo
-    assert zone is not None
+    zone = zone_of(utc)
     bars = sys.stdout.isatty() or "COLUMNS" in os.environ
     told = whole(explanation, bars=bars, zone=zone) if last else lines(explanation, bars=bars, brief=brief, zone=zone)
     for line in told:
@@ -120,7 +119,15 @@ def _play() -> Play:
     return play
 
 
-def _stop(sentence: str, code: int) -> NoReturn:
+def zone_of(utc: bool) -> tzinfo:
+    """The zone in which times are shown: UTC, or that of this machine."""
+    zone = UTC if utc else datetime.now().astimezone().tzinfo
+    assert zone is not None
+    return zone
+
+
+def stop(sentence: str, code: int) -> NoReturn:
+    """End with this exit code and a sentence on standard error."""
     click.echo(f"kafka-shim: {sentence}", err=True)
     sys.exit(code)
 

@@ -10,7 +10,7 @@ Sources: KIP-62 (max.poll.interval.ms), KIP-345 (static members), KIP-429 (coope
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -94,14 +94,9 @@ def judge(remedies: Sequence[Remedy], past: Past, play: Play | None) -> list[Rem
             round(before.partition_seconds, 1),
         ) or (after.rebalances == before.rebalances and after.partition_seconds < 0.9 * before.partition_seconds)
         if better and after.partition_seconds <= 1.05 * before.partition_seconds:
-            played.append(_with_play(remedy, before, after))
+            played.append(replace(remedy, grade=REPLAYED, before=before, after=after))
     played.sort(key=lambda remedy: remedy.after.partition_seconds if remedy.after is not None else 0.0)
     return played + others
-
-
-def _with_play(remedy: Remedy, before: Played, after: Played) -> Remedy:
-    fields = {name: getattr(remedy, name) for name in remedy.__dataclass_fields__}
-    return Remedy(**fields | {"grade": REPLAYED, "before": before, "after": after})
 
 
 # What a history suggests

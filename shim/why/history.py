@@ -258,10 +258,6 @@ class History:
         self.groups: dict[str, GroupHistory] = {}
         self.first = self.last = 0.0
         """Wall-clock time of the first and the last event."""
-        self.gaps = 0
-        """Events that are missing, by their sequence numbers."""
-        self._run = ""
-        self._seq: int | None = None
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Take the next event."""

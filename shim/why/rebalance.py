@@ -19,7 +19,6 @@ WAITING_FOR_MEMBERS: Final = "waiting for members"
 NEVER_CAME: Final = "waiting in vain"
 LEADER_THINKS: Final = "leader thinks"
 WAITING_FOR_SYNCS: Final = "waiting for syncs"
-PHASES: Final = (INITIAL_DELAY, WAITING_FOR_MEMBERS, NEVER_CAME, LEADER_THINKS, WAITING_FOR_SYNCS)
 
 _SLOW_SECONDS: Final = 0.2
 _SLOW_TIMES: Final = 3.0
