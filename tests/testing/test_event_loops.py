@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
+import trio.testing
 from aiokafka import AIOKafkaConsumer
 
 from kafka_shim.testing import AsyncCoordinator, CoordinatorServer, NotReached, polling
@@ -65,9 +66,14 @@ def test_a_wait_that_is_cancelled_ends(backend: str) -> None:
             with anyio.move_on_after(0.05) as scope:
                 await server.group("nobody").stable(members=1, timeout=300)
             assert scope.cancelled_caught
+
+            async def waiting() -> int:
+                # The cancellation came first, but the task that it ends may not have had its turn.
+                await trio.testing.wait_all_tasks_blocked()
+                return server.kit.conditions.waiting
+
             # The wait is gone from the coordinator's thread too, or it could not stop before its timeout.
-            waiting = await anyio.to_thread.run_sync(server.call, lambda: server.kit.conditions.waiting)
-            assert waiting == 0
+            assert await anyio.to_thread.run_sync(server.wait, waiting) == 0
 
     on(backend, test)
 
