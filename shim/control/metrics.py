@@ -90,10 +90,10 @@ class Metrics:
     def _groups(self) -> Iterable[Metric]:
         counted = self._census.by_state
         nodes = self._cluster.nodes.values()
-        of_type = {kind.name: sum(counted[kind.name, state] for state in kind.states) for kind in KINDS.values()}
+        of_type = {kind.name: sum(counted[kind.name, state] for state in kind.states) for kind in KINDS}
         offsets = sum(shard.offsets.count for node in nodes for shard in node.groups.shards.values())
         yield GaugeMetricFamily(f"{MANAGER}numgroups", "Classic groups.", value=of_type["classic"])
-        for state in KINDS["classic"].states:
+        for state in KINDS.by_name["classic"].states:
             name = f"{MANAGER}numgroups{state.lower()}"
             yield GaugeMetricFamily(name, f"Classic groups that are {state}.", value=counted["classic", state])
         yield GaugeMetricFamily(f"{MANAGER}numoffsets", "Committed offsets.", value=offsets)
@@ -101,7 +101,7 @@ class Metrics:
         for type_, number in of_type.items():
             by_protocol.add_metric([type_], number)
         yield by_protocol
-        for kind in KINDS.values():
+        for kind in KINDS:
             if kind.name != "classic":
                 name = f"{COORDINATOR}{kind.name}_group_count"
                 by_state = GaugeMetricFamily(name, f"Groups of type {kind.name} by state.", labels=["state"])

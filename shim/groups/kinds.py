@@ -1,11 +1,11 @@
-"""The kinds of groups: which there are, and which rule of which kind answers a request or replays a record.
+"""The kinds of groups: which there are, and which of them answers a request or replays a record.
 
 Decides only that. What every kind can do is `Group` in `group.py`; how one is added is in `docs/kinds.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from kafka_shim.groups.classic import records
@@ -14,26 +14,32 @@ from kafka_shim.groups.consumer.kind import KIND as CONSUMER
 from kafka_shim.groups.group import Group
 from kafka_shim.groups.shard import Kind
 
-KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (CLASSIC, CONSUMER)}
-"""By the type of its groups. A request that several kinds have a rule for is, where there is no group, for the
-first of them."""
+
+class Kinds:
+    """Kinds of groups, in order: a request that several have a rule for goes, if there is no group, to the first."""
+
+    def __init__(self, *kinds: Kind) -> None:
+        self.by_name = {kind.name: kind for kind in kinds}
+        """By the type of its groups."""
+        self.by_record = {record: kind for kind in kinds for record in kind.records}
+        """By class of its key, the kind that replays a record."""
+        self._default_rules = {request: rule for kind in reversed(kinds) for request, rule in kind.rules.items()}
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self.by_name.values())
+
+    def rule_for(self, request: type, group: Group | None = None) -> Callable[..., Any]:
+        """The rule that answers a class of request: that of the group's kind. If that kind has none, or there is no
+        group, it is the rule of the first kind that has one; that rule then finds a group of another kind."""
+        rule = None if group is None else self.by_name[group.type].rules.get(request)
+        return self._default_rules[request] if rule is None else rule
+
+
+KINDS: Final = Kinds(CLASSIC, CONSUMER)
+"""The kinds that a coordinator has."""
 
 SIMPLE: Final = CLASSIC
 """The kind of a group that was made by a commit and has only offsets."""
 
 precreate: Final = records.precreate
 """Makes a group before anybody joins it."""
-
-BY_RECORD: Final[dict[type, Kind]] = {record: kind for kind in KINDS.values() for record in kind.records}
-"""By class of its key, the kind that replays a record."""
-
-_DEFAULT_RULES: Final[dict[type, Callable[..., Any]]] = {
-    request: rule for kind in reversed(KINDS.values()) for request, rule in kind.rules.items()
-}
-
-
-def rule_for(request: type, group: Group | None = None) -> Callable[..., Any]:
-    """The rule that answers a class of request: that of the group's kind, or if it has none, or there is no group, that
-    of the first kind that has one, which then finds a group that is not its own."""
-    rule = None if group is None else KINDS[group.type].rules.get(request)
-    return _DEFAULT_RULES[request] if rule is None else rule

@@ -46,7 +46,7 @@ from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.counters import Counters
 from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import Client, Parked, TransactionSupportedOperation
-from kafka_shim.groups.kinds import BY_RECORD, SIMPLE, precreate, rule_for
+from kafka_shim.groups.kinds import KINDS, SIMPLE, Kinds, precreate
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.shard import NodeParts, Shard, TopicCatalogue
 from kafka_shim.groups.timers import ShardTimer, Timers
@@ -89,7 +89,7 @@ class GroupService:
     `new_id` makes the part of a member id that is nobody else's; `locate` says where the coordinator of a key is, as
     `coordinator_of` does. `wall_offset` is what makes Unix time of monotonic seconds. `topics` is what groups
     know of topics; without it there are none. `assignors` are those KIP-848 groups may use, Kafka's own if None;
-    `group_settings` has what was set for a single group, by its id.
+    `group_settings` has what was set for a single group, by its id. `kinds` are the kinds of groups.
     """
 
     def __init__(
@@ -105,6 +105,7 @@ class GroupService:
         coordinator: TransactionCoordinator | None = None,
         assignors: Assignors | None = None,
         group_settings: Callable[[str], Mapping[str, str]] = lambda group_id: {},
+        kinds: Kinds = KINDS,
     ) -> None:
         self.node_id = node_id
         self.config = config
@@ -121,6 +122,7 @@ class GroupService:
         self._failed: set[int] = set()
         self._deleted_topics: dict[int, list[str]] = {}
         """Topics that were deleted while a partition was loading, by partition."""
+        self._kinds = kinds
         self._locate = locate
         self._parts = NodeParts(
             config,
@@ -129,7 +131,7 @@ class GroupService:
             self.counters,
             NoTopics() if topics is None else topics,
             self.groups,
-            BY_RECORD,
+            kinds.by_record,
             SIMPLE,
             Assignors() if assignors is None else assignors,
             group_settings,
@@ -242,7 +244,7 @@ class GroupService:
         shard = self._route_named(request.group_id)
         if isinstance(shard, ErrorCode):
             return refuse(request, shard)
-        rule = rule_for(type(request), shard.groups.get(request.group_id))
+        rule = self._kinds.rule_for(type(request), shard.groups.get(request.group_id))
         return rule(shard, request, *arguments, **flags)
 
     def ask_each(
@@ -252,7 +254,7 @@ class GroupService:
 
         An empty group id is a legal one here. What is refused before (14, 16) is `refuse(group_id, code)`.
         """
-        rule = rule_for(request)
+        rule = self._kinds.rule_for(request)
         answers = []
         for group_id in group_ids:
             shard = self._route(group_id)

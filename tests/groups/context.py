@@ -30,6 +30,7 @@ from kafka_shim.groups import trace
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.interface import PARKED, Client
+from kafka_shim.groups.kinds import KINDS, Kinds
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.timers import Timers
@@ -76,7 +77,8 @@ class Reply(Call):
 class Context:
     """One node with all partitions of `__consumer_offsets`, at time `now` in seconds."""
 
-    def __init__(self, *settings: str, client_id: str = "client") -> None:
+    def __init__(self, *settings: str, client_id: str = "client", kinds: Kinds = KINDS) -> None:
+        self.kinds = kinds
         self.config = GroupConfig().with_settings(["offsets.topic.num.partitions=2", *settings])
         self.now = 1000.0
         self.client = Client(client_id, "/127.0.0.1")
@@ -102,6 +104,7 @@ class Context:
             lambda: str(next(self._ids)),
             lambda key, key_type: (0, 1, "localhost", 9092),
             WALL_OFFSET,
+            kinds=self.kinds,
         )
         for partition, records in self.durable.items():
             self.service.begin_loading(partition)

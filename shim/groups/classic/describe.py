@@ -21,9 +21,10 @@ def describe(shard: Shard, group_id: str) -> DescribedGroup:
     group = find(shard, group_id)
     rule = Rule.SHOW_DEAD if group is None else RULES[Trigger.DESCRIBE][group.state]
     if group is None or rule is Rule.SHOW_DEAD:
+        is_other = group is None and group_id in shard.groups
         return DescribedGroup(
             error_code=ERRORS[Rule.SHOW_DEAD],
-            error_message=f"Group {group_id} not found.",
+            error_message=f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found.",
             group_id=group_id,
             group_state=State.DEAD,
         )
