@@ -337,8 +337,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a new producer has the epoch of the one before it",
         _TRANSACTIONS,
-        "            elif said[1] in (-1, known[1]):\n                producer = self._next(known)\n",
-        "            elif said[1] in (-1, known[1]):\n                producer = known\n",
+        "            elif claim[1] in (-1, current[1]):\n                producer = self._next(current)\n",
+        "            elif claim[1] in (-1, current[1]):\n                producer = current\n",
         ("txn-init/*",),
     ),
     Mutant(

@@ -1,7 +1,7 @@
 """CreateTopics, DeleteTopics and CreatePartitions: topics as administrators make them.
 
-Decides which of several topics in one request can be done, each by itself, and what is answered for the others. Does
-not know how a topic is kept (`topics.py`). What is asked for is done before the answer, so no timeout ever runs out.
+Decides for each topic of a request by itself whether it can be done, and what is answered if not. Does not know how a
+topic is kept (`topics.py`). The change is made before the answer, so no timeout ever runs out.
 Sources: KRaft's ControllerApis and ReplicationControlManager; KIP-464, KIP-525, KIP-516.
 """
 
@@ -45,14 +45,14 @@ class Admin:
     def create_topics(self, request: CreateTopicsRequest, now: float) -> CreateTopicsResponse:
         named = Counter(each.name for each in request.topics)
         results = {}
-        for asked in request.topics:
+        for spec in request.topics:
             try:
-                if named[asked.name] > 1:
+                if named[spec.name] > 1:
                     raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-                results[asked.name] = self._create(asked, validate_only=request.validate_only)
-            except TopicError as refused:
-                results[asked.name] = CreatableTopicResult(
-                    name=asked.name, error_code=refused.error, error_message=refused.message
+                results[spec.name] = self._create(spec, validate_only=request.validate_only)
+            except TopicError as refusal:
+                results[spec.name] = CreatableTopicResult(
+                    name=spec.name, error_code=refusal.error, error_message=refusal.message
                 )
         self.topics.settle(now)
         return CreateTopicsResponse(topics=list(results.values()))
@@ -60,10 +60,10 @@ class Admin:
     def delete_topics(self, request: DeleteTopicsRequest, now: float, *, disabled_is_73: bool) -> DeleteTopicsResponse:
         """`disabled_is_73`: v3+ know TOPIC_DELETION_DISABLED (73), older ones get INVALID_REQUEST (42)."""
         disabled = ErrorCode.TOPIC_DELETION_DISABLED if disabled_is_73 else ErrorCode.INVALID_REQUEST
-        asked_for = Counter((each.name, each.topic_id) for each in request.topics)
+        occurrences = Counter((each.name, each.topic_id) for each in request.topics)
         responses = []
-        for asked, times in asked_for.items():
-            state = DeleteTopicState(*asked)
+        for key, times in occurrences.items():
+            state = DeleteTopicState(*key)
             try:
                 if not self.topics.settings.flag("delete.topic.enable"):
                     raise TopicError(disabled, "Topic deletion is disabled.")
@@ -74,30 +74,30 @@ class Admin:
                 topic = self._to_delete(state)
                 self.topics.delete(topic)
                 responses.append(DeletableTopicResult(topic.name, topic.id, error_message=None))
-            except TopicError as refused:
-                responses.append(DeletableTopicResult(state.name, state.topic_id, refused.error, refused.message))
+            except TopicError as refusal:
+                responses.append(DeletableTopicResult(state.name, state.topic_id, refusal.error, refusal.message))
         self.topics.settle(now)
         return DeleteTopicsResponse(responses=responses)
 
     def create_partitions(self, request: CreatePartitionsRequest, now: float) -> CreatePartitionsResponse:
         named = Counter(each.name for each in request.topics)
         results = {}
-        for asked in request.topics:
-            results[asked.name] = CreatePartitionsTopicResult(asked.name)
+        for spec in request.topics:
+            results[spec.name] = CreatePartitionsTopicResult(spec.name)
             try:
-                if named[asked.name] > 1:
+                if named[spec.name] > 1:
                     raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-                self._grow(asked, validate_only=request.validate_only)
-            except TopicError as refused:
-                results[asked.name] = CreatePartitionsTopicResult(asked.name, refused.error, refused.message)
+                self._grow(spec, validate_only=request.validate_only)
+            except TopicError as refusal:
+                results[spec.name] = CreatePartitionsTopicResult(spec.name, refusal.error, refusal.message)
         self.topics.settle(now)
         return CreatePartitionsResponse(results=list(results.values()))
 
-    def _create(self, asked: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
-        self.topics.check_new(asked.name)
-        replicas = self._replicas(asked)
+    def _create(self, spec: CreatableTopic, *, validate_only: bool) -> CreatableTopicResult:
+        self.topics.check_new(spec.name)
+        replicas = self._replicas(spec)
         configs = {}
-        for config in asked.configs:
+        for config in spec.configs:
             setting = TOPIC_SETTINGS.get(config.name)
             if setting is None:
                 raise TopicError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {config.name}")
@@ -106,9 +106,9 @@ class Admin:
             if (refusal := setting.refusal(config.value)) is not None:
                 raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
             configs[config.name] = config.value
-        topic_id = self.topics.new_id() if validate_only else self.topics.create(asked.name, replicas, configs).id
+        topic_id = self.topics.new_id() if validate_only else self.topics.create(spec.name, replicas, configs).id
         return CreatableTopicResult(
-            name=asked.name,
+            name=spec.name,
             topic_id=topic_id,
             error_message=None,
             num_partitions=len(replicas),
@@ -119,20 +119,20 @@ class Admin:
             ],
         )
 
-    def _replicas(self, asked: CreatableTopic) -> Sequence[Sequence[int]]:
-        if not asked.assignments:
-            return self.topics.placed(asked.num_partitions, asked.replication_factor)
-        if asked.replication_factor != -1:
+    def _replicas(self, spec: CreatableTopic) -> Sequence[Sequence[int]]:
+        if not spec.assignments:
+            return self.topics.placed(spec.num_partitions, spec.replication_factor)
+        if spec.replication_factor != -1:
             raise TopicError(
                 ErrorCode.INVALID_REQUEST,
                 "A manual partition assignment was specified, but replication factor was not set to -1.",
             )
-        if asked.num_partitions != -1:
+        if spec.num_partitions != -1:
             raise TopicError(
                 ErrorCode.INVALID_REQUEST,
                 "A manual partition assignment was specified, but numPartitions was not set to -1.",
             )
-        return self._assigned(asked.assignments)
+        return self._assigned(spec.assignments)
 
     def _assigned(self, assignments: Sequence[CreatableReplicaAssignment]) -> Sequence[Sequence[int]]:
         by_index = {each.partition_index: each.broker_ids for each in assignments}
@@ -144,16 +144,16 @@ class Admin:
         self.topics.check_replicas(replicas)
         return replicas
 
-    def _to_delete(self, asked: DeleteTopicState) -> Topic:
-        if asked.name is None and asked.topic_id == NO_ID:
+    def _to_delete(self, state: DeleteTopicState) -> Topic:
+        if state.name is None and state.topic_id == NO_ID:
             raise TopicError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-        if asked.name is not None and asked.topic_id != NO_ID:
+        if state.name is not None and state.topic_id != NO_ID:
             raise TopicError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-        if asked.name is None:
-            topic = self.topics.with_id(asked.topic_id)
+        if state.name is None:
+            topic = self.topics.with_id(state.topic_id)
             missing, message = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
         else:
-            topic = self.topics.named(asked.name)
+            topic = self.topics.named(state.name)
             missing, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
         if topic is None:
             raise TopicError(missing, message)
@@ -161,25 +161,25 @@ class Admin:
             raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} belongs to the coordinator.")
         return topic
 
-    def _grow(self, asked: CreatePartitionsTopic, *, validate_only: bool) -> None:
-        topic = self.topics.named(asked.name)
+    def _grow(self, spec: CreatePartitionsTopic, *, validate_only: bool) -> None:
+        topic = self.topics.named(spec.name)
         if topic is None:
             raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
         current = len(topic.partitions)
         if topic.is_internal:
             raise TopicError(ErrorCode.INVALID_PARTITIONS, f"{topic.name} belongs to the coordinator.")
-        if asked.count == current:
+        if spec.count == current:
             raise TopicError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
-        if asked.count < current:
+        if spec.count < current:
             raise TopicError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"The topic {topic.name} currently has {current} partition(s); {asked.count} would not be an increase.",
+                f"The topic {topic.name} currently has {current} partition(s); {spec.count} would not be an increase.",
             )
-        added = asked.count - current
-        if asked.assignments is None:
+        added = spec.count - current
+        if spec.assignments is None:
             replicas: Sequence[Sequence[int]] = self.topics.placed(added, len(topic.partitions[0].replicas))
         else:
-            replicas = [each.broker_ids for each in asked.assignments]
+            replicas = [each.broker_ids for each in spec.assignments]
             if len(replicas) != added:
                 raise TopicError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,

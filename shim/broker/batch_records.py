@@ -24,7 +24,7 @@ _INT32: Final = Struct(">i")
 
 
 def first_at_or_after(batch: bytes, timestamp: int) -> tuple[int, int]:
-    """Timestamp (ms) and offset of the first record not older than `timestamp`. The batch is known to have one."""
+    """Timestamp (ms) and offset of the first record not older than `timestamp`. There must be one."""
     base_offset, _, _, _, _, attributes, _, base_timestamp, max_timestamp, _, _, _, count = HEADER.unpack_from(batch)
     if attributes & LOG_APPEND_TIME:
         return max_timestamp, base_offset

@@ -92,7 +92,7 @@ class Batch(NamedTuple):
         return self.producer_id > NO_PRODUCER_ID
 
     def stamped(self, base_offset: int, append_time: int | None) -> Batch:
-        """This batch as the log keeps it: with its offset, the leader epoch and, if given, the append time in ms.
+        """This batch as the log keeps it: with its offset, the leader epoch and, unless None, the append time in ms.
 
         Only the kind of timestamp and the append time change what the CRC covers.
         """

@@ -1,7 +1,7 @@
 """One broker as its clients see it: every API of it that is not about groups.
 
 Decides nothing but which rule a request goes to, and what the broker says of itself. Does not know groups, versions,
-connections or clocks: `now` is handed in, and what it is in ms since the epoch is asked of `epoch_ms`.
+connections or clocks: `now` is an argument, which `epoch_ms` turns into ms since the epoch.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafka_shim.broker.admin import Admin
 from kafka_shim.broker.configs import Configs
-from kafka_shim.broker.fetches import Fetches
-from kafka_shim.broker.metadata import Describes
+from kafka_shim.broker.fetches import FetchApi
+from kafka_shim.broker.metadata import MetadataApi
 from kafka_shim.broker.offsets import Offsets
-from kafka_shim.broker.produce import NO_ACKS, Produces
+from kafka_shim.broker.produce import NO_ACKS, ProduceApi
 from kafka_shim.broker.topics import Topics
-from kafka_shim.broker.transaction_ends import Place
+from kafka_shim.broker.transaction_ends import TopicPartition
 from kafka_shim.broker.transaction_requests import TransactionRequests
 from kafka_shim.broker.transactions import Transactions, Waiting, WaitingBatches
 from kafka_shim.groups.interface import PARKED, NoReply, Parked, TransactionSupportedOperation
@@ -93,10 +93,10 @@ class Broker:
         self.configs = Configs(node_id, topics)
         self.shared = shared
         self._clock_ahead = clock_ahead
-        self._describes = Describes(topics)
-        self._fetches = Fetches(node_id, topics, outbox, new_id)
+        self._metadata = MetadataApi(topics)
+        self._fetch = FetchApi(node_id, topics, outbox, new_id)
         self._offsets = Offsets(node_id, topics)
-        self._produces = Produces(node_id, topics, epoch_ms)
+        self._produce = ProduceApi(node_id, topics, epoch_ms)
         self._transactions: TransactionRequests | None = None
 
     def has(self, topic: str, partition: int) -> bool:
@@ -124,9 +124,9 @@ class Broker:
     def has_feature(self, name: str) -> bool:
         return any(feature.name == name and feature.finalized for feature in FEATURES[self.release])
 
-    def api_versions(self, request: ApiVersionsRequest, *, software_known: bool) -> ApiVersionsResponse:
-        """`software_known`: v3+ say which software the client is; INVALID_REQUEST (42) when that is malformed."""
-        if software_known and not (
+    def api_versions(self, request: ApiVersionsRequest, *, has_software: bool) -> ApiVersionsResponse:
+        """`has_software`: v3+ say which software the client is; INVALID_REQUEST (42) when that is malformed."""
+        if has_software and not (
             _LEGAL_SOFTWARE.match(request.client_software_name)
             and _LEGAL_SOFTWARE.match(request.client_software_version)
         ):
@@ -144,12 +144,12 @@ class Broker:
         return response
 
     def metadata(self, request: MetadataRequest, now: float) -> MetadataResponse:
-        response = self._describes.metadata(request)
+        response = self._metadata.metadata(request)
         self.topics.settle(now)
         return response
 
     def describe_cluster(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
-        return self._describes.describe_cluster(request)
+        return self._metadata.describe_cluster(request)
 
     def produce(
         self,
@@ -159,33 +159,33 @@ class Broker:
         *,
         by_topic_id: bool,
         zstd_allowed: bool,
-        leaders_told: bool,
+        with_leaders: bool,
         supported_operation: TransactionSupportedOperation,
     ) -> ProduceResponse | NoReply | Parked:
-        """`by_topic_id`: v13+; `zstd_allowed`: v7+; `leaders_told`: v10+ (KIP-951)."""
-        verification = self._produces.verification(request, supported_operation, by_topic_id=by_topic_id)
-        batches = WaitingBatches(token, request, by_topic_id, zstd_allowed, leaders_told, supported_operation)
+        """`by_topic_id`: v13+; `zstd_allowed`: v7+; `with_leaders`: v10+ (KIP-951)."""
+        verification = self._produce.verification(request, supported_operation, by_topic_id=by_topic_id)
+        batches = WaitingBatches(token, request, by_topic_id, zstd_allowed, with_leaders, supported_operation)
         if verification is None:
             return self._append(batches, None, now)
-        if not verification.places or request.acks == NO_ACKS or self._transactions is None:
+        if not verification.topic_partitions or request.acks == NO_ACKS or self._transactions is None:
             return self._append(batches, {}, now)
         self._transactions.transactions.verify(verification, batches)
         return PARKED
 
     def _append(
-        self, batches: WaitingBatches, errors: Mapping[Place, ErrorCode] | None, now: float
+        self, batches: WaitingBatches, errors: Mapping[TopicPartition, ErrorCode] | None, now: float
     ) -> ProduceResponse | NoReply:
-        return self._produces.produce(
+        return self._produce.produce(
             batches.request,
             now,
             by_topic_id=batches.by_topic_id,
             zstd_allowed=batches.zstd_allowed,
-            leaders_told=batches.leaders_told,
+            with_leaders=batches.with_leaders,
             supported_operation=batches.supported_operation,
             answers=errors,
         )
 
-    def _verified(self, waiting: Waiting, errors: Mapping[Place, ErrorCode], now: float) -> None:
+    def _verified(self, waiting: Waiting, errors: Mapping[TopicPartition, ErrorCode], now: float) -> None:
         """Another process has checked what a request waits for."""
         if isinstance(waiting, WaitingBatches):
             self.outbox.reply_at_once(waiting.exchange, self._append(waiting, errors, now))
@@ -194,16 +194,16 @@ class Broker:
             self._transactions.admitted(waiting, errors, now)
 
     def fetch(
-        self, request: FetchRequest, token: object, now: float, *, by_topic_id: bool, leaders_told: bool
+        self, request: FetchRequest, token: object, now: float, *, by_topic_id: bool, with_leaders: bool
     ) -> FetchResponse | Parked:
-        """`by_topic_id`: v13+; `leaders_told`: v16+ (KIP-951).
+        """`by_topic_id`: v13+; `with_leaders`: v16+ (KIP-951).
 
         Handing in the same object for a request of the same bytes makes a held fetch cheap. Answers with nothing new to
         the same client are the same object every time; nobody may change them.
         """
         if self._clock_ahead is not None:
             now -= self._clock_ahead()
-        return self._fetches.fetch(request, token, now, by_topic_id=by_topic_id, leaders_told=leaders_told)
+        return self._fetch.fetch(request, token, now, by_topic_id=by_topic_id, with_leaders=with_leaders)
 
     def list_offsets(self, request: ListOffsetsRequest, *, lowest_timestamp: int) -> ListOffsetsResponse:
         """`lowest_timestamp`: the last of the timestamps with a meaning of their own that the version has."""
@@ -246,7 +246,7 @@ class Broker:
     def coordinate_transactions(self, transactions: Transactions, groups: GroupService) -> None:
         """From now on there are transactions here; `groups` keeps the transactional ids of this broker."""
         self._transactions = TransactionRequests(self.node_id, self.topics, transactions, groups)
-        self._produces.transactions = transactions
+        self._produce.transactions = transactions
         transactions.on_verified = self._verified
 
     def init_producer_id(self, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse:
@@ -280,13 +280,13 @@ class Broker:
 
     def next_deadline(self) -> float | None:
         """When `expire` is due next, or None."""
-        deadline = self._fetches.next_deadline()
+        deadline = self._fetch.next_deadline()
         return deadline if deadline is None or self._clock_ahead is None else deadline + self._clock_ahead()
 
     def expire(self, now: float) -> None:
         """Answer the parked fetches whose wait is over."""
-        self._fetches.expire(now if self._clock_ahead is None else now - self._clock_ahead())
+        self._fetch.expire(now if self._clock_ahead is None else now - self._clock_ahead())
 
     def forget(self, token: object) -> None:
         """The connection of a parked request is gone; its reply has no receiver."""
-        self._fetches.drop(token)
+        self._fetch.drop(token)

@@ -117,8 +117,8 @@ def _of_broker(name: str, settings: Settings) -> list[tuple[str, str, Source]]:
     found = []
     if name in settings.altered:
         found.append((name, settings.altered[name], Source.DYNAMIC_DEFAULT_BROKER))
-    if name in settings.given:
-        found.append((name, settings.given[name], Source.STATIC_BROKER))
+    if name in settings.static:
+        found.append((name, settings.static[name], Source.STATIC_BROKER))
     return [*found, (name, BROKER_SETTINGS[name].default, Source.DEFAULT)]
 
 
@@ -225,8 +225,8 @@ class Configs:
         _check_group(name)
         own = self.settings.groups.get(name, {})
         current = {each.name: each.value for each in group_values(own, self.settings)}
-        known = {each.setting.name: each.setting for each in GROUP_SETTINGS.values()}
-        changed = _altered(resource.configs, own, current, known, "group")
+        settings = {each.setting.name: each.setting for each in GROUP_SETTINGS.values()}
+        changed = _altered(resource.configs, own, current, settings, "group")
         if (refusal := group_refusal(changed, self.settings)) is not None:
             raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
         if not validate_only:
@@ -263,7 +263,7 @@ def _altered(
     operations: list[AlterableConfig],
     own: Mapping[str, str],
     current: Mapping[str, str],
-    known: Mapping[str, Setting],
+    settings: Mapping[str, Setting],
     what: str,
 ) -> dict[str, str]:
     """The resource's own values after the operations. Raises TopicError with INVALID_CONFIG (40), or INVALID_REQUEST
@@ -273,7 +273,7 @@ def _altered(
         if each.config_operation == Operation.DELETE:
             changed.pop(each.name, None)
             continue
-        setting = known.get(each.name)
+        setting = settings.get(each.name)
         if setting is None:
             raise TopicError(ErrorCode.INVALID_CONFIG, f"Unknown {what} config name: {each.name}")
         value = each.value or ""

@@ -1,8 +1,8 @@
-"""What all processes of a cluster must know alike of topics and settings, as text that a store keeps.
+"""Topics and settings that all processes of a cluster share, as documents that a store keeps.
 
-Decides what such a document says, and what must be done to the topics here for them to be as the documents say. Does
-not know the store, nor who changed a document. Who leads a partition is in none: every process works that out from who
-is there (`shim/server/placement.py`), and logs are their leader's alone.
+Decides what is in a document, and changes the topics of this process to match. Does not know the store, nor who changed
+a document. The leader of a partition is in no document: every process computes it from the processes that are there
+(`shim/server/placement.py`). Logs are only on their leader.
 """
 
 from __future__ import annotations
@@ -47,48 +47,49 @@ def changes(before: Documents, after: Documents) -> dict[tuple[str, str], str | 
     return gone | {key: value for key, value in after.items() if before.get(key) != value}
 
 
-def obey(documents: Documents, topics: Topics, group_changed: Callable[[str], None]) -> None:
-    """Let topics and settings be as the documents say; `group_changed(group_id)` is told of new values of a group.
+def apply(documents: Documents, topics: Topics, group_changed: Callable[[str], None]) -> None:
+    """Change topics and settings to match the documents; `group_changed(group_id)` is called for each group whose
+    settings change.
 
-    `__consumer_offsets` is made by every process for itself, and stays where no document has it.
+    Every process creates `__consumer_offsets` for itself; it stays if no document has it.
     """
     by_kind: dict[str, dict[str, Any]] = {TOPIC: {}, GROUP: {}, BROKERS: {}}
     for (kind, name), text in documents.items():
         by_kind.setdefault(kind, {})[name] = json.loads(text)
-    _obey_brokers(by_kind[BROKERS].get("", {}).get("configs", {}), topics)
-    _obey_topics(by_kind[TOPIC], topics)
-    groups = {group_id: said["configs"] for group_id, said in by_kind[GROUP].items()}
-    known, topics.settings.groups = topics.settings.groups, groups
-    for group_id in known.keys() | groups.keys():
-        if known.get(group_id) != groups.get(group_id):
+    _apply_brokers(by_kind[BROKERS].get("", {}).get("configs", {}), topics)
+    _apply_topics(by_kind[TOPIC], topics)
+    groups = {group_id: content["configs"] for group_id, content in by_kind[GROUP].items()}
+    before, topics.settings.groups = topics.settings.groups, groups
+    for group_id in before.keys() | groups.keys():
+        if before.get(group_id) != groups.get(group_id):
             group_changed(group_id)
 
 
-def _obey_brokers(configs: dict[str, str], topics: Topics) -> None:
+def _apply_brokers(configs: dict[str, str], topics: Topics) -> None:
     if configs != topics.settings.altered:
         topics.settings.altered = configs
         for topic in topics.all():
             topics.apply_settings(topic)
 
 
-def _obey_topics(said: Mapping[str, Any], topics: Topics) -> None:
+def _apply_topics(specs: Mapping[str, Any], topics: Topics) -> None:
     for topic in topics.all():
-        if topic.name in said:
-            is_another = bytes.fromhex(said[topic.name]["id"]) != topic.id
+        if topic.name in specs:
+            is_another = bytes.fromhex(specs[topic.name]["id"]) != topic.id
         else:
             is_another = topic.name != OFFSETS_TOPIC
         if is_another:
             topics.delete(topic)
-    for name, each in said.items():
-        known = topics.named(name)
-        if known is None:
-            replicas = topics.around(each["partitions"], each["replicas"])
-            topics.create(name, replicas, each["configs"], id=bytes.fromhex(each["id"]))
+    for name, spec in specs.items():
+        existing = topics.named(name)
+        if existing is None:
+            replicas = topics.around(spec["partitions"], spec["replicas"])
+            topics.create(name, replicas, spec["configs"], id=bytes.fromhex(spec["id"]))
             continue
-        if each["partitions"] > len(known.partitions):
-            topics.grow(known, topics.around(each["partitions"] - len(known.partitions), each["replicas"]))
-        if each["configs"] != known.configs:
-            topics.configure(known, each["configs"])
+        if spec["partitions"] > len(existing.partitions):
+            topics.grow(existing, topics.around(spec["partitions"] - len(existing.partitions), spec["replicas"]))
+        if spec["configs"] != existing.configs:
+            topics.configure(existing, spec["configs"])
 
 
 def _text(**fields: Any) -> str:

@@ -1,4 +1,4 @@
-"""Fetch sessions: what a broker remembers between the fetches of one client, so that it need not be said again.
+"""Fetch sessions: what a broker keeps of the fetches of one client, so that the client sends only what changes.
 
 Decides which sessions are kept and which is evicted for a new one. Does not know what a session remembers: that is its
 `FetchState` in `fetch_state.py`. Source: KIP-227; the rules of eviction are those of Kafka's FetchSessionCache.

@@ -1,7 +1,7 @@
-"""What a client fetches, remembered: the partitions of a fetch session or of one request, and who waits for them.
+"""What a client fetches: the partitions of a fetch session or of one request, and the fetches parked on them.
 
-Decides what is wrong with reading a partition, whether there is enough to read, and what of it is news to a session.
-Does not know how an answer is made (`fetches.py`), nor how sessions come and go (`fetch_sessions.py`).
+Decides the error of reading a partition, whether there is enough to read, and what is new to a session. Does not know
+how an answer is made (`fetches.py`), nor how sessions come and go (`fetch_sessions.py`).
 Sources: KIP-227, KIP-320; when a fetch is ready is Kafka's DelayedFetch.
 """
 
@@ -25,9 +25,10 @@ Key = tuple[str | bytes, int]
 
 
 class FetchedPartition:
-    """One partition that a client fetches: from where, how much, and in a session what it was told last.
+    """One partition that a client fetches: from which offset, how much, and the bounds of the log in the last answer
+    of a session.
 
-    `partition` is None, and `error` says why, where it is nothing that could be read.
+    If it cannot be read, `partition` is None and `error` says why.
     """
 
     __slots__ = (
@@ -38,27 +39,27 @@ class FetchedPartition:
         "max_bytes",
         "offset",
         "partition",
-        "told_end",
-        "told_start",
+        "sent_high_watermark",
+        "sent_log_start",
         "topic",
         "topic_id",
     )
 
-    def __init__(self, topic: str, topic_id: bytes, asked: FetchPartition) -> None:
+    def __init__(self, topic: str, topic_id: bytes, source: FetchPartition) -> None:
         self.topic = topic
         self.topic_id = topic_id
-        self.index = asked.partition
+        self.index = source.partition
         self.partition: Partition | None = None
         self.error = 0
-        self.told_end = self.told_start = UNKNOWN
-        self.update(asked)
+        self.sent_high_watermark = self.sent_log_start = UNKNOWN
+        self.update(source)
 
-    def update(self, asked: FetchPartition) -> None:
-        """Take over what a session's client wants from now on."""
-        self.offset = asked.fetch_offset
-        self.max_bytes = asked.partition_max_bytes
-        self.leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
+    def update(self, source: FetchPartition) -> None:
+        """Take over offset and limits from a later request of the session."""
+        self.offset = source.fetch_offset
+        self.max_bytes = source.partition_max_bytes
+        self.leader_epoch = source.current_leader_epoch
+        self.last_fetched_epoch = source.last_fetched_epoch
 
     def refusal(self, node_id: int) -> int:
         """The error of reading here from this node, 0 for none."""
@@ -74,12 +75,12 @@ class FetchedPartition:
         return 0
 
     def is_old_news(self, node_id: int, *, committed: bool) -> bool:
-        """Whether a session's client would learn nothing: no records, no error, no bound of the log it was not told."""
+        """Whether an answer would have nothing new for a session: no records, no error, the same bounds of the log."""
         if self.partition is None or self.refusal(node_id):
             return False
         log = self.partition.log
         is_read = self.offset >= log.readable_end(committed=committed)
-        return is_read and self.told_end == log.end_offset and self.told_start == log.start_offset
+        return is_read and self.sent_high_watermark == log.end_offset and self.sent_log_start == log.start_offset
 
 
 class Owner(Protocol):
@@ -109,9 +110,9 @@ class ParkedFetch:
 class FetchState:
     """The partitions of a session or of one request, and the fetches of them that are parked.
 
-    `generation` is that of the topics when the partitions were looked up. `clean` says that there was nothing to read
+    `revision` is that of the topics when the partitions were looked up. `clean` says that there was nothing to read
     and no log has changed since; `empty` is the answer that a clean state gives again and again, once there was one.
-    `epoch` is the session's, -1 without one; `is_full` until the session has been told of every partition once.
+    `epoch` is the session's, -1 without one; `is_full` until an answer had every partition once.
     `request` is the remembered request of a state without a session.
     """
 
@@ -120,9 +121,9 @@ class FetchState:
         "clean",
         "empty",
         "epoch",
-        "generation",
+        "revision",
         "is_full",
-        "leaders_told",
+        "with_leaders",
         "parts",
         "read_committed",
         "request",
@@ -132,82 +133,82 @@ class FetchState:
         "_owner",
     )
 
-    def __init__(self, owner: Owner, request: FetchRequest, *, by_topic_id: bool, leaders_told: bool) -> None:
+    def __init__(self, owner: Owner, request: FetchRequest, *, by_topic_id: bool, with_leaders: bool) -> None:
         self.request: FetchRequest | None = None
         self.session: FetchSession[FetchState] | None = None
         self.epoch = FINAL_EPOCH
         self.is_full = True
         self.by_topic_id = by_topic_id
-        self.leaders_told = leaders_told
+        self.with_leaders = with_leaders
         self.read_committed = request.isolation_level == READ_COMMITTED
         self.parts: dict[Key, FetchedPartition] = {}
-        self.generation = -1
+        self.revision = -1
         self.clean = False
         self.empty: FetchResponse | None = None
         self.waiters: dict[object, ParkedFetch] = {}
         self._owner = owner
         self._logs: list[PartitionLog] = []
-        self.want(request.topics)
+        self.add(request.topics)
 
-    def want(self, topics: Iterable[FetchTopic]) -> None:
-        """Add the partitions that a request names, or change what is wanted of them."""
+    def add(self, topics: Iterable[FetchTopic]) -> None:
+        """Add the partitions of a request, or change their offsets and limits."""
         for topic in topics:
             name: str | bytes = topic.topic_id if self.by_topic_id else topic.topic
-            for asked in topic.partitions:
-                known = self.parts.get((name, asked.partition))
-                if known is None:
-                    self.parts[name, asked.partition] = FetchedPartition(topic.topic, topic.topic_id, asked)
-                    self.generation = -1
+            for source in topic.partitions:
+                part = self.parts.get((name, source.partition))
+                if part is None:
+                    self.parts[name, source.partition] = FetchedPartition(topic.topic, topic.topic_id, source)
+                    self.revision = -1
                 else:
-                    known.update(asked)
+                    part.update(source)
                 self.clean = False
 
     def forget(self, topics: Iterable[ForgottenTopic]) -> None:
-        """Leave out the partitions that a session has no more use for."""
+        """Remove partitions from a session."""
         for topic in topics:
             name: str | bytes = topic.topic_id if self.by_topic_id else topic.topic
             for index in topic.partitions:
                 if self.parts.pop((name, index), None) is not None:
-                    self.generation = -1
+                    self.revision = -1
                     self.clean = False
 
-    def put_last(self, wanted: FetchedPartition) -> None:
+    def put_last(self, part: FetchedPartition) -> None:
         """A partition that had its turn goes last, so that the limit of an answer starves nobody."""
-        key: Key = (wanted.topic_id if self.by_topic_id else wanted.topic, wanted.index)
+        key: Key = (part.topic_id if self.by_topic_id else part.topic, part.index)
         self.parts[key] = self.parts.pop(key)
 
     def look_up(self, topics: Topics) -> None:
         """Find the partitions among the topics as they are now."""
-        if self.generation == topics.generation:
+        if self.revision == topics.revision:
             return
-        for wanted in self.parts.values():
-            topic = topics.with_id(wanted.topic_id) if self.by_topic_id else topics.named(wanted.topic)
-            wanted.partition = topic.partition(wanted.index) if topic is not None else None
+        for part in self.parts.values():
+            topic = topics.with_id(part.topic_id) if self.by_topic_id else topics.named(part.topic)
+            part.partition = topic.partition(part.index) if topic is not None else None
             if topic is None and self.by_topic_id:
-                wanted.error = ErrorCode.UNKNOWN_TOPIC_ID
+                part.error = ErrorCode.UNKNOWN_TOPIC_ID
             else:
-                wanted.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        self.generation = topics.generation
+                part.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self.revision = topics.revision
         self.clean = False
         if self.waiters:
             self.listen()
 
     def is_ready(self, node_id: int, enough: int) -> bool:
-        """Whether a fetch is answered now: `enough` bytes to read, nothing that could be read, or an error in reading.
+        """Whether a fetch is answered now: there are `enough` bytes, no partition can be read, or one has an error.
 
-        A partition that does not exist is no reason by itself, in Kafka neither: its error waits with the others.
+        A partition that does not exist is no reason by itself, as in Kafka: its error waits with the others.
         """
         found = 0
         has_partition = False
-        for wanted in self.parts.values():
-            partition = wanted.partition
+        for part in self.parts.values():
+            partition = part.partition
             if partition is None:
                 continue
             has_partition = True
-            if wanted.refusal(node_id):
+            if part.refusal(node_id):
                 return True
-            if wanted.offset < partition.log.readable_end(committed=self.read_committed):
-                found += min(partition.log.readable(wanted.offset, committed=self.read_committed), wanted.max_bytes)
+            if part.offset < partition.log.readable_end(committed=self.read_committed):
+                found += min(partition.log.readable(part.offset, committed=self.read_committed), part.max_bytes)
                 if found >= enough:
                     return True
         return found >= enough or not has_partition

@@ -1,14 +1,14 @@
-"""Fetch: what a consumer gets, when it has to wait for it, and what wakes it.
+"""Fetch: what a consumer gets, when its request waits, and what ends the wait.
 
 Decides which partitions answer with what, and whether a fetch waits. Does not know versions, connections or the clock.
 Sources: KIP-74 (limits), KIP-227 (sessions), KIP-516 (topic ids), KIP-951 (new leaders); what is answered when is
 Kafka's KafkaApis and ReplicaManager.
 
-A held fetch with nothing to say is the commonest request of all, so it must cost no more the more partitions it has.
-Hence the `FetchState`: the partitions of a session, or of a request whose decoded object the server hands in again
-because the bytes were the same. A state that found nothing to read is clean, and stays registered with its logs, which
-tell it when they change. As long as nothing does, the next fetch of a clean state is parked, and in the end answered
-with the same response object as before, without a look at any partition.
+A fetch that waits and finds nothing is the most frequent request of all, so its cost must not grow with the number of
+partitions. Hence the `FetchState`: the partitions of a session, or of a request whose decoded object the server passes
+in again because the bytes were the same. A state that found nothing to read is clean, and watches its logs for changes.
+Until one changes, the next fetch of a clean state is parked, and in the end answered with the same response object as
+before, without a look at any partition.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.outbox import Outbox
 
 REMEMBERED_PARTITIONS: Final = 200_000
-"""Of how many partitions, all told, requests without a session are remembered."""
+"""Requests without a session are remembered up to this number of partitions in total."""
 
 _NO_ABORTS: Final[list[AbortedTransaction]] = []
 
 
-class Fetches:
+class FetchApi:
     """The Fetch rule of one broker, its sessions, and its parked fetches with their deadlines."""
 
     def __init__(self, node_id: int, topics: Topics, outbox: Outbox, new_id: Callable[[], bytes]) -> None:
@@ -58,20 +58,20 @@ class Fetches:
         self._order = count()
 
     def fetch(
-        self, request: FetchRequest, token: object, now: float, *, by_topic_id: bool, leaders_told: bool
+        self, request: FetchRequest, token: object, now: float, *, by_topic_id: bool, with_leaders: bool
     ) -> FetchResponse | Parked:
-        """Answer or park one Fetch. `by_topic_id`: v13+; `leaders_told`: v16+ (KIP-951)."""
+        """Answer or park one Fetch. `by_topic_id`: v13+; `with_leaders`: v16+ (KIP-951)."""
         state = self._remembered.get(id(request))
         if state is None:
             if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
-                state = self._begun(request, by_topic_id=by_topic_id, leaders_told=leaders_told)
+                state = self._begun(request, by_topic_id=by_topic_id, with_leaders=with_leaders)
             else:
                 continued = self._continued(request, now, by_topic_id=by_topic_id)
                 if isinstance(continued, FetchResponse):
                     return continued
                 state = continued
         may_wait = request.max_wait_ms > 0 and request.min_bytes > 0
-        if may_wait and state.clean and state.generation == self.topics.generation:
+        if may_wait and state.clean and state.revision == self.topics.revision:
             return self._park(state, request, token, now)
         state.look_up(self.topics)
         if not may_wait or state.is_ready(self.node_id, self._enough(request.min_bytes, request.max_bytes)):
@@ -117,12 +117,12 @@ class Fetches:
             state.unlisten()
             self._forget(state)
 
-    def _begun(self, request: FetchRequest, *, by_topic_id: bool, leaders_told: bool) -> FetchState:
+    def _begun(self, request: FetchRequest, *, by_topic_id: bool, with_leaders: bool) -> FetchState:
         """The state of a full fetch; the session it belonged to before is over."""
         old = self.sessions.get(request.session_id)
         if old is not None:
             self.sessions.remove(old)
-        state = FetchState(self, request, by_topic_id=by_topic_id, leaders_told=leaders_told)
+        state = FetchState(self, request, by_topic_id=by_topic_id, with_leaders=with_leaders)
         if request.session_epoch == INITIAL_EPOCH:
             state.epoch = next_epoch(INITIAL_EPOCH)
         return state
@@ -138,7 +138,7 @@ class Fetches:
         if state.by_topic_id != by_topic_id:
             return FetchResponse(error_code=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         if request.topics or request.forgotten_topics_data:
-            state.want(request.topics)
+            state.add(request.topics)
             state.forget(request.forgotten_topics_data)
         if not state.parts:
             self.sessions.remove(session)
@@ -164,7 +164,7 @@ class Fetches:
         return PARKED
 
     def _remember(self, state: FetchState, request: FetchRequest) -> None:
-        """Know the request again, if it has no session to be known by. Those remembered for longest are forgotten."""
+        """Remember a request without a session by its object. The oldest are forgotten."""
         if state.epoch == FINAL_EPOCH and state.request is None:
             state.request = request
             self._remembered[id(request)] = state
@@ -187,7 +187,7 @@ class Fetches:
         del self._waiting[waiter.token], state.waiters[waiter.token]
         if waiter.epoch != state.epoch:
             response = FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        elif state.empty is not None and state.clean and state.generation == self.topics.generation:
+        elif state.empty is not None and state.clean and state.revision == self.topics.revision:
             response = state.empty
         else:
             state.look_up(self.topics)
@@ -203,47 +203,47 @@ class Fetches:
         left = min(max_bytes, self._most_bytes)
         first_whole = True
         answered: list[tuple[FetchedPartition, PartitionData]] = []
-        for wanted in state.parts.values():
-            if not state.is_full and wanted.is_old_news(self.node_id, committed=state.read_committed):
+        for part in state.parts.values():
+            if not state.is_full and part.is_old_news(self.node_id, committed=state.read_committed):
                 continue
-            data = self._read(wanted, state, left, first_whole=first_whole)
+            data = self._read(part, state, left, first_whole=first_whole)
             if data.records:
                 left = max(0, left - len(data.records))
                 first_whole = False
-            answered.append((wanted, data))
-        session_id = self._told(state, answered, now)
+            answered.append((part, data))
+        session_id = self._update_session(state, answered, now)
         response = FetchResponse(session_id=session_id, responses=_by_topic(answered))
-        if state.leaders_told:
+        if state.with_leaders:
             leaders = {data.current_leader.leader_id for _, data in answered if data.error_code}
             response.node_endpoints = [
                 NodeEndpoint(*self.topics.nodes[each]) for each in sorted(leaders & self.topics.nodes.keys())
             ]
         return response
 
-    def _read(self, wanted: FetchedPartition, state: FetchState, left: int, *, first_whole: bool) -> PartitionData:
-        partition = wanted.partition
-        error = wanted.refusal(self.node_id)
+    def _read(self, part: FetchedPartition, state: FetchState, left: int, *, first_whole: bool) -> PartitionData:
+        partition = part.partition
+        error = part.refusal(self.node_id)
         if partition is None or error:
             data = PartitionData(
-                partition_index=wanted.index,
+                partition_index=part.index,
                 error_code=error,
                 high_watermark=UNKNOWN,
                 aborted_transactions=_NO_ABORTS if partition is None else None,
                 records=b"",
             )
-            if partition is not None and state.leaders_told and error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if partition is not None and state.with_leaders and error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 data.current_leader = LeaderIdAndEpoch(partition.leader, LEADER_EPOCH)
             return data
         log = partition.log
         records = log.read(
-            wanted.offset, min(wanted.max_bytes, left), first_whole=first_whole, committed=state.read_committed
+            part.offset, min(part.max_bytes, left), first_whole=first_whole, committed=state.read_committed
         )
         aborted: list[AbortedTransaction] | None = None
         if state.read_committed:
-            found = log.aborted(wanted.offset, records)
+            found = log.aborted(part.offset, records)
             aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in found] or _NO_ABORTS
         return PartitionData(
-            partition_index=wanted.index,
+            partition_index=part.index,
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.start_offset,
@@ -251,27 +251,29 @@ class Fetches:
             records=records,
         )
 
-    def _told(self, state: FetchState, answered: Iterable[tuple[FetchedPartition, PartitionData]], now: float) -> int:
-        """Note what a session's client knows after this answer, and open the session it asked for; its id, or 0."""
+    def _update_session(
+        self, state: FetchState, answered: Iterable[tuple[FetchedPartition, PartitionData]], now: float
+    ) -> int:
+        """Note what the answer has, and open the session if this is a full fetch; the id of the session, or 0."""
         if state.epoch == FINAL_EPOCH:
             return NO_SESSION
         if state.is_full and state.session is None:
             state.session = self.sessions.create(state, now)
         if state.session is None:
             return NO_SESSION
-        for wanted, data in answered:
-            wanted.told_end = UNKNOWN if data.error_code else data.high_watermark
-            wanted.told_start = data.log_start_offset
+        for part, data in answered:
+            part.sent_high_watermark = UNKNOWN if data.error_code else data.high_watermark
+            part.sent_log_start = data.log_start_offset
             if data.records:
-                state.put_last(wanted)
+                state.put_last(part)
         return state.session.id
 
 
 def _by_topic(answered: Iterable[tuple[FetchedPartition, PartitionData]]) -> list[FetchableTopicResponse]:
     topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
-    for wanted, data in answered:
-        topic = topics.get((wanted.topic, wanted.topic_id))
+    for part, data in answered:
+        topic = topics.get((part.topic, part.topic_id))
         if topic is None:
-            topic = topics[wanted.topic, wanted.topic_id] = FetchableTopicResponse(wanted.topic, wanted.topic_id)
+            topic = topics[part.topic, part.topic_id] = FetchableTopicResponse(part.topic, part.topic_id)
         topic.partitions.append(data)
     return list(topics.values())

@@ -1,8 +1,8 @@
 """The log of one partition: record batches in memory, at the offsets the broker gave them.
 
-Decides offsets, what a read returns, which batches are dropped when the log is full, and who is told of a change. Does
-not know topics, requests or waiting: whoever must know of changes registers as a `Watcher`. There is one copy of each
-log, so the high watermark is the log's end; the last stable offset is where the first open transaction began.
+Decides offsets, what a read returns, and which batches are dropped when the log is full. Does not know topics, requests
+or waiting: it calls every registered `Watcher` when it changes. There is one copy of each log, so the high watermark is
+the log's end; the last stable offset is where the first open transaction began.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kafka_shim.broker.log_transactions import Aborted, LogTransactions
 from kafka_shim.broker.producers import Producers
 
 DEFAULT_LOG_BYTES: Final = 16 * 2**20
-"""How many bytes of batches a partition keeps unless told otherwise."""
+"""How many bytes of batches a partition keeps by default."""
 
 _DROPPED_AT_ONCE: Final = 8
 """A full log loses an eighth of its limit at a time, as Kafka drops whole segments and not single batches."""
 
 
 class Watcher(Protocol):
-    """Somebody who must hear of every change of a log; `settle` comes when all changes of a request are made."""
+    """Is called for every change of a log; `settle` comes when all changes of a request are made."""
 
     def changed(self) -> None: ...
 
@@ -100,8 +100,8 @@ class PartitionLog:
         `append_time`: ms since the epoch for a topic with LogAppendTime, else None. `now`: monotonic seconds.
         Raises InvalidBatch when the producer's epoch or sequence number is wrong.
         """
-        if batch.has_producer and (known := self.producers.check(batch)) is not None:
-            return Written(known.base_offset, known.max_timestamp, self.start_offset)
+        if batch.has_producer and (duplicate := self.producers.check(batch)) is not None:
+            return Written(duplicate.base_offset, duplicate.max_timestamp, self.start_offset)
         stamped = batch.stamped(self.end_offset, append_time)
         if batch.has_producer:
             self.producers.appended(stamped, now)

@@ -1,6 +1,6 @@
 """Metadata and DescribeCluster: who the brokers are, and which of them has what.
 
-Decides what is told of topics that exist, do not exist, or are created because a client asks for them. Such a topic is
+Decides what is answered for topics that exist, do not exist, or are created by the request. A topic of the last kind is
 in the next answer: in this one it is still UNKNOWN_TOPIC_OR_PARTITION (3), as in Kafka, and clients ask again.
 Sources: Kafka's KafkaApis; KIP-516, KIP-700.
 """
@@ -32,7 +32,7 @@ CONTROLLERS_ENDPOINT: Final = 2
 _NO_LEADER: Final = -1
 
 
-class Describes:
+class MetadataApi:
     """The two rules; they answer alike on every broker."""
 
     def __init__(self, topics: Topics) -> None:
@@ -54,8 +54,8 @@ class Describes:
         return response
 
     def describe_cluster(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
-        """The brokers. Asked for controllers, a broker answers MISMATCHED_ENDPOINT_TYPE (114), asked for anything else
-        UNSUPPORTED_ENDPOINT_TYPE (115) (KIP-919)."""
+        """The brokers. For an endpoint type of controllers the error is MISMATCHED_ENDPOINT_TYPE (114), for an unknown
+        one UNSUPPORTED_ENDPOINT_TYPE (115) (KIP-919)."""
         if request.endpoint_type == CONTROLLERS_ENDPOINT:
             return DescribeClusterResponse(
                 error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,

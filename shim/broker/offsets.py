@@ -1,7 +1,7 @@
 """ListOffsets and OffsetForLeaderEpoch: where a log begins, ends, and was at a time.
 
-Decides which offset answers which question. Does not know how a log finds a timestamp. Sources: KIP-79, KIP-734,
-KIP-405, KIP-1005, KIP-1023 for the timestamps that mean something else; KIP-101, KIP-320 for leader epochs.
+Decides the offset for each timestamp and leader epoch. Does not know how a log finds a timestamp. Sources: KIP-79,
+KIP-734, KIP-405, KIP-1005, KIP-1023 for the special timestamps; KIP-101, KIP-320 for leader epochs.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Offsets:
         self.topics = topics
 
     def list_offsets(self, request: ListOffsetsRequest, *, lowest_timestamp: int) -> ListOffsetsResponse:
-        """`lowest_timestamp`: the last special timestamp that the request's version knows; lower ones answer
-        UNSUPPORTED_VERSION (35). A partition asked for twice answers INVALID_REQUEST (42), once."""
+        """`lowest_timestamp`: the lowest special timestamp that the request's version has; lower ones answer
+        UNSUPPORTED_VERSION (35). A partition that is in the request twice answers INVALID_REQUEST (42), once."""
         committed = request.isolation_level == READ_COMMITTED
         named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
         topics = []
@@ -75,28 +75,28 @@ class Offsets:
         )
 
     def _listed(
-        self, topic: str, asked: ListOffsetsPartition, committed: bool, lowest_timestamp: int
+        self, topic: str, query: ListOffsetsPartition, committed: bool, lowest_timestamp: int
     ) -> ListOffsetsPartitionResponse:
-        if asked.timestamp < lowest_timestamp:
-            return ListOffsetsPartitionResponse(asked.partition_index, ErrorCode.UNSUPPORTED_VERSION)
-        found = self._led(topic, asked.partition_index, asked.current_leader_epoch)
+        if query.timestamp < lowest_timestamp:
+            return ListOffsetsPartitionResponse(query.partition_index, ErrorCode.UNSUPPORTED_VERSION)
+        found = self._led(topic, query.partition_index, query.current_leader_epoch)
         if isinstance(found, int):
-            return ListOffsetsPartitionResponse(asked.partition_index, found)
-        timestamp, offset, epoch = _position(found.log, asked.timestamp, committed)
+            return ListOffsetsPartitionResponse(query.partition_index, found)
+        timestamp, offset, epoch = _position(found.log, query.timestamp, committed)
         return ListOffsetsPartitionResponse(
-            partition_index=asked.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
+            partition_index=query.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
         )
 
-    def _epoch_end(self, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-        found = self._led(topic, asked.partition, asked.current_leader_epoch)
+    def _epoch_end(self, topic: str, query: OffsetForLeaderPartition) -> EpochEndOffset:
+        found = self._led(topic, query.partition, query.current_leader_epoch)
         if isinstance(found, int):
-            return EpochEndOffset(found, asked.partition)
-        if asked.leader_epoch != LEADER_EPOCH:
-            return EpochEndOffset(0, asked.partition)
-        return EpochEndOffset(0, asked.partition, LEADER_EPOCH, found.log.end_offset)
+            return EpochEndOffset(found, query.partition)
+        if query.leader_epoch != LEADER_EPOCH:
+            return EpochEndOffset(0, query.partition)
+        return EpochEndOffset(0, query.partition, LEADER_EPOCH, found.log.end_offset)
 
     def _led(self, name: str, index: int, leader_epoch: int) -> Partition | int:
-        """The partition, or the error why it cannot be asked here."""
+        """The partition, or the error why this broker cannot answer for it."""
         topic = self.topics.named(name)
         partition = topic.partition(index) if topic is not None else None
         if partition is None:

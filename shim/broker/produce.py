@@ -22,7 +22,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import LEADER_EPOCH, NO_TIMESTAMP, Batch, InvalidBatch, parse_batch, producer_of
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topic, Topics
-from kafka_shim.broker.transaction_ends import Place
+from kafka_shim.broker.transaction_ends import TopicPartition
 from kafka_shim.broker.transactions import Sender, Transactions, Verification
 from kafka_shim.groups.interface import NO_REPLY, NoReply, TransactionSupportedOperation
 
@@ -30,14 +30,14 @@ NO_ACKS = 0
 _LEGAL_ACKS = frozenset({-1, 0, 1})
 
 
-class Produces:
+class ProduceApi:
     """The Produce rule of one broker. `epoch_ms` turns monotonic seconds into ms since the epoch."""
 
     def __init__(self, node_id: int, topics: Topics, epoch_ms: Callable[[float], int]) -> None:
         self.node_id = node_id
         self.topics = topics
         self.transactions: Transactions | None = None
-        """Without a coordinator of transactions none are taken part in."""
+        """None where there are no transactions: then transactional batches are refused."""
         self._epoch_ms = epoch_ms
 
     def produce(
@@ -47,13 +47,13 @@ class Produces:
         *,
         by_topic_id: bool,
         zstd_allowed: bool,
-        leaders_told: bool,
+        with_leaders: bool,
         supported_operation: TransactionSupportedOperation,
-        answers: Mapping[Place, ErrorCode] | None = None,
+        answers: Mapping[TopicPartition, ErrorCode] | None = None,
     ) -> ProduceResponse | NoReply:
         """Append the batches; one answer per partition, or none at all with acks 0.
 
-        `by_topic_id`: v13+; `zstd_allowed`: v7+ (KIP-110); `leaders_told`: v10+ (KIP-951). `answers` are those to
+        `by_topic_id`: v13+; `zstd_allowed`: v7+ (KIP-110); `with_leaders`: v10+ (KIP-951). `answers` are those to
         `verification`, where the coordinator of the transaction is another process.
         """
 
@@ -78,21 +78,21 @@ class Produces:
         if request.acks == NO_ACKS:
             return NO_REPLY
         response = ProduceResponse(responses)
-        if leaders_told:
-            self._tell_leaders(response)
+        if with_leaders:
+            self._add_leaders(response)
         return response
 
     def verification(
         self, request: ProduceRequest, supported_operation: TransactionSupportedOperation, *, by_topic_id: bool
     ) -> Verification | None:
-        """What another process must be asked about the transaction that is written to here; None if it is coordinated
-        in this one.
+        """What the transaction coordinator of another process must check for these batches; None if the coordinator is
+        in this process.
 
-        Nothing need be asked of partitions in which the producer has written in this transaction.
+        Partitions in which the producer has already written in this transaction need no check.
         """
         if self.transactions is None or request.transactional_id is None:
             return None
-        node_id = self.transactions.coordinator_elsewhere(request.transactional_id)
+        node_id = self.transactions.remote_coordinator(request.transactional_id)
         if node_id is None:
             return None
         verification = Verification(node_id, Sender(request.transactional_id, -1, -1), [], supported_operation)
@@ -105,14 +105,14 @@ class Produces:
                     continue
                 if not _is_within(partition.log, *producer):
                     verification = verification._replace(sender=Sender(request.transactional_id, *producer))
-                    verification.places.append((topic.name, each.index))
+                    verification.topic_partitions.append((topic.name, each.index))
         return verification
 
     def _append(
         self,
         topic: Topic | None,
-        data: TopicProduceData,
-        asked: PartitionProduceData,
+        topic_data: TopicProduceData,
+        data: PartitionProduceData,
         acks: int,
         now: float,
         admit: Callable[[Batch, Topic, int], None],
@@ -120,20 +120,20 @@ class Produces:
         zstd_allowed: bool,
         by_topic_id: bool,
     ) -> PartitionProduceResponse:
-        partition = topic.partition(asked.index) if topic is not None else None
+        partition = topic.partition(data.index) if topic is not None else None
         if acks not in _LEGAL_ACKS:
-            return _refused(asked, ErrorCode.INVALID_REQUIRED_ACKS)
+            return _refused(data, ErrorCode.INVALID_REQUIRED_ACKS)
         if topic is None and by_topic_id:
-            return _refused(asked, ErrorCode.UNKNOWN_TOPIC_ID)
+            return _refused(data, ErrorCode.UNKNOWN_TOPIC_ID)
         if topic is None or partition is None:
-            return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _refused(data, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic.is_internal:
-            return _refused(asked, ErrorCode.INVALID_TOPIC_EXCEPTION)
+            return _refused(data, ErrorCode.INVALID_TOPIC_EXCEPTION)
         if partition.leader != self.node_id:
-            return _refused(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return _refused(data, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         wall = self._epoch_ms(now)
         try:
-            batch = parse_batch(asked.records, max_bytes=topic.max_message_bytes, zstd_allowed=zstd_allowed)
+            batch = parse_batch(data.records, max_bytes=topic.max_message_bytes, zstd_allowed=zstd_allowed)
             _check_timestamps(batch, topic, wall)
             if (
                 batch.has_producer
@@ -141,12 +141,12 @@ class Produces:
                 and partition.log.transactions.is_open(batch.producer_id)
             ):
                 raise InvalidBatch(ErrorCode.INVALID_TXN_STATE)
-            admit(batch, topic, asked.index)
+            admit(batch, topic, data.index)
             written = partition.log.append(batch, wall if topic.log_append_time else None, now)
         except InvalidBatch as refused:
-            return _refused(asked, refused.error, refused.message)
+            return _refused(data, refused.error, refused.message)
         return PartitionProduceResponse(
-            index=asked.index,
+            index=data.index,
             base_offset=written.base_offset,
             log_append_time_ms=written.append_time,
             log_start_offset=written.log_start_offset,
@@ -157,21 +157,21 @@ class Produces:
         batch: Batch,
         log: PartitionLog,
         transactional_id: str | None,
-        place: Place,
+        topic_partition: TopicPartition,
         now: float,
         supported_operation: TransactionSupportedOperation,
-        answers: Mapping[Place, ErrorCode] | None,
+        answers: Mapping[TopicPartition, ErrorCode] | None,
     ) -> None:
         """Raises InvalidBatch with the error of a batch that is not part of its producer's transaction."""
         if transactional_id is None or not batch.has_producer or self.transactions is None:
             raise InvalidBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         sender = Sender(transactional_id, batch.producer_id, batch.producer_epoch)
         if answers is None:
-            error = self.transactions.check(sender, place, now, supported_operation)
-        elif place not in answers and _is_within(log, batch.producer_id, batch.producer_epoch):
+            error = self.transactions.check(sender, topic_partition, now, supported_operation)
+        elif topic_partition not in answers and _is_within(log, batch.producer_id, batch.producer_epoch):
             error = ErrorCode.NONE
         else:
-            error = answers.get(place, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            error = answers.get(topic_partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         is_ending = (
             error is ErrorCode.CONCURRENT_TRANSACTIONS
             and supported_operation is not TransactionSupportedOperation.ADD_PARTITION
@@ -183,7 +183,7 @@ class Produces:
         if error:
             raise InvalidBatch(error)
 
-    def _tell_leaders(self, response: ProduceResponse) -> None:
+    def _add_leaders(self, response: ProduceResponse) -> None:
         """Name the leader of each partition that this broker does not lead."""
         leaders = set()
         for topic_response in response.responses:
@@ -217,5 +217,5 @@ def _check_timestamps(batch: Batch, topic: Topic, wall: int) -> None:
         )
 
 
-def _refused(asked: PartitionProduceData, error: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
-    return PartitionProduceResponse(index=asked.index, error_code=error, base_offset=-1, error_message=message)
+def _refused(data: PartitionProduceData, error: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1, error_message=message)

@@ -75,9 +75,9 @@ class Producers:
         if batch.producer_epoch > producer.epoch:
             expected = 0
         else:
-            for known in producer.batches:
-                if (known.base_sequence, known.last_sequence) == (batch.base_sequence, batch.last_sequence):
-                    return known
+            for duplicate in producer.batches:
+                if (duplicate.base_sequence, duplicate.last_sequence) == (batch.base_sequence, batch.last_sequence):
+                    return duplicate
             last = producer.last_sequence
             expected = 0 if last == _MAX_SEQUENCE else last + 1
         if batch.base_sequence != expected:
@@ -85,7 +85,7 @@ class Producers:
         return None
 
     def epoch_of(self, producer_id: int) -> int:
-        """The newest epoch of a producer, -1 where it is not known."""
+        """The newest epoch of a producer, -1 for an unknown producer."""
         producer = self._by_id.get(producer_id)
         return producer.epoch if producer is not None else -1
 

@@ -2,7 +2,7 @@
 
 Decides what a value may be and what it is when nobody set it. Does not know who asks (`configs.py` describes and alters
 them) nor what a value is for. A name that is not in these tables is unknown here as it would be to Kafka; those of
-Kafka's that nothing in this broker could obey are left out, save the topic values that tools set as a matter of course.
+Kafka's settings that have no effect here are left out, but for the topic settings that tools often set.
 Sources: Kafka 4.2's topic and broker configuration reference; semantics 6.2 for groups.
 """
 
@@ -32,7 +32,7 @@ class ConfigType(IntEnum):
 
 class Setting(NamedTuple):
     """One configuration name. `least` and `most` bound numbers, `choices` names; `synonym` is the broker's name for the
-    default of a topic's or group's value; `dynamic` says whether a running broker can be told another value."""
+    default of a topic's or group's value; `dynamic` says whether it can be changed while the broker runs."""
 
     name: str
     type: ConfigType
@@ -240,22 +240,22 @@ GROUP_SETTINGS: Final = {
 class Settings:
     """Values in force: defaults, what the command line set, what clients set while the broker runs, for it or a group.
 
-    Raises ValueError for a given value that its setting refuses. Names that are not the broker's are kept and ignored:
+    Raises ValueError for a value that its setting refuses. Names that are not the broker's are kept and ignored:
     the same command line configures groups and server too.
     """
 
-    def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        self.given: dict[str, str] = dict(given or {})
+    def __init__(self, static: Mapping[str, str] | None = None) -> None:
+        self.static: dict[str, str] = dict(static or {})
         self.altered: dict[str, str] = {}
         self.groups: dict[str, dict[str, str]] = {}
-        for name, value in self.given.items():
+        for name, value in self.static.items():
             setting = BROKER_SETTINGS.get(name)
             if setting is not None and (refusal := setting.refusal(value)) is not None:
                 raise ValueError(refusal)
 
     def text(self, name: str) -> str:
         """The value of a broker setting as text. Raises KeyError for a name that is none."""
-        for values in (self.altered, self.given):
+        for values in (self.altered, self.static):
             if name in values:
                 return values[name]
         return BROKER_SETTINGS[name].default

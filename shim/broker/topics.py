@@ -1,9 +1,9 @@
 """Topics, their partitions and the brokers that lead them: what the whole cluster shares.
 
-Decides which topics exist, under which ids, with how many partitions and where; what a topic may be called; and whom a
-change is told to. Does not know requests, nor what is in a log. One `Topics` serves all brokers of a process. Leaders
-never change their epoch, so clients have nothing to check for truncation. Sources: Kafka's Topic class for names;
-KRaft's ReplicationControlManager for what is refused and how.
+Decides which topics exist, under which ids, with how many partitions and where; the names a topic may have; and which
+callbacks hear of a change. Does not know requests, nor what is in a log. One `Topics` serves all brokers of a process.
+Leaders never change their epoch, so clients have nothing to check for truncation. Sources: Kafka's Topic class for
+names; KRaft's ReplicationControlManager for what is refused and how.
 """
 
 from __future__ import annotations
@@ -92,15 +92,15 @@ class Topic:
 class Topics:
     """All topics of the cluster.
 
-    `cluster_id` is what clients are told; `new_id` makes topic ids, 16 random bytes; `log_bytes` bounds the log of each
+    `cluster_id` is sent to clients; `new_id` makes topic ids, 16 random bytes; `log_bytes` bounds the log of each
     partition. `producer_ids` begin anywhere, so that a producer that outlives the process has the id of no new one.
 
-    `generation` grows with every change of topics or leaders: who remembered a partition looks it up again when it has.
+    `revision` grows with every change of topics or leaders; then a remembered partition must be looked up again.
     `on_topic_changed(name)` is called for a topic that was created or has grown, `on_topic_deleted(name, id)` for one
     that is gone. `woken` has the watchers of logs that have changed since the last `settle`. `offsets_owner(index)`
     says which node coordinates the groups of a partition of `__consumer_offsets`, and so leads it; without it leaders
     go round. Where several processes share their topics, `offsets_topic_id` is the id that all give
-    `__consumer_offsets`, and `make_later(name)` sees to a topic that was asked for.
+    `__consumer_offsets`, and `make_later(name)` creates a topic that a client has requested.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Topics:
         self.make_later = make_later
         self.nodes: dict[int, Node] = {node.id: node for node in nodes}
         self.settings = settings
-        self.generation = 0
+        self.revision = 0
         self.woken: dict[Watcher, None] = {}
         self.on_topic_changed: list[Callable[[str], None]] = []
         self.on_topic_deleted: list[Callable[[str, bytes], None]] = []
@@ -223,7 +223,7 @@ class Topics:
         ]
 
     def check_replicas(self, assignments: Sequence[Sequence[int]]) -> None:
-        """Raises TopicError with INVALID_REPLICA_ASSIGNMENT (39) for replicas that cannot be as they were asked for."""
+        """Raises TopicError with INVALID_REPLICA_ASSIGNMENT (39) for replicas that cannot be assigned."""
         for replicas in assignments:
             if not replicas:
                 refusal = "The manual partition assignment includes an empty replica list."
@@ -250,7 +250,7 @@ class Topics:
         *,
         id: bytes | None = None,
     ) -> Topic:
-        """Create a topic with one partition per list of replicas, and a new id unless one is given.
+        """Create a topic with one partition per list of replicas, and `id` or a new id.
 
         Raises TopicError as `check_new` does.
         """
@@ -267,7 +267,7 @@ class Topics:
         return self.create(name, self.placed(partitions, -1))
 
     def auto_create(self, name: str) -> None:
-        """Create a topic because a client asked for it, perhaps only in a moment. Raises TopicError."""
+        """Create a topic that a client names; with `make_later` it comes after the return. Raises TopicError."""
         if name == OFFSETS_TOPIC:
             self.ensure_offsets_topic()
         elif self.make_later is None:
@@ -299,21 +299,21 @@ class Topics:
         for replicas in assignments:
             topic.partitions.append(Partition(len(topic.partitions), replicas, PartitionLog(self._limit(topic))))
         self._next_node = (self._next_node + len(assignments)) % len(self.nodes)
-        self.generation += 1
+        self.revision += 1
         for tell in self.on_topic_changed:
             tell(topic.name)
 
     def delete(self, topic: Topic) -> None:
         """Forget a topic and its logs; fetches that wait for it are woken."""
         del self._by_name[topic.name], self._by_id[topic.id], self._collisions[topic.name.replace(".", "_")]
-        self.generation += 1
+        self.revision += 1
         for partition in topic.partitions:
             partition.log.tell()
         for tell in self.on_topic_deleted:
             tell(topic.name, topic.id)
 
     def configure(self, topic: Topic, configs: Mapping[str, str]) -> None:
-        """Give a topic these values of its own, instead of those it had. They are known to be valid."""
+        """Replace the settings of a topic by these, which must be valid."""
         topic.configs = dict(configs)
         self.apply_settings(topic)
 
@@ -328,14 +328,14 @@ class Topics:
             partition.log.limit = self._limit(topic)
 
     def lead(self, topic: Topic, index: int, node_id: int, replicas: Sequence[int] = ()) -> None:
-        """Make a node the leader of a partition, and `replicas`, if given, its replicas."""
+        """Make a node the leader of a partition, and `replicas`, unless empty, its replicas."""
         partition = topic.partitions[index]
         if replicas:
             partition.replicas = list(replicas)
         elif node_id not in partition.replicas:
             partition.replicas = [node_id, *partition.replicas[1:]]
         partition.leader = node_id
-        self.generation += 1
+        self.revision += 1
         partition.log.tell()
 
     def _limit(self, topic: Topic) -> int:

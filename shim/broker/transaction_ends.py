@@ -1,8 +1,8 @@
-"""How a transaction ends: first the decision is durable, then every partition is told, then the end is noted.
+"""How a transaction ends: the decision becomes durable, every partition gets a marker, the end is recorded.
 
-Decides who must be told of a decision, and when all have been. A decision is the record of a transactional id in state
-PrepareCommit or PrepareAbort; nothing of it shows before that record is durable, and whoever has the record next, after
-a crash or a move, carries it out to its end. It does not know why a transaction ends (`transactions.py`), what becomes
+Decides which partitions need the marker, and when all have it. A decision is the record of a transactional id in state
+PrepareCommit or PrepareAbort; it has no effect before that record is durable, and the next coordinator that loads the
+record, after a crash or a move, completes it. Does not know why a transaction ends (`transactions.py`), what becomes
 of the offsets in it (`shim/groups/transactions.py`), nor how other processes are reached.
 
 Source: KIP-98; Kafka's TransactionCoordinator and TransactionMarkerChannelManager.
@@ -29,26 +29,26 @@ from kafka_shim.groups.transactional_ids import Status, Transaction
 from kafka_shim.groups.transactions import write_transaction
 
 RETRY_SECONDS: Final = 0.2
-"""When partitions that could not be told are told again."""
+"""Markers that failed are sent again after this time."""
 
 MARKERS_VERSION: Final = 1
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
-_NEVER_AGAIN: Final = frozenset(
+_FINAL_ERRORS: Final = frozenset(
     {ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 )
-"""What a partition answers that need not be told again: it was told, or knows of something newer."""
+"""Errors of a marker that need no retry: the partition has the marker, or a newer epoch."""
 
 
-class Elsewhere(Protocol):
+class RemoteNodes(Protocol):
     """The other processes of a cluster, as one of them reaches them."""
 
     def holder(self, topic: str, index: int) -> int | None:
         """The node of another process that leads a partition, of `__consumer_offsets` too; None if none does."""
 
     def epoch(self, partition: int) -> int:
-        """With which epoch this process has a partition of `__consumer_offsets`."""
+        """The epoch of this process's lease of a partition of `__consumer_offsets`."""
 
     def ask(self, node_id: int, version: int, request: Message, purpose: object) -> None:
         """Send a request; `Transactions.answered(purpose, answer, now)` is called once, with None if there is no
@@ -56,8 +56,7 @@ class Elsewhere(Protocol):
 
 
 class Decision(NamedTuple):
-    """A decision, by where it is kept: the partition and the transactional id. `ending` is an object of its own for
-    each decision."""
+    """A decision: the partition of its record and the transactional id. `ending` is a new object for each decision."""
 
     partition: int
     transactional_id: str
@@ -72,24 +71,24 @@ class DecisionDurable(NamedTuple):
 
 
 class OffsetsEnded(NamedTuple):
-    """Effect: what a decision means for the offsets in a partition of `__consumer_offsets` is durable."""
+    """Effect: a partition of `__consumer_offsets` has applied the decision to its offsets, durably."""
 
     decision: Decision
-    place: Place
+    topic_partition: TopicPartition
 
 
 class MarkersSent(NamedTuple):
-    """Another process was asked to end the transaction in these partitions."""
+    """Purpose of a WriteTxnMarkers request to another process, for these partitions."""
 
     decision: Decision
-    places: list[Place]
+    topic_partitions: list[TopicPartition]
 
 
-class Ends:
+class TransactionCompletion:
     """The ends of the transactions that are coordinated in one process.
 
     `shard_at(partition)` is the shard of a partition of `__consumer_offsets`, on whichever broker of this process, if
-    it is active. `epoch_ms` turns monotonic seconds into ms since the epoch. Without `elsewhere` there is no other
+    it is active. `epoch_ms` turns monotonic seconds into ms since the epoch. Without `remote_nodes` there is no other
     process.
     """
 
@@ -98,12 +97,12 @@ class Ends:
         topics: Topics,
         shard_at: Callable[[int], Shard | None],
         epoch_ms: Callable[[float], int],
-        elsewhere: Elsewhere | None,
+        remote_nodes: RemoteNodes | None,
     ) -> None:
         self._topics = topics
         self._shard_at = shard_at
         self._epoch_ms = epoch_ms
-        self._elsewhere = elsewhere
+        self._remote_nodes = remote_nodes
 
     def decide(
         self,
@@ -136,21 +135,21 @@ class Ends:
         shard.outbox.when_durable(shard, DecisionDurable(shard.partition, transactional_id))
 
     def apply(self, effect: object, now: float) -> None:
-        """What was to follow once it is durable."""
+        """Carry out an effect: what it depends on is durable."""
         match effect:
             case DecisionDurable(partition, transactional_id):
                 shard = self._shard_at(partition)
                 if shard is not None:
                     self.carry_out(shard, transactional_id, now)
-            case OffsetsEnded(decision, place):
-                self._delivered(decision, [place], now)
+            case OffsetsEnded(decision, topic_partition):
+                self._delivered(decision, [topic_partition], now)
 
     def answered(self, markers: MarkersSent, answer: Message | None, now: float) -> None:
-        """Another process has ended the transaction in these partitions, or in some of them, or has not answered."""
+        """Another process has answered for these partitions, each with an error or none; None if it has not."""
         found = self._find(markers.decision)
         if found is None:
             return
-        found[1].in_flight.difference_update(markers.places)
+        found[1].in_flight.difference_update(markers.topic_partitions)
         if isinstance(answer, WriteTxnMarkersResponse):
             self._delivered(
                 markers.decision,
@@ -159,7 +158,7 @@ class Ends:
                     for result in answer.markers
                     for topic in result.topics
                     for each in topic.partitions
-                    if each.error_code in _NEVER_AGAIN
+                    if each.error_code in _FINAL_ERRORS
                 ],
                 now,
             )
@@ -172,17 +171,17 @@ class Ends:
             return None
         return shard, transaction
 
-    def _delivered(self, decision: Decision, places: Iterable[Place], now: float) -> None:
-        """These partitions have the decision; note the end if all have it."""
+    def _delivered(self, decision: Decision, topic_partitions: Iterable[TopicPartition], now: float) -> None:
+        """These partitions have the marker; record the end if all have it."""
         found = self._find(decision)
         if found is not None:
             shard, transaction = found
-            transaction.unmarked -= set(places)
+            transaction.unmarked -= set(topic_partitions)
             if not transaction.unmarked:
                 self._complete(shard, decision.transactional_id, transaction, now)
 
     def carry_out(self, shard: Shard, transactional_id: str, now: float) -> None:
-        """Tell every partition that has not been told what was decided and is durable; note the end if all have been.
+        """Send the marker of a durable decision to every partition without it; record the end if all have it.
 
         Nothing happens unless there is such a decision, and this shard still has it.
         """
@@ -190,38 +189,40 @@ class Ends:
         if transaction is None or not transaction.is_prepared or self._shard_at(shard.partition) is not shard:
             return
         decision = Decision(shard.partition, transactional_id, transaction.ending)
-        by_node: dict[int, list[Place]] = {}
-        done: list[Place] = []
-        for place in sorted(transaction.unmarked - transaction.in_flight):
-            node_id = self._elsewhere.holder(*place) if self._elsewhere is not None else None
+        by_node: dict[int, list[TopicPartition]] = {}
+        done: list[TopicPartition] = []
+        for topic_partition in sorted(transaction.unmarked - transaction.in_flight):
+            node_id = self._remote_nodes.holder(*topic_partition) if self._remote_nodes is not None else None
             if node_id is not None:
-                by_node.setdefault(node_id, []).append(place)
-            elif place[0] == OFFSETS_TOPIC:
-                self._end_offsets(shard, transaction, place, decision)
-            elif self._end_records(shard, transaction, place, now):
-                done.append(place)
+                by_node.setdefault(node_id, []).append(topic_partition)
+            elif topic_partition[0] == OFFSETS_TOPIC:
+                self._end_offsets(shard, transaction, topic_partition, decision)
+            elif self._end_records(shard, transaction, topic_partition, now):
+                done.append(topic_partition)
         self._topics.settle(now)
-        for node_id, places in by_node.items():
-            self._ask(node_id, shard, transaction, places, decision)
+        for node_id, topic_partitions in by_node.items():
+            self._ask(node_id, shard, transaction, topic_partitions, decision)
         self._delivered(decision, done, now)
         if transaction.ending is decision.ending:
             shard.arm(transaction.timer, now + RETRY_SECONDS)
 
-    def _end_offsets(self, shard: Shard, transaction: Transaction, place: Place, decision: Decision) -> None:
-        home = self._shard_at(place[1])
+    def _end_offsets(
+        self, shard: Shard, transaction: Transaction, topic_partition: TopicPartition, decision: Decision
+    ) -> None:
+        home = self._shard_at(topic_partition[1])
         if home is not None:
             epoch = self._coordinator_epoch(shard)
             pending.end(home, transaction.producer_id, epoch, committed=transaction.is_committed)
-            home.outbox.when_durable(home, OffsetsEnded(decision, place))
+            home.outbox.when_durable(home, OffsetsEnded(decision, topic_partition))
 
-    def _end_records(self, shard: Shard, transaction: Transaction, place: Place, now: float) -> bool:
-        """Whether nothing is left to be told of: the log has its marker, or there is no such partition any more."""
-        name, index = place
+    def _end_records(self, shard: Shard, transaction: Transaction, topic_partition: TopicPartition, now: float) -> bool:
+        """Whether this partition is done: its log has the marker, or it does not exist any more."""
+        name, index = topic_partition
         topic = self._topics.named(name)
         partition = topic.partition(index) if topic is not None else None
         if partition is None:
             return True
-        if self._elsewhere is not None and partition.leader not in self._topics.nodes:
+        if self._remote_nodes is not None and partition.leader not in self._topics.nodes:
             return False
         self.write_marker(
             partition.log,
@@ -240,13 +241,18 @@ class Ends:
         log.end_transaction(producer_id, epoch, coordinator_epoch, self._epoch_ms(now), now, committed=committed)
 
     def _ask(
-        self, node_id: int, shard: Shard, transaction: Transaction, places: list[Place], decision: Decision
+        self,
+        node_id: int,
+        shard: Shard,
+        transaction: Transaction,
+        topic_partitions: list[TopicPartition],
+        decision: Decision,
     ) -> None:
-        """Let another process tell the partitions it has. None is told twice at a time: what comes late could end the
-        transaction after this one."""
-        assert self._elsewhere is not None
+        """Send the markers of the partitions that another process has. A partition never has two markers in flight: a
+        late one could end the transaction after this one."""
+        assert self._remote_nodes is not None
         by_topic: dict[str, list[int]] = {}
-        for topic, index in places:
+        for topic, index in topic_partitions:
             by_topic.setdefault(topic, []).append(index)
         marker = WritableTxnMarker(
             transaction.producer_id,
@@ -255,12 +261,12 @@ class Ends:
             [WritableTxnMarkerTopic(*each) for each in by_topic.items()],
             self._coordinator_epoch(shard),
         )
-        transaction.in_flight.update(places)
-        purpose = MarkersSent(decision, places)
-        self._elsewhere.ask(node_id, MARKERS_VERSION, WriteTxnMarkersRequest([marker]), purpose)
+        transaction.in_flight.update(topic_partitions)
+        purpose = MarkersSent(decision, topic_partitions)
+        self._remote_nodes.ask(node_id, MARKERS_VERSION, WriteTxnMarkersRequest([marker]), purpose)
 
     def _coordinator_epoch(self, shard: Shard) -> int:
-        return self._elsewhere.epoch(shard.partition) if self._elsewhere is not None else 0
+        return self._remote_nodes.epoch(shard.partition) if self._remote_nodes is not None else 0
 
     def _complete(self, shard: Shard, transactional_id: str, transaction: Transaction, now: float) -> None:
         next_id = transaction.next_producer_id

@@ -25,7 +25,7 @@ from kafka_shim.apis.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Partition, Topics
-from kafka_shim.broker.transaction_ends import Place
+from kafka_shim.broker.transaction_ends import TopicPartition
 from kafka_shim.broker.transactions import Transactions
 from kafka_shim.groups import transactions as pending
 from kafka_shim.groups.service import GroupService, WaitingOffsets
@@ -40,7 +40,7 @@ class TransactionRequests:
         self.transactions = transactions
         self._groups = groups
 
-    def admitted(self, waiting: WaitingOffsets, errors: Mapping[Place, ErrorCode], now: float) -> None:
+    def admitted(self, waiting: WaitingOffsets, errors: Mapping[TopicPartition, ErrorCode], now: float) -> None:
         """Another process has checked what a TxnOffsetCommit waits for."""
         (error,) = errors.values()
         self._groups.admitted(waiting, error, now)
@@ -131,7 +131,7 @@ class TransactionRequests:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if marker.coordinator_epoch < log.transactions.coordinator_epoch(marker.producer_id):
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
-        self.transactions.ends.write_marker(
+        self.transactions.completion.write_marker(
             log,
             marker.producer_id,
             marker.producer_epoch,

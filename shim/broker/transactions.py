@@ -1,12 +1,12 @@
-"""The least of a transaction coordinator: who a transactional id belongs to, and how its transactions begin and end.
+"""A minimal transaction coordinator: the producer of a transactional id, and how its transactions begin and end.
 
 Decides which producer and epoch a transactional id has, what is part of its transaction, and what is written where when
 the transaction ends. The state of an id lives in the shard that its name hashes to, as a group does, and is changed by
 records alone; what a pending offset is, is the shard's business too (`shim/groups/transactions.py`).
 
-A transaction ends in steps (`transaction_ends.py`): the decision is durable, then partitions are told, then the end is
-noted. A producer is answered when the decision is durable; while partitions are told, whoever asks for the id is
-answered CONCURRENT_TRANSACTIONS (51), and asks again.
+A transaction ends in steps (`transaction_ends.py`): the decision is durable, then partitions get markers, then the end
+is recorded. A producer is answered when the decision is durable; until all partitions have the marker, requests for the
+id are answered CONCURRENT_TRANSACTIONS (51), and clients try again.
 
 Source: KIP-98, KIP-360, KIP-447, KIP-890; error by error the answers of a running Kafka 4.2.2.
 """
@@ -32,7 +32,7 @@ from kafka_shim.apis.produce import ProduceRequest
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
-from kafka_shim.broker.transaction_ends import Elsewhere, Ends, MarkersSent, Place
+from kafka_shim.broker.transaction_ends import MarkersSent, RemoteNodes, TopicPartition, TransactionCompletion
 from kafka_shim.groups.interface import PARKED, Parked, TransactionSupportedOperation
 from kafka_shim.groups.service import WaitingOffsets
 from kafka_shim.groups.shard import Shard
@@ -44,14 +44,14 @@ from kafka_shim.persistence.records import TransactionKey
 LAST_EPOCH: Final = 2**15 - 2
 """A producer with this epoch gets a new id instead of the next epoch."""
 
-Partitions = Mapping[Place, None]
+Partitions = Mapping[TopicPartition, None]
 
 VERIFICATION_VERSION: Final = 5
 """Of AddPartitionsToTxn between processes."""
 
 
 class Sender(NamedTuple):
-    """Who says something about a transaction."""
+    """The producer that sends a request about a transaction."""
 
     transactional_id: str
     producer_id: int
@@ -59,12 +59,12 @@ class Sender(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """What the process of a transaction's coordinator, `node_id`, is to be asked: whether these partitions are part of
-    it or, as `supported_operation` says, to make them so (KIP-890)."""
+    """A request to the transaction coordinator `node_id` of another process: are these partitions part of the
+    transaction, or, as `supported_operation` has it, add them (KIP-890)."""
 
     node_id: int
     sender: Sender
-    places: list[Place]
+    topic_partitions: list[TopicPartition]
     supported_operation: TransactionSupportedOperation
 
 
@@ -75,7 +75,7 @@ class WaitingBatches(NamedTuple):
     request: ProduceRequest
     by_topic_id: bool
     zstd_allowed: bool
-    leaders_told: bool
+    with_leaders: bool
     supported_operation: TransactionSupportedOperation
 
 
@@ -93,7 +93,7 @@ class Transactions:
 
     `shard_at(partition)` is the shard of a partition of `__consumer_offsets`, on whichever broker, if it is active;
     `place_of(name)` the partition of a group or transactional id. `epoch_ms` turns monotonic seconds into ms since the
-    epoch. Without `elsewhere` this process is the whole cluster.
+    epoch. Without `remote_nodes` this process is the whole cluster.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class Transactions:
         shard_at: Callable[[int], Shard | None],
         partitions: int,
         epoch_ms: Callable[[float], int],
-        elsewhere: Elsewhere | None = None,
+        remote_nodes: RemoteNodes | None = None,
     ) -> None:
         self.topics = topics
-        self.ends = Ends(topics, shard_at, epoch_ms, elsewhere)
-        self._elsewhere = elsewhere
+        self.completion = TransactionCompletion(topics, shard_at, epoch_ms, remote_nodes)
+        self._remote_nodes = remote_nodes
         self._shard_at = shard_at
         self._partitions = partitions
-        self.on_verified: Callable[[Waiting, Mapping[Place, ErrorCode], float], None] | None = None
+        self.on_verified: Callable[[Waiting, Mapping[TopicPartition, ErrorCode], float], None] | None = None
         """Called when another process has checked what a request waits for."""
         self._longest_ms = topics.settings.number("transaction.max.timeout.ms")
         self._expiration_ms = topics.settings.number("transactional.id.expiration.ms")
@@ -119,35 +119,35 @@ class Transactions:
     def init_producer_id(self, shard: Shard, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse:
         """The next epoch of a transactional id; a transaction that is open is aborted first.
 
-        Errors: INVALID_TRANSACTION_TIMEOUT (50); PRODUCER_FENCED (90) for a producer that says it has an id or an epoch
-        which is another's by now (KIP-360); CONCURRENT_TRANSACTIONS (51) when a transaction had to be aborted.
+        Errors: INVALID_TRANSACTION_TIMEOUT (50); PRODUCER_FENCED (90) for a producer id or epoch
+        that is no longer the current one (KIP-360); CONCURRENT_TRANSACTIONS (51) when a transaction had to be aborted.
         """
         transactional_id = request.transactional_id or ""
         if not 0 < request.transaction_timeout_ms <= self._longest_ms:
-            return _not_given(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        said = (request.producer_id, request.producer_epoch)
+            return _no_producer(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        claim = (request.producer_id, request.producer_epoch)
         transaction = shard.transactions.get(transactional_id)
         if transaction is None:
             producer = (next(self.topics.producer_ids), 0)
         else:
-            known = (transaction.producer_id, transaction.producer_epoch)
-            if said[0] not in (-1, known[0], transaction.last_producer[0]):
-                return _not_given(ErrorCode.PRODUCER_FENCED)
+            current = (transaction.producer_id, transaction.producer_epoch)
+            if claim[0] not in (-1, current[0], transaction.last_producer[0]):
+                return _no_producer(ErrorCode.PRODUCER_FENCED)
             if transaction.is_ongoing:
                 self._fence(shard, transactional_id, transaction, now)
             if transaction.is_prepared:
-                return _not_given(ErrorCode.CONCURRENT_TRANSACTIONS)
-            if said[1] != -1 and said == transaction.last_producer:
-                producer = known
-            elif said[1] in (-1, known[1]):
-                producer = self._next(known)
+                return _no_producer(ErrorCode.CONCURRENT_TRANSACTIONS)
+            if claim[1] != -1 and claim == transaction.last_producer:
+                producer = current
+            elif claim[1] in (-1, current[1]):
+                producer = self._next(current)
             else:
-                return _not_given(ErrorCode.PRODUCER_FENCED)
+                return _no_producer(ErrorCode.PRODUCER_FENCED)
         self._note(
             shard, transactional_id, now, producer=producer, status=Status.EMPTY, timeout=request.transaction_timeout_ms
         )
-        if transaction is not None and producer != known:
-            transaction.last_producer = known
+        if transaction is not None and producer != current:
+            transaction.last_producer = current
         return InitProducerIdResponse(producer_id=producer[0], producer_epoch=producer[1])
 
     def _next(self, producer: tuple[int, int]) -> tuple[int, int]:
@@ -156,18 +156,17 @@ class Transactions:
         return (next(self.topics.producer_ids), 0) if epoch >= LAST_EPOCH else (producer_id, epoch + 1)
 
     def _fence(self, shard: Shard, transactional_id: str, transaction: Transaction, now: float) -> None:
-        """Abort a transaction whose producer is not to be heard any more."""
+        """Abort a transaction and fence its producer."""
         epoch = transaction.producer_epoch + (transaction.producer_epoch <= LAST_EPOCH)
         producer = (transaction.producer_id, epoch)
-        self.ends.decide(shard, transactional_id, transaction, producer, now, committed=False, marker_epoch=epoch)
+        self.completion.decide(shard, transactional_id, transaction, producer, now, committed=False, marker_epoch=epoch)
         transaction.last_producer = (-1, -1)
 
     def time_out(self, shard: Shard, transactional_id: str, now: float) -> None:
-        """A transaction has been open for longer than its producer said it would be, or not all partitions were told
-        how it has ended."""
+        """A transaction has been open for longer than its timeout, or some partitions still lack a marker."""
         transaction = shard.transactions[transactional_id]
         if transaction.is_prepared:
-            self.ends.carry_out(shard, transactional_id, now)
+            self.completion.carry_out(shard, transactional_id, now)
         else:
             self._fence(shard, transactional_id, transaction, now)
 
@@ -213,14 +212,14 @@ class Transactions:
         return ErrorCode.NONE, {}
 
     def add_partitions(
-        self, shard: Shard | ErrorCode, asked: AddPartitionsToTxnTransaction, now: float
+        self, shard: Shard | ErrorCode, transaction: AddPartitionsToTxnTransaction, now: float
     ) -> AddPartitionsToTxnResult:
         """One transaction of AddPartitionsToTxn.
 
         Where a partition does not exist, UNKNOWN_TOPIC_OR_PARTITION (3), the others are OPERATION_NOT_ATTEMPTED (55). A
-        partition that is only asked about and not part of the transaction is TRANSACTION_ABORTABLE (120).
+        partition that is to be verified and is not part of the transaction is TRANSACTION_ABORTABLE (120).
         """
-        partitions = {(topic.name, index): None for topic in asked.topics for index in topic.partitions}
+        partitions = {(topic.name, index): None for topic in transaction.topics for index in topic.partitions}
         errors: dict[tuple[str, int], ErrorCode] = {}
         if isinstance(shard, ErrorCode):
             errors = dict.fromkeys(partitions, shard)
@@ -228,26 +227,26 @@ class Transactions:
             errors = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
             errors |= dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
-            sender = Sender(asked.transactional_id, asked.producer_id, asked.producer_epoch)
-            error, missing = self.admit(shard, sender, partitions, now, adds=not asked.verify_only)
+            sender = Sender(transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
+            error, missing = self.admit(shard, sender, partitions, now, adds=not transaction.verify_only)
             errors = dict.fromkeys(partitions, error)
             errors |= dict.fromkeys(missing, ErrorCode.TRANSACTION_ABORTABLE)
         return AddPartitionsToTxnResult(
-            asked.transactional_id,
+            transaction.transactional_id,
             [
                 AddPartitionsToTxnTopicResult(
                     topic.name,
                     [AddPartitionsToTxnPartitionResult(index, errors[topic.name, index]) for index in topic.partitions],
                 )
-                for topic in asked.topics
+                for topic in transaction.topics
             ],
         )
 
     def add_offsets(self, shard: Shard, request: AddOffsetsToTxnRequest, now: float) -> ErrorCode:
         """AddOffsetsToTxn: the offsets of a group are part of the transaction from now on."""
         sender = Sender(request.transactional_id, request.producer_id, request.producer_epoch)
-        place = {(OFFSETS_TOPIC, self._place_of(request.group_id)): None}
-        return self.admit(shard, sender, place, now, adds=True)[0]
+        topic_partition = {(OFFSETS_TOPIC, self._partition_of(request.group_id)): None}
+        return self.admit(shard, sender, topic_partition, now, adds=True)[0]
 
     def admit_offsets(
         self,
@@ -259,39 +258,39 @@ class Transactions:
         """See `TransactionCoordinator.admit_offsets`; the errors are those of `check`."""
         request = waiting.request
         sender = Sender(request.transactional_id, request.producer_id, request.producer_epoch)
-        place = (OFFSETS_TOPIC, partition)
-        node_id = self.coordinator_elsewhere(request.transactional_id)
+        topic_partition = (OFFSETS_TOPIC, partition)
+        node_id = self.remote_coordinator(request.transactional_id)
         if node_id is None:
-            return self.check(sender, place, now, supported_operation)
-        self.verify(Verification(node_id, sender, [place], supported_operation), waiting)
+            return self.check(sender, topic_partition, now, supported_operation)
+        self.verify(Verification(node_id, sender, [topic_partition], supported_operation), waiting)
         return PARKED
 
-    def coordinator_elsewhere(self, transactional_id: str) -> int | None:
+    def remote_coordinator(self, transactional_id: str) -> int | None:
         """The node of another process that coordinates a transactional id; None if it is this process, or nobody."""
-        if self._elsewhere is None:
+        if self._remote_nodes is None:
             return None
-        return self._elsewhere.holder(OFFSETS_TOPIC, self._place_of(transactional_id))
+        return self._remote_nodes.holder(OFFSETS_TOPIC, self._partition_of(transactional_id))
 
     def verify(self, verification: Verification, waiting: Waiting) -> None:
         """Let another process check; `on_verified` is called once, with the errors that `check` would give."""
-        assert self._elsewhere is not None
+        assert self._remote_nodes is not None
         by_topic: dict[str, list[int]] = {}
-        for topic, index in verification.places:
+        for topic, index in verification.topic_partitions:
             by_topic.setdefault(topic, []).append(index)
         topics = [AddPartitionsToTxnTopic(*each) for each in by_topic.items()]
         verify_only = verification.supported_operation is not TransactionSupportedOperation.ADD_PARTITION
         request = AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction(*verification.sender, verify_only, topics)])
 
         purpose = _Verifying(verification, waiting)
-        self._elsewhere.ask(verification.node_id, VERIFICATION_VERSION, request, purpose)
+        self._remote_nodes.ask(verification.node_id, VERIFICATION_VERSION, request, purpose)
 
     def answered(self, purpose: object, answer: Message | None, now: float) -> None:
-        """Another process has answered what it was asked for this purpose; None if it has not."""
+        """Another process has answered the request of this purpose; None if it has not."""
         if isinstance(purpose, MarkersSent):
-            self.ends.answered(purpose, answer, now)
+            self.completion.answered(purpose, answer, now)
         elif isinstance(purpose, _Verifying):
             verification, waiting = purpose
-            errors = dict.fromkeys(verification.places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            errors = dict.fromkeys(verification.topic_partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             if isinstance(answer, AddPartitionsToTxnResponse):
                 for result in answer.results_by_transaction:
                     for topic in result.topic_results:
@@ -302,8 +301,8 @@ class Transactions:
                 self.on_verified(waiting, errors, now)
 
     def apply(self, effect: object, now: float) -> None:
-        """What was to follow once it is durable."""
-        self.ends.apply(effect, now)
+        """Carry out an effect: what it depends on is durable."""
+        self.completion.apply(effect, now)
 
     def check(
         self, sender: Sender, partition: tuple[str, int], now: float, supported_operation: TransactionSupportedOperation
@@ -314,7 +313,7 @@ class Transactions:
         INVALID_PRODUCER_EPOCH (47), CONCURRENT_TRANSACTIONS (51); INVALID_TXN_STATE (48) or TRANSACTION_ABORTABLE (120)
         for a partition that is not part of the transaction.
         """
-        shard = self._shard_at(self._place_of(sender.transactional_id))
+        shard = self._shard_at(self._partition_of(sender.transactional_id))
         if shard is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error, missing = self.admit(
@@ -337,47 +336,47 @@ class Transactions:
         if not request.transactional_id:
             return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
         transaction = shard.transactions.get(request.transactional_id)
-        said = (request.producer_id, request.producer_epoch)
+        claim = (request.producer_id, request.producer_epoch)
         if transaction is None:
             return EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        known = (transaction.producer_id, transaction.producer_epoch)
-        is_repeated = bumps_epoch and self._is_repeated(transaction, said)
-        if said[0] != known[0] and not is_repeated:
+        current = (transaction.producer_id, transaction.producer_epoch)
+        is_repeated = bumps_epoch and self._is_repeated(transaction, claim)
+        if claim[0] != current[0] and not is_repeated:
             return EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if said != known and not is_repeated:
+        if claim != current and not is_repeated:
             return EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED)
         if transaction.is_prepared:
             is_same = transaction.is_committed is request.committed
             return EndTxnResponse(
                 error_code=ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE
             )
-        producer = self._next(known) if bumps_epoch else known
+        producer = self._next(current) if bumps_epoch else current
         if not transaction.is_ongoing:
-            wanted = Status.COMPLETE_COMMIT if request.committed else Status.COMPLETE_ABORT
-            if transaction.status is wanted and (is_repeated or not bumps_epoch):
+            target = Status.COMPLETE_COMMIT if request.committed else Status.COMPLETE_ABORT
+            if transaction.status is target and (is_repeated or not bumps_epoch):
                 shard.outbox.touch(shard)
-                return EndTxnResponse(producer_id=known[0], producer_epoch=known[1])
+                return EndTxnResponse(producer_id=current[0], producer_epoch=current[1])
             if request.committed or not bumps_epoch or is_repeated:
                 return EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)
-        self.ends.decide(
+        self.completion.decide(
             shard,
             request.transactional_id,
             transaction,
             producer,
             now,
             committed=request.committed,
-            marker_epoch=known[1] + bumps_epoch,
+            marker_epoch=current[1] + bumps_epoch,
         )
         if bumps_epoch:
-            transaction.last_producer = known
+            transaction.last_producer = current
         return EndTxnResponse(producer_id=producer[0], producer_epoch=producer[1])
 
-    def _is_repeated(self, transaction: Transaction, said: tuple[int, int]) -> bool:
-        """Whether a producer has not heard that its transaction has ended, and has the id and epoch before."""
+    def _is_repeated(self, transaction: Transaction, claim: tuple[int, int]) -> bool:
+        """Whether a producer has the id and epoch of before the end of its transaction: it missed that answer."""
         if transaction.is_ongoing or transaction.status is Status.EMPTY:
             return False
-        known = (transaction.producer_id, transaction.producer_epoch - 1)
-        return said in (known, transaction.last_producer)
+        previous = (transaction.producer_id, transaction.producer_epoch - 1)
+        return claim in (previous, transaction.last_producer)
 
     def _note(
         self,
@@ -400,7 +399,7 @@ class Transactions:
             partitions=partitions or {},
         )
 
-    def _place_of(self, name: str) -> int:
+    def _partition_of(self, name: str) -> int:
         return partition_for(name, self._partitions)
 
     def _exists(self, name: str, index: int) -> bool:
@@ -411,7 +410,7 @@ class Transactions:
 
 
 def _of_writer(error: ErrorCode, supported_operation: TransactionSupportedOperation) -> ErrorCode:
-    """What somebody who writes is told, where who asks about its transaction is told `error`."""
+    """The error of a write, if the same check on behalf of the coordinator's own APIs gives `error`."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
@@ -424,5 +423,5 @@ def _of_writer(error: ErrorCode, supported_operation: TransactionSupportedOperat
     return error
 
 
-def _not_given(error: ErrorCode) -> InitProducerIdResponse:
+def _no_producer(error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_epoch=-1)

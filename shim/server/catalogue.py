@@ -17,7 +17,7 @@ import trio
 
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.documents import changes, describe, obey
+from kafka_shim.broker.documents import apply, changes, describe
 from kafka_shim.broker.settings import Settings
 from kafka_shim.broker.topics import OFFSETS_TOPIC, TopicError, Topics
 from kafka_shim.persistence.store import SharedStore, StoreError
@@ -150,17 +150,17 @@ class Catalogue:
     def _learn(self, version: int, documents: dict[tuple[str, str], str]) -> None:
         self.version, self._documents = version, documents
         now = self._clock()
-        obey(documents, self._topics, self._group_changed)
+        apply(documents, self._topics, self._group_changed)
         self._topics.settle(now)
         self._settle(now)
 
     def _drafted(self) -> Topics:
         topics, draft = self._topics, self._draft
         if draft is None:
-            draft = Topics([*topics.nodes.values()], Settings(topics.settings.given), topics.new_id)
+            draft = Topics([*topics.nodes.values()], Settings(topics.settings.static), topics.new_id)
             draft.offsets_topic_id = topics.offsets_topic_id
         draft.nodes = dict(topics.nodes)
-        obey(self._documents, draft, lambda group_id: None)
+        apply(self._documents, draft, lambda group_id: None)
         if topics.named(OFFSETS_TOPIC) is not None:
             draft.ensure_offsets_topic()
         return draft

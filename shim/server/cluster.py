@@ -184,7 +184,7 @@ class Cluster:
         """Let clients see the nodes that are up."""
         self.topics.nodes.clear()
         self.topics.nodes.update({node.id: node.address for node in self.nodes.values() if node.up})
-        self.topics.generation += 1
+        self.topics.revision += 1
 
     # Running
 

@@ -37,7 +37,7 @@ Question = tuple[int, Message, object]
 
 
 class Peers:
-    """The other processes, as the node `node_id` of this one reaches them; implements `Elsewhere`.
+    """The other processes, as the node `node_id` of this one reaches them; implements `RemoteNodes`.
 
     `owner(partition)` is the node that has a partition of `__consumer_offsets`. `answered(purpose, answer, now)` gets
     each answer, None if there is none; `check(now)` is called before it, `settle(now)` after. `tls` is how others are

@@ -379,7 +379,7 @@ class RememberedCommit:
         if (
             len(data) != shape.size
             or int.from_bytes(data) & shape.mask != self._known
-            or self._topics.generation != shape.revision
+            or self._topics.revision != shape.revision
         ):
             return False
         numbers = shape.read(data)
@@ -498,7 +498,7 @@ def _shape(exchange: Exchange, data: bytes, head: bytes) -> CommitShape | None:
         ),
     )
     shape = node.commit_shapes.get(key)
-    if shape is None or shape.revision != node.broker.topics.generation:
+    if shape is None or shape.revision != node.broker.topics.revision:
         shape = _work_out(exchange, data, head)
         if shape is None:
             return None
@@ -524,7 +524,7 @@ def _work_out(exchange: Exchange, data: bytes, head: bytes) -> CommitShape | Non
         of_topic = _Keys(request.group_id, topic.name, node.broker.partitions_of(topic.name))
         keys += [of_topic] * len(topic.partitions)
     frames = [exchange.endpoint.frame(bytes(4), commit_answer(each, 0).encode(version)) for each in (request, turned)]
-    return CommitShape(layout, AnswerLayout(*frames), keys, node.broker.topics.generation)
+    return CommitShape(layout, AnswerLayout(*frames), keys, node.broker.topics.revision)
 
 
 @cache

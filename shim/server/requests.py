@@ -140,16 +140,16 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.OFFSET_DELETE: Row(handlers.offset_delete, (group(DELETE), topics(READ))),
     ApiKey.TXN_OFFSET_COMMIT: Row(handlers.txn_offset_commit, (transaction(WRITE), group(READ), topics(READ))),
 
-    ApiKey.API_VERSIONS: Row(lambda r, c: c.broker.api_versions(r, software_known=c.version >= 3)),
+    ApiKey.API_VERSIONS: Row(lambda r, c: c.broker.api_versions(r, has_software=c.version >= 3)),
     ApiKey.METADATA: Row(handlers.metadata, (topics(DESCRIBE, lambda r: _named(r.topics or ())),)),
     ApiKey.DESCRIBE_CLUSTER: Row(lambda r, c: c.broker.describe_cluster(r), (cluster(DESCRIBE),)),
     ApiKey.PRODUCE: Row(
         lambda r, c: c.broker.produce(
-            r, c, c.arrived, by_topic_id=c.version >= 13, zstd_allowed=c.version >= 7, leaders_told=c.version >= 10,
+            r, c, c.arrived, by_topic_id=c.version >= 13, zstd_allowed=c.version >= 7, with_leaders=c.version >= 10,
             supported_operation=_of_produce(c.version)),
         (transaction(WRITE), topics(WRITE, lambda r: _named(r.topic_data)))),
     ApiKey.FETCH: Row(
-        lambda r, c: c.broker.fetch(r, c, c.arrived, by_topic_id=c.version >= 13, leaders_told=c.version >= 16),
+        lambda r, c: c.broker.fetch(r, c, c.arrived, by_topic_id=c.version >= 13, with_leaders=c.version >= 16),
         (topics(READ, lambda r: [t.topic or t.topic_id for t in r.topics]),)),
     ApiKey.LIST_OFFSETS: Row(handlers.list_offsets, (topics(DESCRIBE),)),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(

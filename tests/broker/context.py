@@ -120,7 +120,7 @@ class Cluster:
             **{
                 "by_topic_id": False,
                 "zstd_allowed": True,
-                "leaders_told": False,
+                "with_leaders": False,
                 "supported_operation": TransactionSupportedOperation.DEFAULT_ERROR,
                 **flags,
             },
@@ -131,7 +131,7 @@ class Cluster:
     def fetch(self, request: FetchRequest, *, node: int = 1, by_topic_id: bool = False, token: object = None) -> Any:
         """Fetch: the response, or the token under which the request is parked."""
         token = next(self._tokens) if token is None else token
-        response = self.brokers[node].fetch(request, token, self.now, by_topic_id=by_topic_id, leaders_told=True)
+        response = self.brokers[node].fetch(request, token, self.now, by_topic_id=by_topic_id, with_leaders=True)
         return token if response is PARKED else response
 
 

@@ -152,7 +152,7 @@ class TestWaiting:
             0.0,
             by_topic_id=False,
             zstd_allowed=True,
-            leaders_told=True,
+            with_leaders=True,
             supported_operation=TransactionSupportedOperation.ADD_PARTITION,
         )
         ((_, response),) = cluster.replies()
@@ -292,7 +292,7 @@ class TestUnchangedRequest:
             cluster.fetch(fetch_request(("t", 0, number), max_wait_ms=2**31 - 1))
             cluster.send("t", 0, batch(b"a"))
         assert len(cluster.replies()) == 5000
-        assert len(cluster.broker._fetches._deadlines) < 1100
+        assert len(cluster.broker._fetch._deadlines) < 1100
 
 
 class TestManyBrokers:

@@ -42,7 +42,7 @@ class TestAppended:
             0.0,
             by_topic_id=False,
             zstd_allowed=True,
-            leaders_told=True,
+            with_leaders=True,
             supported_operation=TransactionSupportedOperation.ADD_PARTITION,
         )
         assert answer is NO_REPLY
@@ -78,7 +78,7 @@ class TestAppended:
             0.0,
             by_topic_id=True,
             zstd_allowed=True,
-            leaders_told=True,
+            with_leaders=True,
             supported_operation=TransactionSupportedOperation.ADD_PARTITION,
         )
         assert [each.topic_id for each in answer.responses] == [each.topic_id for each in request.topic_data]
@@ -151,7 +151,7 @@ class TestRefused:
             0.0,
             by_topic_id=False,
             zstd_allowed=True,
-            leaders_told=True,
+            with_leaders=True,
             supported_operation=TransactionSupportedOperation.ADD_PARTITION,
         )
         refused = answer.responses[0].partition_responses[0]
@@ -169,7 +169,7 @@ class TestRefused:
             0.0,
             by_topic_id=False,
             zstd_allowed=True,
-            leaders_told=True,
+            with_leaders=True,
             supported_operation=TransactionSupportedOperation.ADD_PARTITION,
         )
         found = [(each.index, each.error_code) for each in answer.responses[0].partition_responses]

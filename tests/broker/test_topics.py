@@ -124,7 +124,7 @@ def test_a_leader_that_was_no_replica_becomes_one() -> None:
     cluster = Cluster(nodes=2)
     topic = cluster.topics.declare("t", 1)
     (other,) = {1, 2} - {topic.partitions[0].leader}
-    before = cluster.topics.generation
+    before = cluster.topics.revision
     cluster.topics.lead(topic, 0, other)
     assert (topic.partitions[0].leader, topic.partitions[0].replicas) == (other, [other])
-    assert cluster.topics.generation > before
+    assert cluster.topics.revision > before
