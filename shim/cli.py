@@ -15,6 +15,7 @@ import click
 
 ELSEWHERE: Final = {
     "conformance": ("kafka_shim.conformance.cli", "cli", "Try a coordinator, case by case."),
+    "designs": ("kafka_shim.commands.designs", "designs", "What the designs cost that Kafka weighed for groups."),
     "faults": ("kafka_shim.commands.faults", "faults", "What goes wrong on purpose in a coordinator for tests."),
     "groups": ("kafka_shim.commands.groups", "groups", "Groups of a running coordinator, by its control server."),
     "why": ("kafka_shim.commands.why", "why", "Why a group rebalanced, who was slow, and what to do."),

@@ -1,0 +1,307 @@
+"""KIP-848, with assignors on the broker (f) and with assignors of the clients (g): nobody stops for others.
+
+Decides what the coordinator and a member do. A group epoch counts the changes, a target assignment belongs to one of
+them, and every member goes there by itself: it gives up first, what it gave up goes to its new owner. In (g) a member
+computes the target, one at a time, for an epoch that may be past when it arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from kafka_shim.apis.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.lab.designs import messages as m
+from kafka_shim.lab.designs.eager import GROUP, TOPIC
+from kafka_shim.lab.designs.world import METADATA, Process, Reply, Steps, World
+
+TOPIC_ID: Final = b"orders-topic-id."
+
+
+def balanced(owned: Mapping[str, Iterable[int]], partitions: int) -> dict[str, set[int]]:
+    """Every partition to one of these members, as evenly as it goes, and as few of those owned moved as that allows."""
+    least, more = divmod(partitions, len(owned))
+    target: dict[str, set[int]] = {}
+    for name in sorted(owned, key=lambda name: (-len(list(owned[name])), name)):
+        quota = least + (more > 0)
+        target[name] = set(sorted(owned[name])[:quota])
+        more -= len(target[name]) > least
+    free = sorted(set(range(partitions)).difference(*target.values()), reverse=True)
+    for quota in (least, least + 1):
+        for name in sorted(target):
+            while free and len(target[name]) < quota:
+                target[name].add(free.pop())
+    return target
+
+
+@dataclass
+class Member:
+    """A member on the coordinator: `granted` is what it may own, until it says that it has given some of it up."""
+
+    heard: float
+    epoch: int = 0
+    granted: set[int] = field(default_factory=set)
+    acknowledged: set[int] = field(default_factory=set)
+
+
+class ServerAssigns:
+    """(f) The broker computes the target when the group changes."""
+
+    letter: ClassVar[str] = "f"
+    title: ClassVar[str] = "KIP-848, the broker assigns"
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.generation = 0
+        """The group epoch."""
+        self.target_epoch = 0
+        self.target: dict[str, set[int]] = {}
+        self._members: dict[str, Member] = {}
+
+    @property
+    def members(self) -> Iterable[str]:
+        return self._members
+
+    @property
+    def leader(self) -> str:
+        """The last member by id, which gives partitions up when another joins."""
+        return max(self._members, default="")
+
+    def topic_grew(self) -> None:
+        """A topic has grown."""
+        self.change()
+
+    def change(self) -> None:
+        """The group needs a new target."""
+        self.generation += 1
+        self.compute()
+
+    def compute(self) -> None:
+        """Find a target for the newest group epoch."""
+        owned = {name: self.target.get(name, set()) for name in self._members}
+        self.install(balanced(owned, self.world.partitions) if owned else {}, self.generation)
+
+    def install(self, target: dict[str, set[int]], epoch: int) -> None:
+        """Members go to this target from now on."""
+        self.target, self.target_epoch = target, epoch
+
+    def receive(self, member_id: str, request: Message, reply: Reply) -> None:
+        assert isinstance(request, (ConsumerGroupHeartbeatRequest, m.ClientAssignorHeartbeatRequest))
+        member = self._members.get(member_id)
+        if request.member_epoch == 0:
+            if member is None:
+                member = self._members[member_id] = Member(self.world.now)
+                self._watch(member_id, member)
+                self.change()
+        elif member is None:
+            reply(self.response(ErrorCode.UNKNOWN_MEMBER_ID, member_id, None))
+            return
+        member.heard = self.world.now
+        if request.topic_partitions is not None:
+            member.acknowledged = {number for topic in request.topic_partitions for number in topic.partitions}
+        before = set(member.granted)
+        self._reconcile(member_id, member)
+        changed = member.granted != before or request.member_epoch == 0
+        reply(self.response(0, member_id, member.granted if changed else None))
+
+    def response(self, error: int, member_id: str, granted: set[int] | None) -> Message:
+        """The answer to a heartbeat; `granted` is None if it did not change."""
+        assignment = None if granted is None else Assignment([TopicPartitions(TOPIC_ID, sorted(granted))])
+        epoch = self._members[member_id].epoch if not error else 0
+        return ConsumerGroupHeartbeatResponse(
+            throttle_time_ms=0,
+            error_code=error,
+            member_id=member_id,
+            member_epoch=epoch,
+            heartbeat_interval_ms=int(self.world.settings.heartbeat * 1000),
+            assignment=assignment,
+        )
+
+    def request(self, me: Process, epoch: int, owned: set[int] | None) -> Message:
+        """A member's heartbeat; `owned` is None if it did not change."""
+        topics = None if owned is None else [TopicPartitions(TOPIC_ID, sorted(owned))]
+        return ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=me.member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=-1 if epoch else int(self.world.settings.rebalance * 1000),
+            subscribed_topic_names=None if epoch else [TOPIC],
+            topic_partitions=topics,
+        )
+
+    def behave(self, me: Process) -> Steps:
+        """What a member does, all its life."""
+        owned: set[int] = set()
+        epoch, report = 0, True
+        pause = me.rest()
+        while True:
+            response = yield self.request(me, epoch, owned if report else None)
+            report = False
+            if response.error_code:
+                me.stop()
+                owned, epoch, report = set(), 0, True
+                continue
+            epoch = me.generation = response.member_epoch
+            granted = granted_by(response)
+            if granted is not None and granted != owned:
+                me.world.release(me.member_id, owned - granted)
+                me.own(granted - owned)
+                owned, report = granted, True
+                continue
+            yield from self.between(me, response)
+            yield pause
+            pause = me.world.settings.heartbeat
+
+    def between(self, me: Process, response: Message) -> Steps:
+        """What a member does after a heartbeat that brought no assignment."""
+        yield from ()
+
+    def _reconcile(self, member_id: str, member: Member) -> None:
+        """Take a step towards the target: give up first, then advance, then take what others have given up."""
+        target = self.target.get(member_id, set())
+        if member.epoch < self.target_epoch or member.granted != target:
+            if not member.acknowledged <= target:
+                member.granted = member.granted & target
+                return
+            held = set().union(
+                *(other.granted | other.acknowledged for name, other in self._members.items() if name != member_id)
+            )
+            member.granted = target - held
+            member.epoch = self.target_epoch
+
+    def _watch(self, member_id: str, member: Member) -> None:
+        def look() -> None:
+            if self._members.get(member_id) is not member:
+                return
+            session, now = self.world.settings.session, self.world.now
+            if now < member.heard + session:
+                self.world.later(member.heard + session - now, look)
+            else:
+                del self._members[member_id]
+                self.change()
+
+        self.world.later(self.world.settings.session, look)
+
+
+class ClientAssigns(ServerAssigns):
+    """(g) A member that its heartbeat asks computes: PrepareAssignment, then InstallAssignment."""
+
+    letter = "g"
+    title = "KIP-848, a client assigns"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._computing = ""
+
+    @property
+    def leader(self) -> str:
+        """The first member by id, which is asked to compute."""
+        return min(self._members, default="")
+
+    def compute(self) -> None:
+        if self._computing not in self._members:
+            self._computing = ""
+
+    def receive(self, member_id: str, request: Message, reply: Reply) -> None:
+        member = self._members.get(member_id)
+        match request:
+            case m.PrepareAssignmentRequest() if member is not None:
+                members = [
+                    m.PreparedMember(
+                        name,
+                        other.epoch,
+                        None,
+                        [TOPIC_ID],
+                        self._assignor(),
+                        [m.TopicPartitions(TOPIC_ID, sorted(self.target.get(name, ())))],
+                    )
+                    for name, other in self._members.items()
+                ]
+                topic = m.PreparedTopic(TOPIC_ID, TOPIC, self.world.partitions)
+                reply(m.PrepareAssignmentResponse(0, 0, self.generation, "sticky", members, [topic]))
+            case m.InstallAssignmentRequest() if member is not None and member_id == self._computing:
+                target = {
+                    share.member_id: {number for topic in share.partitions for number in topic.partitions}
+                    for share in request.members
+                }
+                self._computing = ""
+                self.install(target, request.group_epoch)
+                reply(m.InstallAssignmentResponse(0, 0))
+            case m.PrepareAssignmentRequest():
+                reply(m.PrepareAssignmentResponse(0, ErrorCode.UNKNOWN_MEMBER_ID, -1, "", [], []))
+            case m.InstallAssignmentRequest():
+                reply(m.InstallAssignmentResponse(0, ErrorCode.UNKNOWN_MEMBER_ID))
+            case _:
+                super().receive(member_id, request, reply)
+
+    def response(self, error: int, member_id: str, granted: set[int] | None) -> Message:
+        if not error and member_id == self.leader and not self._computing and self.target_epoch != self.generation:
+            self._computing = member_id
+        assignment = None
+        if granted is not None:
+            assigned = [m.TopicPartitions(TOPIC_ID, sorted(granted))]
+            pending = self.target.get(member_id, set()) - granted
+            waiting = [m.TopicPartitions(TOPIC_ID, sorted(pending))] if pending else []
+            assignment = m.ClientAssignorAssignment(0, assigned, waiting, 0, b"")
+        return m.ClientAssignorHeartbeatResponse(
+            throttle_time_ms=0,
+            error_code=error,
+            member_id=member_id,
+            member_epoch=self._members[member_id].epoch if not error else 0,
+            should_compute_assignment=not error and self._computing == member_id,
+            heartbeat_interval_ms=int(self.world.settings.heartbeat * 1000),
+            assignment=assignment,
+        )
+
+    def request(self, me: Process, epoch: int, owned: set[int] | None) -> Message:
+        return m.ClientAssignorHeartbeatRequest(
+            group_id=GROUP,
+            member_id=me.member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=-1 if epoch else int(self.world.settings.rebalance * 1000),
+            subscribed_topic_names=None if epoch else [TOPIC],
+            client_assignors=None if epoch else [self._assignor()],
+            topic_partitions=None if owned is None else [m.TopicPartitions(TOPIC_ID, sorted(owned))],
+        )
+
+    def between(self, me: Process, response: Message) -> Steps:
+        assert isinstance(response, m.ClientAssignorHeartbeatResponse)
+        if not response.should_compute_assignment:
+            return
+        group = yield m.PrepareAssignmentRequest(GROUP, me.member_id, response.member_epoch)
+        if group.error_code:
+            return
+        owned = {member.member_id: set(member.target[0].partitions) for member in group.members}
+        target = balanced(owned, group.topics[0].partitions)
+        yield m.InstallAssignmentRequest(
+            GROUP,
+            me.member_id,
+            response.member_epoch,
+            group.group_epoch,
+            0,
+            [
+                m.InstalledMember(name, 0, [m.TopicPartitions(TOPIC_ID, sorted(share))], 0, b"")
+                for name, share in target.items()
+            ],
+        )
+
+    @staticmethod
+    def _assignor() -> m.ClientAssignor:
+        return m.ClientAssignor("sticky", 0, 0, 0, 0, METADATA)
+
+
+def granted_by(response: Message) -> set[int] | None:
+    """The partitions that a heartbeat brought, or None if they did not change."""
+    assignment = response.assignment  # type: ignore[attr-defined]
+    if assignment is None:
+        return None
+    topics = assignment.topic_partitions if isinstance(assignment, Assignment) else assignment.assigned
+    return {number for topic in topics for number in topic.partitions}
