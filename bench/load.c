@@ -12,9 +12,10 @@
  *                             commits only what has moved
  *     base SECONDS            connections open, nothing sent
  *
- * Latency is from the send of a request to the arrival of its answer. It knows nothing of the server but Kafka's
- * protocol, in versions that every target serves: JoinGroup 5, SyncGroup 3, Heartbeat 3, OffsetCommit 7,
- * FindCoordinator 2.
+ * Latency is from the send of a request to the arrival of its answer. "p99_turns" is how many answers others got
+ * meanwhile: with N members that ask again at once, N is a fair round, whatever else the machine does. It knows nothing
+ * of the server but Kafka's protocol, in versions that every target serves: JoinGroup 5, SyncGroup 3, Heartbeat 3,
+ * OffsetCommit 7, FindCoordinator 2.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -43,6 +44,7 @@ struct member {
     int32_t generation;
     int32_t correlation;
     int64_t asked_at;
+    int64_t asked_after;  /* how many answers there had been, to anybody */
     char id[256];
     unsigned char *in;    /* received and not yet read as a frame */
     size_t in_size, in_room;
@@ -55,7 +57,7 @@ static int member_count, epoll;
 static const char *group;
 static char topics[16][64];
 static int partitions[16], topic_count, own, moved;
-static int64_t buckets[BUCKETS], answered, failed, waited;
+static int64_t buckets[BUCKETS], turns[BUCKETS], answered, failed, waited;
 static uint32_t chance = 2463534242u;
 static int last_error;
 static void (*again)(struct member *); /* what to send as soon as an answer is there, if anything */
@@ -71,17 +73,17 @@ static int64_t now(void) {
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* Latency in buckets of 1/64 of a power of two: under 2% wide. */
-static void note(int64_t ns) {
-    int power = 63 - __builtin_clzll((uint64_t)ns | 1) - 6;
-    buckets[power < 0 ? ns : (power + 1) * 64 + (ns >> power) - 64]++;
+/* Numbers in buckets of 1/64 of a power of two: under 2% wide. */
+static void note(int64_t *counts, int64_t value) {
+    int power = 63 - __builtin_clzll((uint64_t)value | 1) - 6;
+    counts[power < 0 ? value : (power + 1) * 64 + (value >> power) - 64]++;
 }
 
-static double quantile(double q) {
-    int64_t seen = 0, wanted = (int64_t)(q * (double)answered);
+static double quantile(const int64_t *counts, double q) {
+    int64_t seen = 0, rank = (int64_t)(q * (double)answered);
     for (int i = 0; i < BUCKETS; i++) {
-        seen += buckets[i];
-        if (seen > wanted) return (double)(i < 64 ? i : (int64_t)(i % 64 + 64) << (i / 64 - 1)) / 1000.0;
+        seen += counts[i];
+        if (seen > rank) return (double)(i < 64 ? i : (int64_t)(i % 64 + 64) << (i / 64 - 1));
     }
     return 0;
 }
@@ -149,6 +151,7 @@ static void finish(struct member *m) {
     uint32_t size = htonl((uint32_t)(m->out_size - 4));
     memcpy(m->out, &size, 4);
     m->asked_at = now();
+    m->asked_after = answered;
     flush(m);
 }
 
@@ -318,7 +321,8 @@ static void answer(struct member *m, struct reader r, int forming) {
     answered++;
     if (error) failed++;
     waited += latency;
-    note(latency);
+    note(buckets, latency);
+    note(turns, answered - m->asked_after);
     if (again) again(m);
 }
 
@@ -403,6 +407,7 @@ static void form(double seconds) {
 
 static void work(void (*request)(struct member *), double seconds, double rate) {
     memset(buckets, 0, sizeof buckets);
+    memset(turns, 0, sizeof turns);
     answered = failed = waited = last_error = 0;
     int64_t start = now(), limit = start + (int64_t)(seconds * 1e9), sent = 0;
     int next = 0;
@@ -421,9 +426,10 @@ static void work(void (*request)(struct member *), double seconds, double rate) 
     again = NULL;
     double elapsed = (double)(now() - start) / 1e9;
     printf("{\"answered\": %lld, \"failed\": %lld, \"last_error\": %d, \"seconds\": %.4f, \"p50_us\": %.1f, "
-           "\"p99_us\": %.1f, \"p999_us\": %.1f, \"mean_us\": %.1f}\n",
-           (long long)answered, (long long)failed, last_error, elapsed, quantile(0.5), quantile(0.99), quantile(0.999),
-           answered ? (double)waited / 1e3 / (double)answered : 0.0);
+           "\"p99_us\": %.1f, \"p999_us\": %.1f, \"mean_us\": %.1f, \"p99_turns\": %.0f}\n",
+           (long long)answered, (long long)failed, last_error, elapsed, quantile(buckets, 0.5) / 1e3,
+           quantile(buckets, 0.99) / 1e3, quantile(buckets, 0.999) / 1e3,
+           answered ? (double)waited / 1e3 / (double)answered : 0.0, quantile(turns, 0.99));
     /* What is still under way belongs to nobody's figures. */
     for (int64_t patience = now() + 2000000000LL; now() < patience;) {
         int waiting = 0;

@@ -55,16 +55,20 @@ def _costs(servers: dict[str, Any]) -> str:
 
 
 def _saturated(servers: dict[str, Any]) -> str:
+    """How long an answer takes while every member asks again at once, and how fair that is."""
+    names = ("mean_us", "p99_us", "p99_turns")
     rows = []
     for kind, title in KINDS.items():
         for size in _sizes(servers):
             cells = []
             for server in servers.values():
-                mean, p99 = (_of(server, size, kind, f"saturated_{name}_us") for name in ("mean", "p99"))
-                cells.append("-" if mean is None or p99 is None else f"{mean / 1000:.1f} / {p99 / 1000:.1f} ms")
+                mean, p99, turns = (_of(server, size, kind, f"saturated_{name}") for name in names)
+                cells.append(
+                    "-" if mean is None else f"{mean / 1000:.1f} / {p99 / 1000:.1f} ms / {turns / int(size):.2f}"
+                )
             rows.append([title, f"{int(size):,}", *cells])
             title = ""
-    return _table(["mean / p99 at saturation", "members", *(TITLES[name] for name in servers)], rows)
+    return _table(["mean / p99 / rounds at saturation", "members", *(TITLES[name] for name in servers)], rows)
 
 
 def _largest(servers: dict[str, Any]) -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -20,6 +25,25 @@ ROUNDS = 3
 
 # The mock makes topics of four partitions by itself and no others, so its ten are in three topics.
 SPREAD = {"rdkafka-mock": f"{TOPIC}-a:4,{TOPIC}-b:4,{TOPIC}-c:2"}
+
+
+@contextmanager
+def serving(*options: str, checkout: Path | None = None) -> Iterator[tuple[Process, int]]:
+    """A server of ours, of this checkout or another, with a topic of ten partitions: its process and its port."""
+    settings = ("--store", "memory:", "--topic", f"{TOPIC}:10", "--config", "group.initial.rebalance.delay.ms=0")
+    command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--log-level", "error"]
+    elsewhere = {} if checkout is None else {"PYTHONPATH": str(checkout.resolve())}
+    with subprocess.Popen(
+        [*command, *settings, *options], stdout=subprocess.PIPE, text=True, cwd=checkout, env=os.environ | elsewhere
+    ) as process:
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline()
+            if not ready.startswith("ready kafka="):
+                raise RuntimeError("kafka-shim serve did not get ready")
+            yield Process(process.pid), int(ready.split()[1].rpartition(":")[2])
+        finally:
+            process.terminate()
 
 
 def make_topics(bootstrap: str, name: str) -> str:
@@ -52,6 +76,7 @@ def work(load: Load, process: Process, command: str, seconds: float, rate: float
         "p999_us": paced["p999_us"],
         "saturated_mean_us": statistics.median(turn[2]["mean_us"] for turn in turns),
         "saturated_p99_us": statistics.median(turn[2]["p99_us"] for turn in turns),
+        "saturated_p99_turns": statistics.median(turn[2]["p99_turns"] for turn in turns),
         "failed": failed,
         **({"error": paced["last_error"] or turns[-1][2]["last_error"]} if failed else {}),
     }

@@ -6,36 +6,16 @@ In turns, because what else a machine does changes a figure by more than the tra
 from __future__ import annotations
 
 import statistics
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 from bench.load import Load, Process
+from bench.servers import TOPIC, serving
 
 MEMBERS: Final = 500
 TURNS: Final = 7
-TOPIC: Final = "bench:10"
-SERVE: Final = ("--listen", "127.0.0.1:0", "--store", "memory:", "--log-level", "error", "--topic", TOPIC)
-NO_DELAY: Final = ("--config", "group.initial.rebalance.delay.ms=0")
-
-
-@contextmanager
-def serving(*options: str) -> Iterator[tuple[Process, int]]:
-    """A server of ours: its process and its port."""
-    command = [sys.executable, "-m", "kafka_shim", "serve", *SERVE, *NO_DELAY, *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            ready = process.stdout.readline()
-            if not ready.startswith("ready kafka="):
-                raise RuntimeError("kafka-shim serve did not get ready")
-            yield Process(process.pid), int(ready.split()[1].rpartition(":")[2])
-        finally:
-            process.terminate()
 
 
 def trace_cost(seconds: float) -> dict[str, dict[str, float]]:
@@ -45,7 +25,7 @@ def trace_cost(seconds: float) -> dict[str, dict[str, float]]:
         servers: list[tuple[Process, Load]] = []
         for options in ((), ("--trace", str(folder / "trace.jsonl"))):
             process, port = stack.enter_context(serving(*options))
-            load = stack.enter_context(Load("127.0.0.1", port, "bench", MEMBERS, TOPIC))
+            load = stack.enter_context(Load("127.0.0.1", port, "bench", MEMBERS, f"{TOPIC}:10"))
             if not load.tell("form", 60)["formed"]:
                 raise RuntimeError(f"no group of {MEMBERS} members was formed")
             servers.append((process, load))

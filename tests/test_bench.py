@@ -3,7 +3,7 @@
 from bench.markdown import markdown
 
 WORK = {"cpu_us": 8.51, "p50_us": 61.2, "p99_us": 1211.0, "p999_us": 5178.4}
-WORK |= {"saturated_mean_us": 13_040.0, "saturated_p99_us": 21_000.0}
+WORK |= {"saturated_mean_us": 13_040.0, "saturated_p99_us": 21_000.0, "saturated_p99_turns": 625}
 SIZE = {"formed": True, "form_s": 0.2034, "per_member_kib": 2.3, "heartbeat": WORK, "commit": WORK | {"cpu_us": 40.8}}
 RESULT = {
     "date": "2026-11-21",
@@ -28,7 +28,7 @@ def test_a_run_is_the_tables_of_the_documentation() -> None:
     assert lines[0] == "| CPU us per request | members | ours | librdkafka's mock | Kafka |"
     assert "| Heartbeat | 500 | 8.5 | - | - |" in lines
     assert "| OffsetCommit of 10 partitions | 500 | 40.8 | - | - |" in lines
-    assert "| OffsetCommit of 10 partitions | 500 | 13.0 / 21.0 ms | - | - |" in lines
+    assert "| OffsetCommit of 10 partitions | 500 | 13.0 / 21.0 ms / 1.25 | - | - |" in lines
     assert "| OffsetCommit of some of 10 partitions, others each time | 500 | - | - | - |" in lines
     assert "| time to one stable generation, delay 0 | 0.203 s | - | - |" in lines
     assert "| memory per member beyond the base | 2.3 KiB | 1.8 KiB | - |" in lines

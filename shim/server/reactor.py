@@ -3,6 +3,11 @@
 Decides when a socket is read and written, and when trio gets its turn. A task per connection would cost trio two or
 three times what a heartbeat needs; here the task waits, in `trio.lowlevel.wait_readable`, for the epoll object that has
 all sockets, and then serves whichever are ready without waiting for any. It knows no request: `session.py` does.
+
+Sockets are served in the order in which they became ready. That is why the epoll object reports edges: of levels, it
+would put each socket it has reported at the end of its queue at once, and a client that is quick to send its next
+request would find a place there, before others that have been waiting for longer. An edge comes once, so a socket that
+may have more to read than was read is queued again (`Connection.look_again`).
 """
 
 from __future__ import annotations
@@ -37,12 +42,12 @@ _NOTHING: Final = memoryview(b"")
 
 
 class Connection:
-    """One socket. What could not be sent yet is `unsent`, since `stalled_since`."""
+    """One socket, and the `events` it is watched for. What could not be sent yet is `unsent`, since `stalled_since`."""
 
     __slots__ = (
-        "_events",
         "_reactor",
         "_send",
+        "events",
         "fd",
         "idle_since",
         "peer",
@@ -66,7 +71,7 @@ class Connection:
         self.idle_since = 0.0
         self._send = sock.send
         self._reactor = reactor
-        self._events = select.EPOLLIN
+        self.events = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
         self.session = Session(node, self, client_host(address), number)
         self.receive = reactor.cluster.receiver(self.session)
 
@@ -88,7 +93,7 @@ class Connection:
         self.unsent = memoryview(data)[sent:]
         self.stalled_since = time.monotonic()
         self._reactor.stalled.add(self)
-        self._watch(self._events | select.EPOLLOUT)
+        self._watch(self.events | select.EPOLLOUT)
         return False
 
     def flush(self, now: float) -> None:
@@ -106,21 +111,26 @@ class Connection:
         if not self.unsent:
             self.unsent = _NOTHING
             self._reactor.stalled.discard(self)
-            self._watch(self._events & ~select.EPOLLOUT)
+            self._watch(self.events & ~select.EPOLLOUT)
             self.session.drained(now)
 
     @property
     def paused(self) -> bool:
         """See `Transport`."""
-        return not self._events & select.EPOLLIN
+        return not self.events & select.EPOLLIN
 
     def pause(self) -> None:
         """See `Transport.pause`."""
-        self._watch(self._events & ~select.EPOLLIN)
+        self._watch(self.events & ~select.EPOLLIN)
 
     def resume(self) -> None:
         """See `Transport.resume`."""
-        self._watch(self._events | select.EPOLLIN)
+        self._watch(self.events | select.EPOLLIN)
+
+    def look_again(self) -> None:
+        """Let the socket be reported once more if it is ready, after all others that are."""
+        if self._reactor.connections.get(self.fd) is self:
+            self._reactor.epoll.modify(self.fd, self.events)
 
     def close(self) -> None:
         """See `Transport.close`."""
@@ -132,8 +142,8 @@ class Connection:
             self.session.lost()
 
     def _watch(self, events: int) -> None:
-        if events != self._events:
-            self._events = events
+        if events != self.events:
+            self.events = events
             self._reactor.epoll.modify(self.fd, events)
 
 
@@ -164,12 +174,16 @@ class Reactor:
                 nursery.start_soon(self.idle.run, self.connections.values)
                 await self._serve()
         finally:
-            for connection in list(self.connections.values()):
-                connection.close()
-            for sock, _ in self._listeners.values():
-                sock.close()
-            self.epoll.close()
-            os.close(self._spare)
+            self.close()
+
+    def close(self) -> None:
+        """Close every connection and listener."""
+        for connection in list(self.connections.values()):
+            connection.close()
+        for sock, _ in self._listeners.values():
+            sock.close()
+        self.epoll.close()
+        os.close(self._spare)
 
     def stop_accepting(self, only: Node | None = None) -> None:
         """New connections, to one node or to all, are refused; those that exist go on."""
@@ -205,6 +219,7 @@ class Reactor:
             return False
         now = self._clock()
         find = self.connections.get
+        readable = select.EPOLLIN
         for fd, mask in events:
             connection = find(fd)
             if connection is None:
@@ -227,6 +242,8 @@ class Reactor:
                     connection.receive(data, now)
                 except Exception:
                     connection.session.failed()
+                if len(data) == RECEIVE_BYTES or mask != readable:
+                    connection.look_again()
             else:
                 connection.close()
         self._settle(now)
@@ -251,7 +268,7 @@ class Reactor:
             connection = Connection(self, node, sock, address, next(self.cluster.connections))
             self.connections[connection.fd] = connection
             node.sessions.add(connection.session)
-            self.epoll.register(connection.fd, select.EPOLLIN)
+            self.epoll.register(connection.fd, connection.events)
 
     def _turn_away(self, listening: socket.socket) -> None:
         os.close(self._spare)

@@ -2,11 +2,12 @@
 
 import gc
 import logging
+import select
 import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,10 +22,10 @@ from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.server import reactor
 from kafka_shim.server.cluster import ClusterConfig
-from kafka_shim.server.server import ServerConfig
+from kafka_shim.server.server import ServerConfig, listen
 from kafka_shim.testing import CoordinatorServer
 from tests.server.conversation import join
-from tests.server.wire import Client, request
+from tests.server.wire import Client, cluster, request
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +173,56 @@ def test_a_client_that_never_reads_is_closed(monkeypatch: pytest.MonkeyPatch, ca
         assert "of an answer unread" in caplog.text
         with Client(server.bootstrap) as client:
             assert client.ask(ListGroupsRequest(), 0, ListGroupsResponse).error_code == 0
+
+
+@contextmanager
+def _reactor() -> Iterator[tuple[reactor.Reactor, str]]:
+    """A reactor that serves when it is told to, and its address."""
+    made = cluster()
+    listener = listen("127.0.0.1", 0, 1)[0]
+    served = reactor.Reactor(made, [(listener, made.nodes[1])])
+    try:
+        yield served, f"127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        served.close()
+
+
+def _serve_who_is_ready(served: reactor.Reactor) -> None:
+    assert select.select([served.epoll], [], [], 10)[0], "nobody is ready"
+    served.drain()
+
+
+@pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
+def test_whose_request_came_first_is_served_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _reactor() as (served, address), Client(address) as quick, Client(address) as patient:
+        while len(served.connections) < 2:
+            _serve_who_is_ready(served)
+        monkeypatch.setattr(reactor, "EVENTS", 1)
+        quick.socket.sendall(request(ListGroupsRequest(), 0))
+        _serve_who_is_ready(served)
+        quick.read(ListGroupsResponse, 0)
+        for client in (patient, quick):
+            client.socket.sendall(request(ListGroupsRequest(), 0))
+            host, port = client.socket.getsockname()
+            (of_client,) = [each for each in served.connections.values() if each.peer == f"{host}:{port}"]
+            assert select.select([of_client.sock], [], [], 10)[0], "the request has not arrived"
+        _serve_who_is_ready(served)
+        patient.read(ListGroupsResponse, 0)
+        _serve_who_is_ready(served)
+        quick.read(ListGroupsResponse, 0)
+
+
+@pytest.mark.skipif(not reactor.AVAILABLE, reason="this platform has no epoll")
+def test_a_client_that_asks_and_goes_is_answered_and_forgotten() -> None:
+    with _reactor() as (served, address), Client(address) as client:
+        while not served.connections:
+            _serve_who_is_ready(served)
+        client.socket.sendall(request(ListGroupsRequest(), 0))
+        client.socket.shutdown(socket.SHUT_WR)
+        while served.connections:
+            _serve_who_is_ready(served)
+        client.read(ListGroupsResponse, 0)
+        assert client.is_closed_by_server()
 
 
 def test_silent_connections_cost_nothing() -> None:
