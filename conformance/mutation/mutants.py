@@ -352,8 +352,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "the end of a transaction gives no next epoch",
         _TRANSACTIONS,
-        "        producer = self._next(known) if bumps_epoch else known\n",
-        "        producer = known\n",
+        "        producer = self._next(current) if bumps_epoch else current\n",
+        "        producer = current\n",
         ("txn-end/*",),
     ),
     Mutant(
