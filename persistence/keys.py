@@ -116,7 +116,7 @@ class TransactionKey(NamedTuple):
     record_type: Literal[-2] = -2
 
 
-class GroupTermsKey(NamedTuple):
+class GroupOptionsKey(NamedTuple):
     """Type -3, our own: options of a group that was created before its first member."""
 
     group: str
@@ -143,7 +143,7 @@ Key: TypeAlias = (
     | ConsumerGroupRegularExpressionKey
     | PendingOffsetKey
     | TransactionKey
-    | GroupTermsKey
+    | GroupOptionsKey
     | UnknownKey
 )
 
@@ -152,7 +152,7 @@ _TOPIC_PARTITION_KEYS: Final[dict[int, Callable[[str, str, int], Key]]] = {
     1: OffsetCommitKey,
 }
 _ONE_NAME_KEYS: Final[dict[int, Callable[[str], Key]]] = {
-    -3: GroupTermsKey,
+    -3: GroupOptionsKey,
     -2: TransactionKey,
     2: GroupMetadataKey,
     3: ConsumerGroupMetadataKey,

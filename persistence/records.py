@@ -37,7 +37,7 @@ from kafka_shim.persistence.keys import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
     GroupMetadataKey,
-    GroupTermsKey,
+    GroupOptionsKey,
     Key,
     LegacyOffsetCommitKey,
     OffsetCommitKey,
@@ -70,8 +70,8 @@ __all__ = [
     "ConsumerGroupTargetAssignmentMetadataValue",
     "GroupMetadataKey",
     "GroupMetadataValue",
-    "GroupTermsKey",
-    "GroupTermsValue",
+    "GroupOptionsKey",
+    "GroupOptionsValue",
     "Key",
     "LegacyOffsetCommitKey",
     "MemberMetadata",
@@ -244,7 +244,7 @@ class TransactionValue(Message, key=-2, versions="0-1", flexible="1+"):
     transaction_start_timestamp_ms: int = field(int64, default=-1)
 
 
-class GroupTermsValue(Message, key=-3, versions="0"):
+class GroupOptionsValue(Message, key=-3, versions="0"):
     """Options of a group that was created before its first member: `heartbeat_bound_ms` -1 for none."""
 
     ephemeral: bool = field(boolean)
@@ -271,7 +271,7 @@ _WRITTEN: Final[dict[type[Message], int]] = {
     ConsumerGroupCurrentMemberAssignmentValue: 0,
     ConsumerGroupRegularExpressionValue: 0,
     TransactionValue: 1,
-    GroupTermsValue: 0,
+    GroupOptionsValue: 0,
 }
 
 _READ: Final[dict[type, tuple[type[Message], int]]] = {
@@ -284,7 +284,7 @@ _READ: Final[dict[type, tuple[type[Message], int]]] = {
     ConsumerGroupCurrentMemberAssignmentKey: (ConsumerGroupCurrentMemberAssignmentValue, 0),
     ConsumerGroupRegularExpressionKey: (ConsumerGroupRegularExpressionValue, 0),
     TransactionKey: (TransactionValue, 1),
-    GroupTermsKey: (GroupTermsValue, 0),
+    GroupOptionsKey: (GroupOptionsValue, 0),
 }
 
 _INT16: Final = Packer(">h").pack

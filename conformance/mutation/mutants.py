@@ -43,7 +43,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a stale leader is kept",
         _GROUP,
-        "            self.leader = next(m.member_id for m in self.members.values() if m.join_token is not None)\n",
+        "            self.leader = next(m.member_id for m in self.members.values() if m.join_exchange is not None)\n",
         "            pass\n",
         ("found/leader/*", "join/*", "static/*"),
     ),
@@ -155,8 +155,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "absent static members are dropped",
         _REBALANCE,
-        "if m.join_token is None and m.group_instance_id is None]\n",
-        "if m.join_token is None]\n",
+        "if m.join_exchange is None and m.group_instance_id is None]\n",
+        "if m.join_exchange is None]\n",
         ("static/*", "join/*"),
     ),
     Mutant(

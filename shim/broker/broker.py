@@ -60,8 +60,8 @@ _Response = TypeVar("_Response", bound=Message)
 class Shared(Protocol):
     """What several processes that share their topics and settings have for changes of them."""
 
-    def change(self, rule: Callable[[Topics], Message], token: object) -> None:
-        """Let `rule` change the topics of all processes; the parked request `token` gets the answer it returns."""
+    def change(self, rule: Callable[[Topics], Message], exchange: object) -> None:
+        """Let `rule` change the topics of all processes; the parked request `exchange` gets the answer it returns."""
 
 
 class Broker:
@@ -154,7 +154,7 @@ class Broker:
     def produce(
         self,
         request: ProduceRequest,
-        token: object,
+        exchange: object,
         now: float,
         *,
         by_topic_id: bool,
@@ -164,7 +164,7 @@ class Broker:
     ) -> ProduceResponse | NoReply | Parked:
         """`by_topic_id`: v13+; `zstd_allowed`: v7+; `with_leaders`: v10+ (KIP-951)."""
         verification = self._produce.verification(request, supported_operation, by_topic_id=by_topic_id)
-        batches = WaitingBatches(token, request, by_topic_id, zstd_allowed, with_leaders, supported_operation)
+        batches = WaitingBatches(exchange, request, by_topic_id, zstd_allowed, with_leaders, supported_operation)
         if verification is None:
             return self._append(batches, None, now)
         if not verification.topic_partitions or request.acks == NO_ACKS or self._transactions is None:
@@ -194,7 +194,7 @@ class Broker:
             self._transactions.admitted(waiting, errors, now)
 
     def fetch(
-        self, request: FetchRequest, token: object, now: float, *, by_topic_id: bool, with_leaders: bool
+        self, request: FetchRequest, exchange: object, now: float, *, by_topic_id: bool, with_leaders: bool
     ) -> FetchResponse | Parked:
         """`by_topic_id`: v13+; `with_leaders`: v16+ (KIP-951).
 
@@ -203,7 +203,7 @@ class Broker:
         """
         if self._clock_ahead is not None:
             now -= self._clock_ahead()
-        return self._fetch.fetch(request, token, now, by_topic_id=by_topic_id, with_leaders=with_leaders)
+        return self._fetch.fetch(request, exchange, now, by_topic_id=by_topic_id, with_leaders=with_leaders)
 
     def list_offsets(self, request: ListOffsetsRequest, *, lowest_timestamp: int) -> ListOffsetsResponse:
         """`lowest_timestamp`: the last of the timestamps with a meaning of their own that the version has."""
@@ -212,36 +212,38 @@ class Broker:
     def offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
         return self._offsets.offset_for_leader_epoch(request)
 
-    def create_topics(self, request: CreateTopicsRequest, token: object, now: float) -> CreateTopicsResponse | Parked:
-        return self._change(token, lambda topics: Admin(topics).create_topics(request, now))
+    def create_topics(
+        self, request: CreateTopicsRequest, exchange: object, now: float
+    ) -> CreateTopicsResponse | Parked:
+        return self._change(exchange, lambda topics: Admin(topics).create_topics(request, now))
 
     def delete_topics(
-        self, request: DeleteTopicsRequest, token: object, now: float, *, disabled_is_73: bool
+        self, request: DeleteTopicsRequest, exchange: object, now: float, *, disabled_is_73: bool
     ) -> DeleteTopicsResponse | Parked:
         return self._change(
-            token, lambda topics: Admin(topics).delete_topics(request, now, disabled_is_73=disabled_is_73)
+            exchange, lambda topics: Admin(topics).delete_topics(request, now, disabled_is_73=disabled_is_73)
         )
 
     def create_partitions(
-        self, request: CreatePartitionsRequest, token: object, now: float
+        self, request: CreatePartitionsRequest, exchange: object, now: float
     ) -> CreatePartitionsResponse | Parked:
-        return self._change(token, lambda topics: Admin(topics).create_partitions(request, now))
+        return self._change(exchange, lambda topics: Admin(topics).create_partitions(request, now))
 
-    def _change(self, token: object, rule: Callable[[Topics], _Response]) -> _Response | Parked:
+    def _change(self, exchange: object, rule: Callable[[Topics], _Response]) -> _Response | Parked:
         if self.shared is None:
             return rule(self.topics)
-        self.shared.change(rule, token)
+        self.shared.change(rule, exchange)
         return PARKED
 
     def describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         return self.configs.describe_configs(request)
 
     def incremental_alter_configs(
-        self, request: IncrementalAlterConfigsRequest, token: object, now: float
+        self, request: IncrementalAlterConfigsRequest, exchange: object, now: float
     ) -> IncrementalAlterConfigsResponse | Parked:
         if self.shared is None:
             return self.configs.incremental_alter_configs(request)
-        return self._change(token, lambda topics: Configs(self.node_id, topics).incremental_alter_configs(request))
+        return self._change(exchange, lambda topics: Configs(self.node_id, topics).incremental_alter_configs(request))
 
     def coordinate_transactions(self, transactions: Transactions, groups: GroupService) -> None:
         """From now on there are transactions here; `groups` keeps the transactional ids of this broker."""
@@ -287,6 +289,6 @@ class Broker:
         """Answer the parked fetches whose wait is over."""
         self._fetch.expire(now if self._clock_ahead is None else now - self._clock_ahead())
 
-    def forget(self, token: object) -> None:
+    def forget(self, exchange: object) -> None:
         """The connection of a parked request is gone; its reply has no receiver."""
-        self._fetch.drop(token)
+        self._fetch.drop(exchange)

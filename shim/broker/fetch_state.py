@@ -96,10 +96,10 @@ class Owner(Protocol):
 class ParkedFetch:
     """A parked fetch. `epoch` is the one its session had then; `live` turns False when it is answered or dropped."""
 
-    __slots__ = ("epoch", "live", "max_bytes", "min_bytes", "token", "state")
+    __slots__ = ("epoch", "live", "max_bytes", "min_bytes", "exchange", "state")
 
-    def __init__(self, token: object, state: FetchState, request: FetchRequest) -> None:
-        self.token = token
+    def __init__(self, exchange: object, state: FetchState, request: FetchRequest) -> None:
+        self.exchange = exchange
         self.state = state
         self.min_bytes = request.min_bytes
         self.max_bytes = request.max_bytes

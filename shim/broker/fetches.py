@@ -58,7 +58,7 @@ class FetchApi:
         self._order = count()
 
     def fetch(
-        self, request: FetchRequest, token: object, now: float, *, by_topic_id: bool, with_leaders: bool
+        self, request: FetchRequest, exchange: object, now: float, *, by_topic_id: bool, with_leaders: bool
     ) -> FetchResponse | Parked:
         """Answer or park one Fetch. `by_topic_id`: v13+; `with_leaders`: v16+ (KIP-951)."""
         state = self._remembered.get(id(request))
@@ -72,14 +72,14 @@ class FetchApi:
                 state = continued
         may_wait = request.max_wait_ms > 0 and request.min_bytes > 0
         if may_wait and state.clean and state.revision == self.topics.revision:
-            return self._park(state, request, token, now)
+            return self._park(state, request, exchange, now)
         state.look_up(self.topics)
         if not may_wait or state.is_ready(self.node_id, self._enough(request.min_bytes, request.max_bytes)):
             return self._answer(state, request.max_bytes, now)
         if not state.clean:
             state.listen()
             self._remember(state, request)
-        return self._park(state, request, token, now)
+        return self._park(state, request, exchange, now)
 
     def next_deadline(self) -> float | None:
         """When the next parked fetch must be answered, monotonic seconds."""
@@ -96,12 +96,12 @@ class FetchApi:
             if waiter.live:
                 self._reply(waiter, now)
 
-    def drop(self, token: object) -> None:
+    def drop(self, exchange: object) -> None:
         """The connection of a parked fetch is gone."""
-        waiter = self._waiting.pop(token, None)
+        waiter = self._waiting.pop(exchange, None)
         if waiter is not None:
             waiter.live = False
-            del waiter.state.waiters[token]
+            del waiter.state.waiters[exchange]
             self.let_go(waiter.state)
 
     def settle(self, state: FetchState, now: float) -> None:
@@ -154,9 +154,9 @@ class FetchApi:
     def _enough(self, min_bytes: int, max_bytes: int) -> int:
         return min(min_bytes, max_bytes, self._most_bytes)
 
-    def _park(self, state: FetchState, request: FetchRequest, token: object, now: float) -> Parked:
-        waiter = ParkedFetch(token, state, request)
-        self._waiting[token] = state.waiters[token] = waiter
+    def _park(self, state: FetchState, request: FetchRequest, exchange: object, now: float) -> Parked:
+        waiter = ParkedFetch(exchange, state, request)
+        self._waiting[exchange] = state.waiters[exchange] = waiter
         heappush(self._deadlines, (now + request.max_wait_ms / 1000, next(self._order), waiter))
         if len(self._deadlines) > 2 * len(self._waiting) + 1000:
             self._deadlines = [each for each in self._deadlines if each[2].live]
@@ -184,7 +184,7 @@ class FetchApi:
         """Answer a parked fetch with what there is now."""
         waiter.live = False
         state = waiter.state
-        del self._waiting[waiter.token], state.waiters[waiter.token]
+        del self._waiting[waiter.exchange], state.waiters[waiter.exchange]
         if waiter.epoch != state.epoch:
             response = FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         elif state.empty is not None and state.clean and state.revision == self.topics.revision:
@@ -196,7 +196,7 @@ class FetchApi:
                 state.empty = response
         if state.request is None or not state.clean:
             self.let_go(state)
-        self.outbox.reply_at_once(waiter.token, response)
+        self.outbox.reply_at_once(waiter.exchange, response)
 
     def _answer(self, state: FetchState, max_bytes: int, now: float) -> FetchResponse:
         """Read all partitions, and say of a session's only what is new."""

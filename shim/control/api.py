@@ -58,7 +58,7 @@ def operations(lab: bool) -> tuple[Operation, ...]:
     return (*found, *faults.OPERATIONS, *barriers.OPERATIONS, *puppets.OPERATIONS, *time.OPERATIONS)
 
 
-def make_routes(bench: Workbench, lab: bool, with_token: bool) -> list[Route]:
+def make_routes(workbench: Workbench, lab: bool, with_token: bool) -> list[Route]:
     """The routes of every operation, for Starlette."""
     by_path: dict[str, dict[str, Operation]] = {}
     for each in operations(lab):
@@ -82,20 +82,20 @@ def make_routes(bench: Workbench, lab: bool, with_token: bool) -> list[Route]:
         Route("/docs", show_page),
         *page_routes(),
         *(Route(path, refuse, methods=["GET", "POST", "DELETE"]) for path in refused),
-        *(_route(path, of_path, bench, lab) for path, of_path in by_path.items()),
+        *(_route(path, of_path, workbench, lab) for path, of_path in by_path.items()),
     ]
 
 
 _ONLY_FOR_TESTS: Final = Problem(403, "FORBIDDEN", "Only a coordinator for tests does this: start it with --lab.")
 
 
-def _route(path: str, by_method: dict[str, Operation], bench: Workbench, lab: bool) -> Route:
+def _route(path: str, by_method: dict[str, Operation], workbench: Workbench, lab: bool) -> Route:
     async def serve(request: Request) -> Response:
         operation = by_method["GET" if request.method == "HEAD" else request.method]
         try:
             if operation.lab and not lab:
                 raise _ONLY_FOR_TESTS
-            return await _serve(operation, bench, request)
+            return await _serve(operation, workbench, request)
         except Exception as error:
             problem = problem_of(error)
             if problem is None:
@@ -105,13 +105,13 @@ def _route(path: str, by_method: dict[str, Operation], bench: Workbench, lab: bo
     return Route(path, serve, methods=list(by_method))
 
 
-async def _serve(operation: Operation, bench: Workbench, request: Request) -> Response:
+async def _serve(operation: Operation, workbench: Workbench, request: Request) -> Response:
     arguments: list[Any] = [_named(name, request.path_params[name]) for name in operation.names]
     if operation.body is not None:
         arguments.append(await _body(operation, request))
     if operation.query is not None:
         arguments.append(_query(operation, request.query_params))
-    done = operation.do(bench, *arguments)
+    done = operation.do(workbench, *arguments)
     if inspect.isawaitable(done):
         done = await done
     if isinstance(done, Response):

@@ -20,13 +20,13 @@ from kafka_shim.control.problems import Problem
 from kafka_shim.control.workbench import Workbench
 
 
-def make_app(bench: Workbench, lab: bool = False, token: str | None = None) -> Starlette:
-    """The application that does with a coordinator what `bench` can; what is `lab` only for tests."""
+def make_app(workbench: Workbench, lab: bool = False, token: str | None = None) -> Starlette:
+    """The application that does with a coordinator what `workbench` can; what is `lab` only for tests."""
     middleware = [Middleware(OwnOrigin, loopback_only=token is None)]
     if token is not None:
         middleware.append(Middleware(Bearer, token=token))
     app = Starlette(
-        routes=make_routes(bench, lab, with_token=token is not None),
+        routes=make_routes(workbench, lab, with_token=token is not None),
         middleware=[*middleware, Middleware(_PathAsSent)],
         exception_handlers={HTTPException: _refuse},
     )

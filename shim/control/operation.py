@@ -29,7 +29,7 @@ class Answer(Struct, forbid_unknown_fields=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One operation. `do` gets the bench, what the path names, then the body and the query if they are taken.
+    """One operation. `do` gets the workbench, what the path names, then the body and the query if they are taken.
 
     `answers` are the types of what it may answer; of text there is none. `problems` are the statuses that it may answer
     beside those of every operation; `lab` ones are for test coordinators alone. `example` is a body, or None.

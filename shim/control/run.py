@@ -54,8 +54,8 @@ class Laboratory(Protocol):
     def config(self, config: ClusterConfig) -> ClusterConfig:
         """The same configuration with a clock that can be moved."""
 
-    def bench(self, server: Server, nursery: trio.Nursery) -> Workbench:
-        """The bench of a server that has begun."""
+    def workbench(self, server: Server, nursery: trio.Nursery) -> Workbench:
+        """The workbench of a server that has started."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,10 +204,10 @@ async def _control(
     from kafka_shim.control.server import serve_control
     from kafka_shim.control.workbench import Workbench
 
-    bench = Workbench(server, nursery) if laboratory is None else laboratory.bench(server, nursery)
+    workbench = Workbench(server, nursery) if laboratory is None else laboratory.workbench(server, nursery)
     try:
         url: str = await nursery.start(
-            partial(serve_control, server, *address, options.control_token, laboratory is not None, bench)
+            partial(serve_control, server, *address, options.control_token, laboratory is not None, workbench)
         )
     except OSError as error:
         raise Unusable(_not_listening(address, error)) from error

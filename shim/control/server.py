@@ -42,13 +42,13 @@ async def serve_control(
     port: int,
     token: str | None = None,
     lab: bool = False,
-    bench: Workbench | None = None,
+    workbench: Workbench | None = None,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `server`'s cluster over HTTP until it stops; `task_status` gets the URL.
 
-    Who asks must say `token`, which there must be where other machines can ask; `lab` allows what is for tests. `bench`
-    is one that is there already. Raises OSError, and ValueError for a token that is missing.
+    Who asks must say `token`, which there must be where other machines can ask; `lab` allows what is for tests.
+    `workbench` is one that is there already. Raises OSError, and ValueError for a token that is missing.
     """
     if not token and not is_loopback(host):
         raise ValueError(f"A control server on {host or 'all addresses'}, which others can reach, needs a token.")
@@ -57,9 +57,9 @@ async def serve_control(
         _end_what_is_unread(listener.socket)
     with _coordinator_first(server):
         async with trio.open_nursery() as nursery:
-            bench = bench or Workbench(server, nursery)
-            connections = Connections(bench, lab, token or None)
-            await _rehearse(bench, lab)
+            workbench = workbench or Workbench(server, nursery)
+            connections = Connections(workbench, lab, token or None)
+            await _rehearse(workbench, lab)
             accepting = trio.CancelScope()
             nursery.start_soon(_accept, accepting, connections, listeners, nursery)
             task_status.started(_url(listeners[0]))
@@ -79,7 +79,7 @@ async def _accept(
         await trio.serve_listeners(connections.serve, listeners, handler_nursery=nursery)
 
 
-async def _rehearse(bench: Workbench, lab: bool) -> None:
+async def _rehearse(workbench: Workbench, lab: bool) -> None:
     """Answer once to nobody: what is imported and built at the first request holds up no client of the coordinator."""
 
     async def receive() -> Any:
@@ -88,7 +88,7 @@ async def _rehearse(bench: Workbench, lab: bool) -> None:
     async def send(message: Any) -> None:
         pass
 
-    app = make_app(bench, lab)
+    app = make_app(workbench, lab)
     for path in ("/metrics", "/v1/groups"):
         headers = [(b"host", b"localhost")]
         await app({"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "headers": headers,
@@ -109,14 +109,14 @@ class _Answering(ASGIWrapper):
 class Connections:
     """The connections of the control server."""
 
-    def __init__(self, bench: Workbench, lab: bool, token: str | None) -> None:
+    def __init__(self, workbench: Workbench, lab: bool, token: str | None) -> None:
         self._config = Config()
         self._config.accesslog = None
         self._config.errorlog = log
         self._config.include_server_header = False
         self._config.h11_max_incomplete_size = MAX_HEAD
         self._context = WorkerContext(None)
-        app = make_app(bench, lab, token)
+        app = make_app(workbench, lab, token)
         self._app = _Answering(app)  # type: ignore[arg-type]
         self._open: set[trio.SocketStream] = set()
 

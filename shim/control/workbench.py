@@ -1,7 +1,7 @@
-"""The workbench: what can be done to a running coordinator from outside, in its own thread.
+"""The workbench: what can be done to a running coordinator from outside, in the coordinator's thread.
 
-Decides which parts belong together: groups, what happened to them, and metrics. What only a laboratory does, or waits
-for, is in `bench.py`, and imported when somebody asks for it. It does not know HTTP.
+Puts together groups, their history, and metrics. What only a laboratory does or waits for is in `lab_workbench.py`,
+which is imported at its first use. It does not know HTTP.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Workbench:
-    """A running coordinator. It keeps what happens to groups and their members from the beginning."""
+    """A running coordinator. It keeps the history of groups and their members from the beginning."""
 
     def __init__(self, server: Server, nursery: trio.Nursery) -> None:
         self.server = server
@@ -32,19 +32,19 @@ class Workbench:
         self.history.start(requests=False)
         self.nursery = nursery
         self.extended: Workbench | None = None
-        """The same with all that a laboratory does, once somebody has asked for it; see `bench_of`."""
+        """The workbench of a laboratory, from the first call of `lab_workbench_of` on."""
 
     @cached_property
     def metrics(self) -> Metrics:
         """The metrics of the cluster."""
-        # Imported here because it takes long, and tests seldom ask.
+        # Imported here because it takes long, and few tests use it.
         from kafka_shim.control.metrics import Metrics
 
         return Metrics(self.cluster)
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap servers."""
+        """The bootstrap servers of clients."""
         return self.server.bootstrap
 
     def story(self, group: str | None = None, since: int = 0) -> list[str]:

@@ -265,7 +265,7 @@ class GroupService:
         self,
         request: JoinGroupRequest,
         client: Client,
-        token: object,
+        exchange: object,
         now: float,
         *,
         member_id_required: bool,
@@ -280,15 +280,15 @@ class GroupService:
             request,
             join_refused,
             client,
-            token,
+            exchange,
             now,
             member_id_required=member_id_required,
             skip_assignment_supported=skip_assignment_supported,
         )
         return answer
 
-    def sync(self, request: SyncGroupRequest, token: object, now: float) -> SyncGroupResponse | Parked:
-        answer: SyncGroupResponse | Parked = self.ask(request, sync_refused, token, now)
+    def sync(self, request: SyncGroupRequest, exchange: object, now: float) -> SyncGroupResponse | Parked:
+        answer: SyncGroupResponse | Parked = self.ask(request, sync_refused, exchange, now)
         return answer
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, instance_id: str | None, now: float) -> int:
@@ -388,7 +388,7 @@ class GroupService:
         self,
         request: TxnOffsetCommitRequest,
         refused: Sequence[TxnOffsetCommitResponseTopic],
-        token: object,
+        exchange: object,
         now: float,
         *,
         supported_operation: TransactionSupportedOperation,
@@ -401,7 +401,7 @@ class GroupService:
             return with_refused(txn_commit_refused(request, ErrorCode.UNSUPPORTED_VERSION), refused)
         error: int | Parked = 0
         if not transactions.is_within(shard, request.producer_id, request.producer_epoch):
-            waiting = WaitingOffsets(token, request, refused)
+            waiting = WaitingOffsets(exchange, request, refused)
             error = self.coordinator.admit_offsets(waiting, shard.partition, now, supported_operation)
         if isinstance(error, Parked):
             return error

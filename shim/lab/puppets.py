@@ -2,7 +2,7 @@
 
 Decides what a member does of its own accord, as Kafka's consumers do: find its place in the group, divide the
 partitions if it leads, send heartbeats, give up what it must, join again when called. A `Manner` makes it do something
-else. It speaks the wire protocol to the coordinator over a `Link` of the stage it acts on.
+else. It speaks the wire protocol to the coordinator over a `Link` of its scheduler.
 
 Source: KIP-394, KIP-429, KIP-345; semantics 2.
 """
@@ -37,7 +37,7 @@ from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 from kafka_shim.lab import arguments
 from kafka_shim.lab.client_assignors import ASSIGNORS, Owned
-from kafka_shim.lab.scheduler import Link, Stage
+from kafka_shim.lab.scheduler import Link, Scheduler
 
 if TYPE_CHECKING:
     from kafka_shim.server.cluster import Cluster
@@ -113,7 +113,7 @@ class Script:
 class Puppet:
     """One member. `owned` is what it has been assigned, `generation` -1 while it is in none."""
 
-    def __init__(self, stage: Stage, script: Script) -> None:
+    def __init__(self, scheduler: Scheduler, script: Script) -> None:
         self.script = script
         self.member_id = ""
         self.generation = -1
@@ -124,9 +124,9 @@ class Puppet:
         self.assignments = 0
         """How many times it was assigned something, nothing included."""
         self.fenced = False
-        self._stage = stage
-        self._cluster: Cluster = stage.cluster
-        self._release = stage.cluster.config.release
+        self._scheduler = scheduler
+        self._cluster: Cluster = scheduler.cluster
+        self._release = scheduler.cluster.config.release
         self._link: Link | None = None
         self._asked: deque[_Expected] = deque()
         self._beat = 0
@@ -147,7 +147,7 @@ class Puppet:
     def join(self) -> None:
         """Join, and stay until told otherwise."""
         self._plays = True
-        self._stage.later(0.0, self._join)
+        self._scheduler.later(0.0, self._join)
 
     def leave(self) -> None:
         """Leave in good order, static or not."""
@@ -161,7 +161,7 @@ class Puppet:
         """Do nothing more, and close the connection without a word."""
         self._plays = False
         self._beat += 1
-        self._stage.later(0.0, self._hang_up)
+        self._scheduler.later(0.0, self._hang_up)
 
     def silence(self) -> None:
         """Do nothing more, but keep the connection."""
@@ -187,7 +187,7 @@ class Puppet:
     # Requests
 
     def _ask_soon(self, request: Message, answered: Callable[[Any, float], None]) -> None:
-        self._stage.later(0.0, lambda now: self._ask(request, answered, now))
+        self._scheduler.later(0.0, lambda now: self._ask(request, answered, now))
 
     def _ask(self, request: Message, answered: Callable[[Any, float], None], now: float) -> None:
         key = _KEYS[type(request)]
@@ -202,9 +202,9 @@ class Puppet:
             self._asked.clear()
             node = self._cluster.ownership.owner_of(self.script.group)
             if not node.up:
-                self._stage.later(RETRY_SECONDS, self._join)
+                self._scheduler.later(RETRY_SECONDS, self._join)
                 return
-            self._link = Link(self._stage, self, node, self.script.client_id)
+            self._link = Link(self._scheduler, self, node, self.script.client_id)
         self._asked.append(expected)
         self._link.ask(data, now)
 
@@ -232,7 +232,7 @@ class Puppet:
         self._is_joining = False
         if self._plays:
             self._beat += 1
-            self._stage.at(now + CONNECT_SECONDS, self._join if self.generation < 0 else self._resume)
+            self._scheduler.at(now + CONNECT_SECONDS, self._join if self.generation < 0 else self._resume)
 
     def _resume(self, now: float) -> None:
         self._beat_on(now, self._beat)
@@ -260,7 +260,7 @@ class Puppet:
         elif code in _ELSEWHERE:
             self._hang_up(now)
         wait = 0.0 if code in _BEGIN_ANEW or code is ErrorCode.REBALANCE_IN_PROGRESS else RETRY_SECONDS
-        self._stage.at(now + wait, self._join)
+        self._scheduler.at(now + wait, self._join)
 
     # Joining
 
@@ -282,7 +282,7 @@ class Puppet:
             [JoinGroupRequestProtocol(name, self._subscription(name)) for name in script.protocols],
         )
         if script.manner.joins_twice and self.member_id:
-            Puppet(self._stage, script)._ask(request, lambda answer, later: None, now)
+            Puppet(self._scheduler, script)._ask(request, lambda answer, later: None, now)
         self._ask(request, self._joined, now)
 
     def _subscription(self, protocol: str) -> bytes:
@@ -313,7 +313,7 @@ class Puppet:
         self._beat += 1
         if self.script.manner.never_syncs or not self._plays:
             return
-        self._stage.at(now + self.script.think, lambda later: self._sync(answer, later))
+        self._scheduler.at(now + self.script.think, lambda later: self._sync(answer, later))
 
     def _sync(self, told: JoinGroupResponse, now: float) -> None:
         assignments: list[SyncGroupRequestAssignment] = []
@@ -360,7 +360,7 @@ class Puppet:
         else:
             self.owned = owned
         if self._protocol == COOPERATIVE and gives_up:
-            self._stage.at(now, self._join)
+            self._scheduler.at(now, self._join)
         self._beat_later(now)
 
     # Heartbeats
@@ -368,7 +368,7 @@ class Puppet:
     def _beat_later(self, now: float) -> None:
         beat = self._beat
         wait = self.script.heartbeat_interval + self.script.manner.heartbeat_late
-        self._stage.after(now, wait, lambda later: self._beat_on(later, beat))
+        self._scheduler.after(now, wait, lambda later: self._beat_on(later, beat))
 
     def _beat_on(self, now: float, beat: int) -> None:
         if beat != self._beat or not self._plays:
@@ -388,13 +388,13 @@ class Puppet:
             if self.script.manner.never_rejoins:
                 self._beat_later(now)
             else:
-                self._stage.at(now + self.script.think, self._join)
+                self._scheduler.at(now + self.script.think, self._join)
         elif answer.error_code in _ELSEWHERE:
             # Its place in the group is what it was; only the coordinator is another.
             self.errors.append(("Heartbeat", ErrorCode(answer.error_code)))
             self._hang_up(now)
             beat = self._beat
-            self._stage.at(now + RETRY_SECONDS, lambda later: self._beat_on(later, beat))
+            self._scheduler.at(now + RETRY_SECONDS, lambda later: self._beat_on(later, beat))
         else:
             self._went_wrong("Heartbeat", answer.error_code, now)
 

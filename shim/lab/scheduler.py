@@ -1,8 +1,8 @@
-"""The stage that puppets act on: what each does when, and the connections between them and brokers.
+"""The scheduler of puppets: when each acts, and the connections between puppets and brokers.
 
-Decides the order of what happens, by time and then by who came first. Time is that of the coordinator, handed in. A
-`Network` between puppets and brokers takes its time and may lose what it carries, with the connection it was carried
-on, as TCP does; what goes one way over one connection arrives in order, over different connections in any.
+Decides the order of actions: by time, then first come, first served. Time is the coordinator's, an argument. A
+`Network` between puppets and brokers delays messages and may lose one, which ends its connection, as with TCP. Messages
+of one connection and direction arrive in order; between connections there is no order.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class Network:
             raise ValueError(f"A message takes from least to most seconds, and a loss is a probability: not {self}.")
 
 
-class Stage:
-    """What is to happen, in order. `woken` is called when something is to happen sooner than all else."""
+class Scheduler:
+    """Actions in order. `woken` is called when one is added that comes before all others."""
 
     def __init__(self, cluster: Cluster, network: Network | None = None, seed: int = 0) -> None:
         self.cluster = cluster
         self.network = network or Network()
         self.random = random.Random(seed)
         self.woken: Callable[[], None] = lambda: None
-        # By time, then by who came first. Waits of one length end in the order in which they begin, so of each length
-        # only the first is in the heap, and the others wait in line behind it: the heap stays small, and quick.
+        # By time, then first come. Waits of one length end in the order in which they begin. So only the first of each
+        # length is in the heap, and the others queue behind it: the heap stays small and fast.
         self._acts: list[_Due] = []
         self._lines: dict[float, deque[_Due]] = {}
         self._order = 0
@@ -110,20 +110,20 @@ class Client(Protocol):
 
 
 class Link:
-    """A connection from a client on the stage to a node; the `Transport` of its session."""
+    """A connection from a scheduled client to a node; the `Transport` of its session."""
 
-    def __init__(self, stage: Stage, client: Client, node: Node, name: str) -> None:
+    def __init__(self, scheduler: Scheduler, client: Client, node: Node, name: str) -> None:
         self.peer = name
         self.paused = False
-        self.session = Session(node, self, "/127.0.0.1", next(stage.cluster.connections))
+        self.session = Session(node, self, "/127.0.0.1", next(scheduler.cluster.connections))
         self.is_open = True
-        self._stage = stage
+        self._scheduler = scheduler
         self._client = client
-        self._chance = stage.random.random
+        self._chance = scheduler.random.random
         self._there = 0.0
         self._back = 0.0
         self._unread = b""
-        network = stage.network
+        network = scheduler.network
         self._is_plain = not (network.most or network.loss)
         node.sessions.add(self.session)
 
@@ -137,7 +137,7 @@ class Link:
             return
         self._there = arrival = self._arrival(now, self._there)
         if arrival != inf:
-            self._stage.at(arrival, partial(self._arrived, data))
+            self._scheduler.at(arrival, partial(self._arrived, data))
 
     def end(self, now: float) -> None:
         """Close the connection."""
@@ -153,21 +153,21 @@ class Link:
 
     def send(self, data: bytes) -> bool:
         """See `Transport.send`. An answer is on its way, never in the client's hands at once."""
-        now = self._stage.cluster.clock()
+        now = self._scheduler.cluster.clock()
         arrival = self._back = now if self._is_plain else self._arrival(now, self._back)
         if arrival != inf:
-            self._stage.at(arrival, partial(self._answered, data))
+            self._scheduler.at(arrival, partial(self._answered, data))
         return True
 
     def pause(self) -> None:
-        """See `Transport.pause`: a client on the stage never has more than one request under way."""
+        """See `Transport.pause`: a scheduled client never has more than one request in flight."""
 
     def resume(self) -> None:
         """See `Transport.resume`."""
 
     def close(self) -> None:
         """See `Transport.close`."""
-        self._end(self._stage.cluster.clock())
+        self._end(self._scheduler.cluster.clock())
 
     def _answered(self, data: bytes, now: float) -> None:
         """Hand the client whole answers; a slow fault sends them in pieces."""
@@ -181,14 +181,14 @@ class Link:
         if self.is_open:
             self.is_open = False
             self.session.lost()
-            self._stage.at(now, lambda later: self._client.disconnected(self, later))
+            self._scheduler.at(now, lambda later: self._client.disconnected(self, later))
 
     def _arrival(self, now: float, before: float) -> float:
         """When what is sent now arrives, not before what was sent before; never if it is lost."""
-        network = self._stage.network
+        network = self._scheduler.network
         chance = self._chance
         if network.loss and chance() < network.loss:
-            self._stage.later(network.most * 2, self._end)
+            self._scheduler.later(network.most * 2, self._end)
             return inf
         arrival = now + network.least + (network.most - network.least) * chance()
         return arrival if arrival > before else before

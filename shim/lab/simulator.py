@@ -22,7 +22,7 @@ from kafka_shim.lab import arguments
 from kafka_shim.lab.faults import Faults
 from kafka_shim.lab.interception import Interception
 from kafka_shim.lab.puppets import Puppet, Script
-from kafka_shim.lab.scheduler import Network, Stage
+from kafka_shim.lab.scheduler import Network, Scheduler
 from kafka_shim.lab.snapshots import GroupSnapshot, snapshot
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import Store
@@ -64,8 +64,8 @@ class Simulation:
         )
         addresses = [Address(number, "simulated", 9091 + number) for number in range(1, brokers + 1)]
         self.cluster = make_cluster(addresses, settings, self.store, make_loader=partial(_Loader, self))
-        self.stage = Stage(self.cluster, network, seed)
-        self.interception = Interception(self.cluster, self.stage.later)
+        self.scheduler = Scheduler(self.cluster, network, seed)
+        self.interception = Interception(self.cluster, self.scheduler.later)
         self.faults = Faults(self.interception)
         self.history = EventHistory(self.cluster.events)
         if watched:
@@ -74,7 +74,7 @@ class Simulation:
 
     def puppet(self, group: str, topics: Sequence[str], **script: Any) -> Puppet:
         """A member that joins now; `script` are the other fields of `Script`."""
-        puppet = Puppet(self.stage, Script(group=group, topics=topics, **script))
+        puppet = Puppet(self.scheduler, Script(group=group, topics=topics, **script))
         puppet.join()
         return puppet
 
@@ -86,13 +86,13 @@ class Simulation:
         """Let so much time pass."""
         arguments.seconds("The time to pass", seconds)
         end = self.now + seconds
-        cluster, stage = self.cluster, self.stage
+        cluster, scheduler = self.cluster, self.scheduler
         outbox = cluster.outbox
         services = [node.groups for node in cluster.nodes.values()]
         # Of all that a cluster waits for, only groups' timers are left: nobody fetches, and the store never blocks.
         deadlines = [service.timers.next_deadline for service in services]
         first_timer = deadlines[0] if len(deadlines) == 1 else lambda: min([deadline() for deadline in deadlines])
-        first_act, act = stage.next_deadline, stage.run
+        first_act, act = scheduler.next_deadline, scheduler.run
         while True:
             acts, timers = first_act(), first_timer()
             sooner = acts if acts < timers else timers
@@ -129,7 +129,7 @@ class _Loader(Loader):
         for partition in sorted(partitions):
             ticket = self._wanted[partition] = object()
             groups.begin_loading(partition)
-            self._simulation.stage.later(self.seconds, self._load_act(groups, partition, ticket))
+            self._simulation.scheduler.later(self.seconds, self._load_act(groups, partition, ticket))
 
     def forget(self, partition: int) -> None:
         self._wanted.pop(partition, None)

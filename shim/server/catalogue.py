@@ -61,10 +61,10 @@ class Catalogue:
         self._ask, self._asked = trio.open_memory_channel[tuple[Rule, Exchange]](inf)
         self._want, self._to_make = trio.open_memory_channel[str](inf)
 
-    def change(self, rule: Rule, token: object) -> None:
-        """See `Shared.change`: the answer of `rule` is the token's, once what it did is written."""
-        assert isinstance(token, Exchange)
-        self._ask.send_nowait((rule, token))
+    def change(self, rule: Rule, exchange: object) -> None:
+        """See `Shared.change`: the exchange is answered when the change is written."""
+        assert isinstance(exchange, Exchange)
+        self._ask.send_nowait((rule, exchange))
 
     def want(self, name: str) -> None:
         """Make a topic with the defaults, unless somebody else does."""

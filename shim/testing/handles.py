@@ -180,7 +180,7 @@ class PuppetHandle:
         kit = self._server.kit
 
         def read() -> T:
-            kit.stage.run(kit.clock())
+            kit.scheduler.run(kit.clock())
             return look()
 
         return self._server.call(read)

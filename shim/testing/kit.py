@@ -19,7 +19,7 @@ import orjson
 import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.control.bench import Bench
+from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
@@ -29,7 +29,7 @@ from kafka_shim.lab.faults import Fault
 from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, NotReached
 from kafka_shim.lab.interception import split_match
 from kafka_shim.lab.puppets import Manner, Puppet, Script
-from kafka_shim.lab.scheduler import Stage
+from kafka_shim.lab.scheduler import Scheduler
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.refusals import Refused
@@ -52,7 +52,7 @@ class UnfiredFaults(AssertionError):
     """Faults were declared and have never happened, so the test has not shown what it says."""
 
 
-class Kit(TopicData, Bench):
+class Kit(TopicData, LabWorkbench):
     """A running coordinator. Everything here is for its own thread alone.
 
     `faults` and `barriers` are those in force, `history` keeps what happened, `store` can be made to fail, `clock` is
@@ -65,8 +65,8 @@ class Kit(TopicData, Bench):
     def __init__(self, server: Server, clock: TestClock, store: BreakableStore | None, nursery: trio.Nursery) -> None:
         super().__init__(server, nursery, clock)
         self.store = store
-        self.stage = Stage(self.cluster)
-        self.stage.woken = self._wake
+        self.scheduler = Scheduler(self.cluster)
+        self.scheduler.woken = self._wake
         self._sleep = trio.CancelScope()
 
     @property
@@ -91,7 +91,7 @@ class Kit(TopicData, Bench):
             raise Refused(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {missing[0]!r}; topics are: {there}."
             )
-        puppet = Puppet(self.stage, made_of(Script, "A puppet", {"group": group, "topics": topics} | script))
+        puppet = Puppet(self.scheduler, made_of(Script, "A puppet", {"group": group, "topics": topics} | script))
         puppet.join()
         return puppet
 
@@ -148,21 +148,21 @@ class Kit(TopicData, Bench):
     # Time
 
     def advance(self, seconds: float) -> None:
-        """See `Bench.advance`. Raises ValueError for a time that cannot pass."""
+        """See `LabWorkbench.advance`. Raises ValueError for a time that cannot pass."""
         arguments.seconds("The time to put the clock forward", seconds)
         super().advance(seconds)
 
     def next_due(self) -> float:
-        """See `Bench.next_due`; puppets act too."""
-        return min(super().next_due(), self.stage.next_deadline())
+        """See `LabWorkbench.next_due`; puppets act too."""
+        return min(super().next_due(), self.scheduler.next_deadline())
 
     def do_due(self) -> None:
-        """See `Bench.do_due`."""
-        self.stage.run(self.clock())
+        """See `LabWorkbench.do_due`."""
+        self.scheduler.run(self.clock())
         super().do_due()
 
     def rearm(self) -> None:
-        """See `Bench.rearm`; puppets sleep too."""
+        """See `LabWorkbench.rearm`; puppets sleep too."""
         super().rearm()
         self._wake()
 
@@ -204,11 +204,11 @@ class Kit(TopicData, Bench):
         """Let puppets act when it is time, until cancelled."""
         while True:
             with trio.CancelScope() as self._sleep:
-                wait = self.stage.next_deadline() - self.clock()
+                wait = self.scheduler.next_deadline() - self.clock()
                 await trio.sleep(max(wait, 0.0) if wait < 3600 else inf)
-            if not self.clock.is_frozen or self.stage.next_deadline() <= self.clock():
+            if not self.clock.is_frozen or self.scheduler.next_deadline() <= self.clock():
                 now = self.clock()
-                self.stage.run(now)
+                self.scheduler.run(now)
                 self.cluster.settle(now)
 
     def _wake(self) -> None:

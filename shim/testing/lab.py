@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import trio
 
-from kafka_shim.control.bench import Bench
+from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.persistence.store import SharedStore, Store
@@ -36,8 +36,8 @@ class Laboratory:
         """The same configuration with a clock that can be moved."""
         return replace(config, clock=self._clock, clock_ahead=self._clock.ahead)
 
-    def bench(self, server: Server, nursery: trio.Nursery) -> Bench:
-        """The bench of a server that has begun, and its puppets begin to play."""
+    def workbench(self, server: Server, nursery: trio.Nursery) -> LabWorkbench:
+        """The workbench of a server that has started; its puppets begin to act."""
         kit = Kit(server, self._clock, self._store, nursery)
         nursery.start_soon(kit.play)
         return kit

@@ -101,7 +101,7 @@ class Cluster:
 
     def replies(self) -> list[tuple[Any, Any]]:
         """Tokens and responses of the parked requests answered since the last call."""
-        released = [(token, response) for token, response, gate in self.outbox.replies if gate == 0]
+        released = [(exchange, response) for exchange, response, gate in self.outbox.replies if gate == 0]
         assert len(released) == len(self.outbox.replies)
         self.outbox.replies.clear()
         return released
@@ -128,11 +128,11 @@ class Cluster:
         assert response is not NO_REPLY
         return response.responses[0].partition_responses[0]
 
-    def fetch(self, request: FetchRequest, *, node: int = 1, by_topic_id: bool = False, token: object = None) -> Any:
-        """Fetch: the response, or the token under which the request is parked."""
-        token = next(self._tokens) if token is None else token
-        response = self.brokers[node].fetch(request, token, self.now, by_topic_id=by_topic_id, with_leaders=True)
-        return token if response is PARKED else response
+    def fetch(self, request: FetchRequest, *, node: int = 1, by_topic_id: bool = False, exchange: object = None) -> Any:
+        """Fetch: the response, or the exchange if the request is parked."""
+        exchange = next(self._tokens) if exchange is None else exchange
+        response = self.brokers[node].fetch(request, exchange, self.now, by_topic_id=by_topic_id, with_leaders=True)
+        return exchange if response is PARKED else response
 
 
 def fetch_request(*wanted: tuple[str, int, int], topic_id: bytes = bytes(16), **fields: Any) -> FetchRequest:

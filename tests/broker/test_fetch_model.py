@@ -60,7 +60,7 @@ class Consumer:
             request = self.again
         self.again = request
         self.asked_at = self.cluster.now
-        answer = self.cluster.fetch(request, token=self.name)
+        answer = self.cluster.fetch(request, exchange=self.name)
         if isinstance(answer, FetchResponse):
             self.answered(answer)
 
@@ -99,8 +99,8 @@ class FetchModel(RuleBasedStateMachine):
         }
 
     def deliver(self) -> None:
-        for token, response in self.cluster.replies():
-            self.consumers[token].answered(response)
+        for exchange, response in self.cluster.replies():
+            self.consumers[exchange].answered(response)
 
     @rule(index=st.integers(0, PARTITIONS - 1), count=st.integers(1, 3))
     def produce(self, index: int, count: int) -> None:

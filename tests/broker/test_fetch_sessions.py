@@ -50,10 +50,10 @@ class TestGranted:
         assert [index for _, index in partitions_of(client.first)] == [0, 1, 2, 3]
 
     def test_first_fetch_waits_like_any_other(self, cluster: Cluster) -> None:
-        token = cluster.fetch(fetch_request(*all_four(), session_epoch=0))
+        exchange = cluster.fetch(fetch_request(*all_four(), session_epoch=0))
         cluster.advance(0.5)
         ((answered, response),) = cluster.replies()
-        assert answered == token
+        assert answered == exchange
         assert response.session_id > 0
         assert len(partitions_of(response)) == 4
 
@@ -85,10 +85,10 @@ class TestContinued:
 
     def test_held_and_woken(self, cluster: Cluster) -> None:
         client = Client(cluster, *all_four())
-        token = client.ask(max_wait_ms=500)
+        exchange = client.ask(max_wait_ms=500)
         cluster.send("t", 1, batch(b"a"))
         ((answered, response),) = cluster.replies()
-        assert answered == token
+        assert answered == exchange
         assert list(partitions_of(response)) == [("t", 1)]
 
     def test_held_and_answered_with_the_same_nothing(self, cluster: Cluster) -> None:
@@ -212,7 +212,7 @@ class TestRefused:
         overtaken = client.ask()
         client.ask()
         cluster.advance(0.5)
-        errors = {token: response.error_code for token, response in cluster.replies()}
+        errors = {exchange: response.error_code for exchange, response in cluster.replies()}
         assert errors.pop(overtaken) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
         assert list(errors.values()) == [0]
 

@@ -121,22 +121,22 @@ class TestLimits:
 class TestWaiting:
     def test_answered_empty_when_the_time_is_over_and_not_before(self) -> None:
         cluster = cluster_with("t")
-        token = cluster.fetch(fetch_request(("t", 0, 0), ("t", 1, 0), max_wait_ms=500))
+        exchange = cluster.fetch(fetch_request(("t", 0, 0), ("t", 1, 0), max_wait_ms=500))
         assert cluster.broker.next_deadline() == 0.5
         cluster.advance(0.499)
         assert cluster.replies() == []
         cluster.advance(0.001)
         ((answered, response),) = cluster.replies()
-        assert answered == token
+        assert answered == exchange
         assert {key: data.records for key, data in partitions_of(response).items()} == {("t", 0): b"", ("t", 1): b""}
         assert cluster.broker.next_deadline() is None
 
     def test_woken_by_produce(self) -> None:
         cluster = cluster_with("t")
-        token = cluster.fetch(fetch_request(("t", 0, 0), ("t", 1, 0)))
+        exchange = cluster.fetch(fetch_request(("t", 0, 0), ("t", 1, 0)))
         cluster.send("t", 1, batch(b"a"))
         ((answered, response),) = cluster.replies()
-        assert answered == token
+        assert answered == exchange
         assert records_of(partitions_of(response)["t", 1].records)[0].value == b"a"
         cluster.advance(10)
         assert cluster.replies() == []
@@ -202,8 +202,8 @@ class TestWaiting:
 
     def test_forgotten_is_not_answered(self) -> None:
         cluster = cluster_with("t")
-        token = cluster.fetch(fetch_request(("t", 0, 0)))
-        cluster.broker.forget(token)
+        exchange = cluster.fetch(fetch_request(("t", 0, 0)))
+        cluster.broker.forget(exchange)
         assert cluster.broker.next_deadline() is None
         cluster.send("t", 0, batch(b"a"))
         cluster.advance(1)
@@ -211,16 +211,16 @@ class TestWaiting:
 
     def test_forgetting_what_is_not_parked_does_nothing(self) -> None:
         cluster = cluster_with("t")
-        token = cluster.fetch(fetch_request(("t", 0, 0)))
+        exchange = cluster.fetch(fetch_request(("t", 0, 0)))
         cluster.broker.forget("somebody else")
         cluster.advance(0.5)
-        assert [each for each, _ in cluster.replies()] == [token]
+        assert [each for each, _ in cluster.replies()] == [exchange]
 
     def test_earliest_deadline_first(self) -> None:
         cluster = cluster_with("t")
         waits = {cluster.fetch(fetch_request(("t", 0, 0), max_wait_ms=wait)): wait for wait in (300, 100, 200)}
         cluster.advance(1)
-        assert [waits[token] for token, _ in cluster.replies()] == [100, 200, 300]
+        assert [waits[exchange] for exchange, _ in cluster.replies()] == [100, 200, 300]
 
 
 class TestUnchangedRequest:
@@ -243,7 +243,7 @@ class TestUnchangedRequest:
         request = fetch_request(("t", 0, 0))
         tokens = [cluster.fetch(request), cluster.fetch(request)]
         cluster.send("t", 0, batch(b"a"))
-        assert [token for token, _ in cluster.replies()] == tokens
+        assert [exchange for exchange, _ in cluster.replies()] == tokens
 
     def test_data_is_seen_all_the_same(self) -> None:
         cluster = cluster_with("t")
@@ -268,8 +268,8 @@ class TestUnchangedRequest:
         cluster = cluster_with("t")
         log = cluster.topics.named("t").partitions[0].log
         for _ in range(50):
-            token = cluster.fetch(fetch_request(("t", 0, 0)))
-            cluster.broker.forget(token)
+            exchange = cluster.fetch(fetch_request(("t", 0, 0)))
+            cluster.broker.forget(exchange)
         assert not log.watchers
         cluster.fetch(fetch_request(("t", 0, 0)))
         assert len(log.watchers) == 1

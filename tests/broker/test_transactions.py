@@ -347,8 +347,8 @@ class TestLogs:
     def test_a_held_fetch_is_woken_by_the_end_of_the_transaction(self, broker):
         producer = broker.init()
         broker.produce(producer, 0)
-        token = broker.cluster.fetch(fetch_request(("t", 0, 0), isolation_level=1), token="held")
-        assert token == "held"
+        exchange = broker.cluster.fetch(fetch_request(("t", 0, 0), isolation_level=1), exchange="held")
+        assert exchange == "held"
         broker.produce(producer, 1)
         assert broker.cluster.replies() == []
         broker.end(producer)

@@ -124,10 +124,10 @@ class Context:
                 self.durable[partition].pop(key, None)
             else:
                 self.durable[partition][key] = value
-        for token, response, _ in self.outbox.replies:
-            assert token in self.parked, "answered twice, or never parked"
-            self.parked.remove(token)
-            token.response = response
+        for exchange, response, _ in self.outbox.replies:
+            assert exchange in self.parked, "answered twice, or never parked"
+            self.parked.remove(exchange)
+            exchange.response = response
         for event in self.outbox.events:
             assert trace.problems(event) == []
         self.events.extend(self.outbox.events)

@@ -108,15 +108,15 @@ class Coordinator:
         request = JoinGroupRequest(
             group, session_ms, 60_000, member_id, instance, protocol_type, [JoinGroupRequestProtocol("range", metadata)]
         )
-        token = next(self.tokens)
+        exchange = next(self.tokens)
         answer = self.service.join(
-            request, CLIENT, token, self.now, member_id_required=False, skip_assignment_supported=True
+            request, CLIENT, exchange, self.now, member_id_required=False, skip_assignment_supported=True
         )
         if answer is not PARKED:
             self.settle()
             return answer
         self.service.fire(self.now)
-        return {key: reply for key, reply, _ in self.settle()}.get(token)
+        return {key: reply for key, reply, _ in self.settle()}.get(exchange)
 
     def stable(self, group: str, *topics: str, **how: Any) -> tuple[str, int]:
         """Make a group of one member Stable; its member id and generation."""

@@ -279,7 +279,7 @@ class Coordinated(RuleBasedStateMachine):
             assert (group.join_timer.deadline != NEVER) == (group.state == "PreparingRebalance")
             assert (group.sync_timer.deadline != NEVER) == bool(group.pending_sync)
             for member in group.members.values():
-                waits = member.join_token is not None or member.sync_token is not None
+                waits = member.join_exchange is not None or member.sync_exchange is not None
                 assert member.session_timer.deadline != NEVER or (waits and not member.is_new)
 
     @invariant()
@@ -288,7 +288,7 @@ class Coordinated(RuleBasedStateMachine):
         if group is None:
             return
         members = group.members.values()
-        assert group.parked_joins == sum(member.join_token is not None for member in members)
+        assert group.parked_joins == sum(member.join_exchange is not None for member in members)
         assert group.static == {m.group_instance_id: m.member_id for m in members if m.group_instance_id is not None}
         names = [tuple(name for name, _ in member.protocols) for member in members]
         assert group.preferences == Counter(names)

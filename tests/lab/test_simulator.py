@@ -45,7 +45,7 @@ def test_after_trouble_every_partition_has_one_owner(seed: int, protocols: list[
         trouble()
         if number == 1:
             simulation.cluster.kill_broker(simulation.cluster.ownership.owner_of("billing").id)
-    simulation.stage.network = Network()
+    simulation.scheduler.network = Network()
     simulation.run(200)
     found = simulation.group("billing")
     assert found.is_stable

@@ -119,7 +119,7 @@ own_pairs = st.one_of(
             int64s,
         ),
     ),
-    st.tuples(st.builds(records.GroupTermsKey, names), st.builds(records.GroupTermsValue, st.booleans(), int32s)),
+    st.tuples(st.builds(records.GroupOptionsKey, names), st.builds(records.GroupOptionsValue, st.booleans(), int32s)),
 )
 """What only stores have."""
 

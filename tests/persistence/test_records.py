@@ -155,7 +155,7 @@ def test_keys_of_two_types_are_never_equal(name: str) -> None:
         LegacyOffsetCommitKey(name, name, 0),
         records.PendingOffsetKey(name, name, 0, 0),
         records.TransactionKey(name),
-        records.GroupTermsKey(name),
+        records.GroupOptionsKey(name),
     ]
     assert len(set(keys)) == len(keys)
 

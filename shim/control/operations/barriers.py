@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from kafka_shim.control.bench import Bench
+from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.control.operation import TIMEOUT, Answer, Body, Operation, Timeout
 from kafka_shim.control.operations.matching import Match, Matched, said
 from kafka_shim.control.problems import Problem
@@ -69,23 +69,23 @@ class BarrierReleased(Answer, kw_only=True):
     released: int
 
 
-def _barriers(bench: Bench) -> dict[str, Any]:
-    return {"barriers": [barrier.to_json() for barrier in bench.barriers.barriers.values()]}
+def _barriers(workbench: LabWorkbench) -> dict[str, Any]:
+    return {"barriers": [barrier.to_json() for barrier in workbench.barriers.barriers.values()]}
 
 
-def _add(bench: Bench, body: CreateBarrier) -> dict[str, Any]:
+def _add(workbench: LabWorkbench, body: CreateBarrier) -> dict[str, Any]:
     fields = said(body)
     point = fields.pop("point")
     match, _ = split_match(fields)
     if point in ("request", "answer"):
-        return bench.barriers.add(match, point).to_json()
-    return bench.barriers.at(point, match).to_json()
+        return workbench.barriers.add(match, point).to_json()
+    return workbench.barriers.at(point, match).to_json()
 
 
-async def _reached(bench: Bench, barrier: int, body: AwaitBarrier) -> dict[str, Any]:
-    found = _found(bench, barrier)
+async def _reached(workbench: LabWorkbench, barrier: int, body: AwaitBarrier) -> dict[str, Any]:
+    found = _found(workbench, barrier)
     if not await found.reached_by(body.requests, body.timeout):
-        story = "\n  ".join(bench.story()[-40:])
+        story = "\n  ".join(workbench.story()[-40:])
         raise NotReached(
             f"Waited {body.timeout:g} s for the {found} to hold {body.requests}; it holds {len(found.held)}.\n"
             f"The story so far:\n  {story}"
@@ -93,19 +93,19 @@ async def _reached(bench: Bench, barrier: int, body: AwaitBarrier) -> dict[str, 
     return found.to_json()
 
 
-def _release(bench: Bench, barrier: int, body: ReleaseBarrier) -> BarrierReleased:
+def _release(workbench: LabWorkbench, barrier: int, body: ReleaseBarrier) -> BarrierReleased:
     requests = None if body.requests is UNSET else body.requests
-    return BarrierReleased(released=_found(bench, barrier).release(requests))
+    return BarrierReleased(released=_found(workbench, barrier).release(requests))
 
 
-def _remove(bench: Bench, barrier: int) -> dict[str, Any]:
-    found = _found(bench, barrier)
+def _remove(workbench: LabWorkbench, barrier: int) -> dict[str, Any]:
+    found = _found(workbench, barrier)
     found.remove()
     return found.to_json()
 
 
-def _found(bench: Bench, number: int) -> Barrier:
-    barrier = bench.barriers.barriers.get(number)
+def _found(workbench: LabWorkbench, number: int) -> Barrier:
+    barrier = workbench.barriers.barriers.get(number)
     if barrier is None:
         raise Problem(404, "NOT_FOUND", "There is no such barrier.")
     return barrier

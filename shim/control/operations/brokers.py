@@ -12,7 +12,7 @@ from kafka_shim.control.workbench import Workbench
 from kafka_shim.server.refusals import Refused
 
 if TYPE_CHECKING:
-    from kafka_shim.control.bench import Bench
+    from kafka_shim.control.lab_workbench import LabWorkbench
     from kafka_shim.lab.failing_store import BreakableStore
 
 
@@ -65,48 +65,48 @@ class StoreFails(Answer, kw_only=True):
     times: int | None
 
 
-def _brokers(bench: Workbench) -> Brokers:
+def _brokers(workbench: Workbench) -> Brokers:
     return Brokers(
         brokers=[
             Broker(broker=node.id, host=node.address.host, port=node.address.port, up=node.up)
-            for node in bench.cluster.nodes.values()
+            for node in workbench.cluster.nodes.values()
         ],
-        load_seconds=bench.cluster.loader.seconds,
+        load_seconds=workbench.cluster.loader.seconds,
     )
 
 
-def _set(bench: Bench, broker: int, body: SetBroker) -> Brokers:
-    bench.check_broker(broker, up=body.do != "restart")
+def _set(workbench: LabWorkbench, broker: int, body: SetBroker) -> Brokers:
+    workbench.check_broker(broker, up=body.do != "restart")
     match body.do:
         case "stop":
-            bench.cluster.stop_broker(broker)
+            workbench.cluster.stop_broker(broker)
         case "kill":
-            bench.cluster.kill_broker(broker)
+            workbench.cluster.kill_broker(broker)
         case "restart":
-            bench.cluster.restart_broker(broker)
-    bench.settle()
-    return _brokers(bench)
+            workbench.cluster.restart_broker(broker)
+    workbench.settle()
+    return _brokers(workbench)
 
 
-def _load(bench: Bench, body: SetLoading) -> LoadingSet:
-    bench.load_takes(body.seconds)
+def _load(workbench: LabWorkbench, body: SetLoading) -> LoadingSet:
+    workbench.load_takes(body.seconds)
     return LoadingSet(seconds=body.seconds)
 
 
-def _fail(bench: Bench, body: FailStore) -> StoreFails:
-    _breakable(bench).fail(body.times)
+def _fail(workbench: LabWorkbench, body: FailStore) -> StoreFails:
+    _breakable(workbench).fail(body.times)
     return StoreFails(times=body.times)
 
 
-def _repair(bench: Bench) -> StoreFails:
-    _breakable(bench).repair()
+def _repair(workbench: LabWorkbench) -> StoreFails:
+    _breakable(workbench).repair()
     return StoreFails(times=0)
 
 
-def _breakable(bench: Bench) -> BreakableStore:
-    if bench.store is None:
+def _breakable(workbench: LabWorkbench) -> BreakableStore:
+    if workbench.store is None:
         raise Refused(ErrorCode.INVALID_REQUEST, "This coordinator's store cannot be made to fail.")
-    return bench.store
+    return workbench.store
 
 
 OPERATIONS: Final = (

@@ -49,13 +49,13 @@ class ServerSentEvent(Answer, kw_only=True):
     data: str
 
 
-def _stream(bench: Workbench, query: Query) -> Response:
+def _stream(workbench: Workbench, query: Query) -> Response:
     return StreamingResponse(
-        _events(bench, query), media_type="text/event-stream", headers={"cache-control": "no-store"}
+        _events(workbench, query), media_type="text/event-stream", headers={"cache-control": "no-store"}
     )
 
 
-async def _events(bench: Workbench, query: Query) -> AsyncIterator[bytes]:
+async def _events(workbench: Workbench, query: Query) -> AsyncIterator[bytes]:
     send, receive = trio.open_memory_channel[bytes](_BEHIND)
 
     told = Narrator()
@@ -63,7 +63,7 @@ async def _events(bench: Workbench, query: Query) -> AsyncIterator[bytes]:
     def lines(number: int, now: float, event: dict[str, Any]) -> list[bytes]:
         if query.form == "story":
             return [str(line).encode() for line in told.lines(event, now)]
-        return [orjson.dumps(event | {"seq": number, "mono": now, "wall": now + bench.cluster.wall_offset})]
+        return [orjson.dumps(event | {"seq": number, "mono": now, "wall": now + workbench.cluster.wall_offset})]
 
     def tell(number: int, now: float, event: dict[str, Any]) -> None:
         if query.group is UNSET or event.get("group") == query.group:
@@ -74,10 +74,10 @@ async def _events(bench: Workbench, query: Query) -> AsyncIterator[bytes]:
                 send.close()
                 end()
 
-    kept = () if query.since is UNSET else bench.history.since(query.since)
-    end = bench.history.follow(tell)
+    kept = () if query.since is UNSET else workbench.history.since(query.since)
+    end = workbench.history.follow(tell)
     ends = trio.current_time() + (inf if query.seconds is UNSET else query.seconds)
-    with bench.history.listening():
+    with workbench.history.listening():
         try:
             yield b": events of the coordinator\n\n"
             for entry in kept:

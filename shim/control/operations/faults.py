@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from kafka_shim.control.bench import Bench
+from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.control.operation import TIMEOUT, Answer, Body, Operation, Timeout
 from kafka_shim.control.operations.matching import Failure, Match, Matched, said
 from kafka_shim.control.problems import Problem
@@ -119,21 +119,21 @@ class AwaitFault(Body, kw_only=True):
     timeout: Timeout = TIMEOUT
 
 
-def _faults(bench: Bench) -> dict[str, Any]:
-    return {"faults": [fault.to_json() for fault in bench.faults]}
+def _faults(workbench: LabWorkbench) -> dict[str, Any]:
+    return {"faults": [fault.to_json() for fault in workbench.faults]}
 
 
-def _add(bench: Bench, body: AnyFault) -> dict[str, Any]:
-    return bench.faults.declare(said(body)).to_json()
+def _add(workbench: LabWorkbench, body: AnyFault) -> dict[str, Any]:
+    return workbench.faults.declare(said(body)).to_json()
 
 
-def _show(bench: Bench, fault: int) -> dict[str, Any]:
-    return _found(bench, fault).to_json()
+def _show(workbench: LabWorkbench, fault: int) -> dict[str, Any]:
+    return _found(workbench, fault).to_json()
 
 
-async def _fired(bench: Bench, fault: int, body: AwaitFault) -> dict[str, Any]:
-    found = _found(bench, fault)
-    if not await bench.interception.until(lambda: found.fired >= body.times, body.timeout):
+async def _fired(workbench: LabWorkbench, fault: int, body: AwaitFault) -> dict[str, Any]:
+    found = _found(workbench, fault)
+    if not await workbench.interception.until(lambda: found.fired >= body.times, body.timeout):
         raise NotReached(
             f"Waited {body.timeout:g} s for {found} to happen {body.times} times; it was {found.fired},"
             f" of {found.matched} requests that it fitted."
@@ -141,21 +141,21 @@ async def _fired(bench: Bench, fault: int, body: AwaitFault) -> dict[str, Any]:
     return found.to_json()
 
 
-def _clear(bench: Bench, fault: int) -> dict[str, Any]:
-    found = _found(bench, fault)
+def _clear(workbench: LabWorkbench, fault: int) -> dict[str, Any]:
+    found = _found(workbench, fault)
     found.clear()
     return found.to_json()
 
 
-def _clear_all(bench: Bench) -> dict[str, Any]:
-    found = list(bench.faults)
-    bench.faults.clear()
+def _clear_all(workbench: LabWorkbench) -> dict[str, Any]:
+    found = list(workbench.faults)
+    workbench.faults.clear()
     unfired = [fault.number for fault in found if not fault.fired and not fault.optional]
     return {"faults": [fault.to_json() for fault in found], "unfired": unfired}
 
 
-def _found(bench: Bench, number: int) -> Fault:
-    fault = bench.faults.get(number)
+def _found(workbench: LabWorkbench, number: int) -> Fault:
+    fault = workbench.faults.get(number)
     if fault is None:
         raise Problem(404, "NOT_FOUND", "There is no such fault.")
     return fault

@@ -31,7 +31,7 @@ from kafka_shim.groups.causes import Cause
 from kafka_shim.why.explanation import as_json, explain
 
 if TYPE_CHECKING:
-    from kafka_shim.control.bench import Bench
+    from kafka_shim.control.lab_workbench import LabWorkbench
 
 EXPLAINED: Final = 100
 """Rebalances of a group that are explained."""
@@ -206,15 +206,15 @@ class GroupMoved(Answer, kw_only=True):
     coordinator: int
 
 
-def _groups(bench: Workbench) -> Response:
-    return StreamingResponse(_list(bench), media_type="application/json")
+def _groups(workbench: Workbench) -> Response:
+    return StreamingResponse(_list(workbench), media_type="application/json")
 
 
-async def _list(bench: Workbench) -> AsyncIterator[bytes]:
+async def _list(workbench: Workbench) -> AsyncIterator[bytes]:
     """The list of groups as it is found, piece by piece."""
     piece = [b'{"groups":[']
     separator = b""
-    async for node, group in each_group(bench.cluster):
+    async for node, group in each_group(workbench.cluster):
         piece += [separator, orjson.dumps(summary(node, group))]
         separator = b","
         if len(piece) > _PIECE:
@@ -223,43 +223,45 @@ async def _list(bench: Workbench) -> AsyncIterator[bytes]:
     yield b"".join([*piece, b"]}"])
 
 
-async def _describe(bench: Workbench, group: str) -> dict[str, Any]:
-    found = await described(bench.cluster, group)
+async def _describe(workbench: Workbench, group: str) -> dict[str, Any]:
+    found = await described(workbench.cluster, group)
     if found is None:
         raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
     return found
 
 
-def _create(bench: Workbench, body: CreateGroup) -> GroupCreated:
-    bench.create_group(body.group, body.ephemeral, body.heartbeat_bound_ms)
+def _create(workbench: Workbench, body: CreateGroup) -> GroupCreated:
+    workbench.create_group(body.group, body.ephemeral, body.heartbeat_bound_ms)
     return GroupCreated(group=body.group, ephemeral=body.ephemeral, heartbeat_bound_ms=body.heartbeat_bound_ms)
 
 
-def _delete(bench: Workbench, group: str) -> GroupNamed:
-    bench.delete_group(group)
+def _delete(workbench: Workbench, group: str) -> GroupNamed:
+    workbench.delete_group(group)
     return GroupNamed(group=group)
 
 
-async def _rewind(bench: Workbench, group: str, body: RewindGroup) -> GroupRewound:
-    # Imported here because a server that is no laboratory does without until somebody asks.
-    from kafka_shim.control.bench import bench_of
+async def _rewind(workbench: Workbench, group: str, body: RewindGroup) -> GroupRewound:
+    # Imported here because few servers without a laboratory use it.
+    from kafka_shim.control.lab_workbench import lab_workbench_of
 
-    rewind = bench_of(bench).rewind(group, {(each.topic, each.partition): each.offset for each in body.offsets})
+    rewind = lab_workbench_of(workbench).rewind(
+        group, {(each.topic, each.partition): each.offset for each in body.offsets}
+    )
     await rewind.durable()
     over = rewind.is_over if body.timeout is UNSET else await rewind.over(body.timeout)
     return GroupRewound(group=group, removed=rewind.removed, over=over)
 
 
-def _story(bench: Workbench, group: str) -> GroupStory:
-    if not bench.has_group(group):
+def _story(workbench: Workbench, group: str) -> GroupStory:
+    if not workbench.has_group(group):
         raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
-    return GroupStory(story=bench.story(group))
+    return GroupStory(story=workbench.story(group))
 
 
-def _why(bench: Workbench, group: str) -> GroupWhy:
-    if not bench.has_group(group):
+def _why(workbench: Workbench, group: str) -> GroupWhy:
+    if not workbench.has_group(group):
         raise Problem(404, "GROUP_ID_NOT_FOUND", "There is no such group.")
-    history = bench.history_of(group)
+    history = workbench.history_of(group)
     found = explain(history, list(history.rebalances)[-EXPLAINED:])
     if found is None:
         return GroupWhy(
@@ -269,10 +271,10 @@ def _why(bench: Workbench, group: str) -> GroupWhy:
     return GroupWhy(**{name: document[name] for name in GroupWhy.__struct_fields__})
 
 
-def _move(bench: Bench, group: str, body: MoveGroup) -> GroupMoved:
-    bench.move(group, body.broker)
-    bench.settle()
-    return GroupMoved(group=group, coordinator=bench.coordinator_of(group))
+def _move(workbench: LabWorkbench, group: str, body: MoveGroup) -> GroupMoved:
+    workbench.move(group, body.broker)
+    workbench.settle()
+    return GroupMoved(group=group, coordinator=workbench.coordinator_of(group))
 
 
 _GROUP: Final = "/v1/groups/{group}"

@@ -1,6 +1,6 @@
 """Puppets over HTTP: scripted members that join beside the client under test.
 
-Decides what a puppet may be told. What it does of its own accord is the bench's to know; it has none where the
+Decides which commands a puppet takes. What it does by itself is in the workbench; it has none where the
 coordinator is not for tests.
 """
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.control.bench import Bench
+from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.control.operation import (
     Answer,
     Body,
@@ -128,26 +128,26 @@ class PuppetCommits(Act, tag="commit", kw_only=True):
 AnyAct = PuppetJoins | PuppetLeaves | PuppetCrashes | PuppetFallsSilent | PuppetCommits
 
 
-def _puppets(bench: Bench) -> Puppets:
-    return Puppets(puppets=[_shown(number, puppet) for number, puppet in bench.puppets.items()])
+def _puppets(workbench: LabWorkbench) -> Puppets:
+    return Puppets(puppets=[_shown(number, puppet) for number, puppet in workbench.puppets.items()])
 
 
-def _create(bench: Bench, body: CreatePuppet) -> PuppetShown:
-    if len(bench.puppets) >= MAX_PUPPETS:
+def _create(workbench: LabWorkbench, body: CreatePuppet) -> PuppetShown:
+    if len(workbench.puppets) >= MAX_PUPPETS:
         raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"There are {MAX_PUPPETS} puppets at most.")
     script: dict[str, Any] = {name: value for name, value in structs.asdict(body).items() if value is not UNSET}
     if body.manner is not UNSET:
         script["manner"] = structs.asdict(body.manner)
-    number = bench.add_puppet(script)
-    return _shown(number, bench.puppets[number])
+    number = workbench.add_puppet(script)
+    return _shown(number, workbench.puppets[number])
 
 
-def _show(bench: Bench, puppet: int) -> PuppetShown:
-    return _shown(puppet, _found(bench, puppet))
+def _show(workbench: LabWorkbench, puppet: int) -> PuppetShown:
+    return _shown(puppet, _found(workbench, puppet))
 
 
-def _do(bench: Bench, puppet: int, body: AnyAct) -> PuppetShown:
-    found = _found(bench, puppet)
+def _do(workbench: LabWorkbench, puppet: int, body: AnyAct) -> PuppetShown:
+    found = _found(workbench, puppet)
     match body:
         case PuppetJoins():
             found.join()
@@ -163,15 +163,15 @@ def _do(bench: Bench, puppet: int, body: AnyAct) -> PuppetShown:
     return _shown(puppet, found)
 
 
-def _remove(bench: Bench, puppet: int) -> PuppetShown:
-    found = _found(bench, puppet)
+def _remove(workbench: LabWorkbench, puppet: int) -> PuppetShown:
+    found = _found(workbench, puppet)
     found.crash()
-    del bench.puppets[puppet]
+    del workbench.puppets[puppet]
     return _shown(puppet, found)
 
 
-def _found(bench: Bench, number: int) -> Puppet:
-    puppet = bench.puppets.get(number)
+def _found(workbench: LabWorkbench, number: int) -> Puppet:
+    puppet = workbench.puppets.get(number)
     if puppet is None:
         raise Problem(404, "NOT_FOUND", "There is no such puppet.")
     return puppet

@@ -28,16 +28,16 @@ class Health(Answer, kw_only=True):
     ) = UNSET
 
 
-def _health(bench: Workbench) -> Response:
-    states = [state for node in bench.cluster.nodes.values() for state in node.groups.partitions().values()]
+def _health(workbench: Workbench) -> Response:
+    states = [state for node in workbench.cluster.nodes.values() for state in node.groups.partitions().values()]
     waiting = {state: states.count(state) for state in ("loading", "failed") if state in states}
     if waiting:
         return Response(orjson.dumps({"status": "degraded", "partitions": waiting}), 503, media_type="application/json")
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
-async def _metrics(bench: Workbench) -> Response:
-    return Response(await bench.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+async def _metrics(workbench: Workbench) -> Response:
+    return Response(await workbench.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 OPERATIONS: Final = (

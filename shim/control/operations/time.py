@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, UnsetType
 
-from kafka_shim.control.bench import Bench
+from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.control.operation import Answer, Body, Operation
 from kafka_shim.control.problems import Problem
 from kafka_shim.lab.clock import TestClock
@@ -26,27 +26,27 @@ class SetClock(Body, kw_only=True):
     advance: Annotated[float, Meta(ge=0, le=31 * 86_400, description="Seconds to put it forward.")] = 0.0
 
 
-def _clock(bench: Bench) -> Clock:
-    clock = _own(bench)
+def _clock(workbench: LabWorkbench) -> Clock:
+    clock = _own(workbench)
     return Clock(now=clock(), frozen=clock.is_frozen)
 
 
-async def _set(bench: Bench, body: SetClock) -> Clock:
-    _own(bench)
+async def _set(workbench: LabWorkbench, body: SetClock) -> Clock:
+    _own(workbench)
     if body.frozen is True:
-        bench.freeze()
+        workbench.freeze()
     elif body.frozen is False:
-        bench.resume()
+        workbench.resume()
     if body.advance:
-        await bench.advance_giving_way(body.advance)
-    bench.settle()
-    return _clock(bench)
+        await workbench.advance_giving_way(body.advance)
+    workbench.settle()
+    return _clock(workbench)
 
 
-def _own(bench: Bench) -> TestClock:
-    if bench.clock is None:
+def _own(workbench: LabWorkbench) -> TestClock:
+    if workbench.clock is None:
         raise Problem(403, "FORBIDDEN", "This coordinator's clock is not to be changed.")
-    return bench.clock
+    return workbench.clock
 
 
 OPERATIONS: Final = (

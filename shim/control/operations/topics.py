@@ -38,27 +38,27 @@ class TopicNamed(Answer, kw_only=True):
     topic: str
 
 
-def _topics(bench: Workbench) -> Topics:
-    found = sorted(bench.cluster.topics.all(), key=lambda topic: topic.name)
+def _topics(workbench: Workbench) -> Topics:
+    found = sorted(workbench.cluster.topics.all(), key=lambda topic: topic.name)
     return Topics(topics=[Topic(topic=topic.name, partitions=len(topic.partitions)) for topic in found])
 
 
-def _create(bench: Workbench, body: CreateTopic) -> Topic:
-    topics = bench.cluster.topics
+def _create(workbench: Workbench, body: CreateTopic) -> Topic:
+    topics = workbench.cluster.topics
     if topics.named(body.topic) is not None:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, "There is such a topic already.")
     topics.check_new(body.topic)
     topics.declare(body.topic, body.partitions)
-    bench.settle()
+    workbench.settle()
     return Topic(topic=body.topic, partitions=body.partitions)
 
 
-def _delete(bench: Workbench, topic: str) -> TopicNamed:
-    found = bench.cluster.topics.named(topic)
+def _delete(workbench: Workbench, topic: str) -> TopicNamed:
+    found = workbench.cluster.topics.named(topic)
     if found is None or found.is_internal:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic.")
-    bench.cluster.topics.delete(found)
-    bench.settle()
+    workbench.cluster.topics.delete(found)
+    workbench.settle()
     return TopicNamed(topic=topic)
 
 

@@ -25,7 +25,7 @@ from kafka_shim.control.operation import (
 from kafka_shim.control.workbench import Workbench
 
 if TYPE_CHECKING:
-    from kafka_shim.control.bench import Bench
+    from kafka_shim.control.lab_workbench import LabWorkbench
     from kafka_shim.lab.group_waits import GroupWaits
     from kafka_shim.lab.snapshots import GroupSnapshot
 
@@ -125,14 +125,14 @@ class EventSeen(Struct):
 
 
 async def _await(
-    bench: Workbench,
+    workbench: Workbench,
     group: str,
     body: UntilStable | UntilOwned | UntilEmpty | UntilCommitted | UntilEvent | NoRebalance,
 ) -> GroupSeen | OffsetSeen | dict[str, Any]:
     # Imported here because a server that is no laboratory does without until somebody asks.
-    from kafka_shim.control.bench import bench_of
+    from kafka_shim.control.lab_workbench import lab_workbench_of
 
-    own = bench_of(bench)
+    own = lab_workbench_of(workbench)
     with own.history.listening():
         waits = own.group(group)
         match body:
@@ -161,7 +161,7 @@ async def _await(
                 assert_never(body)
 
 
-async def _no_rebalance(own: Bench, waits: GroupWaits, body: NoRebalance) -> GroupSeen:
+async def _no_rebalance(own: LabWorkbench, waits: GroupWaits, body: NoRebalance) -> GroupSeen:
     seconds = None if body.seconds is UNSET else body.seconds
     advance = own.advance if own.clock is not None and own.clock.is_frozen else None
     heartbeats = None if body.heartbeats is UNSET else body.heartbeats

@@ -80,7 +80,7 @@ def _member(group: ClassicGroup, member: Member) -> MemberDescription:
         session_timeout_ms=member.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         protocols=[name for name, _ in member.protocols],
-        parked="join" if member.join_token is not None else "sync" if member.sync_token is not None else None,
+        parked="join" if member.join_exchange is not None else "sync" if member.sync_exchange is not None else None,
         subscription=_subscription(member.metadata_for(group.protocol)) if is_consumer else None,
         assignment=_assignment(member.assignment) if is_consumer else None,
         has_assignment=group.state is State.STABLE and member.member_id not in group.pending_sync,

@@ -64,7 +64,7 @@ def round_ended(shard: Shard, group: ClassicGroup, now: float) -> None:
         (
             (round(max(member.joined_at - round_.started, 0.0) * 1000, 3), member.member_id)
             for member in group.members.values()
-            if member.join_token is not None
+            if member.join_exchange is not None
         ),
         reverse=True,
     )

@@ -29,7 +29,7 @@ from kafka_shim.groups.classic.states import COUNTED, ERRORS, RULES, TRANSITIONS
 from kafka_shim.groups.classic.timers import TimerKind
 from kafka_shim.groups.classic.voting import elected
 from kafka_shim.groups.timers import Timer
-from kafka_shim.persistence.records import GroupMetadataValue, GroupTermsValue, MemberMetadata
+from kafka_shim.persistence.records import GroupMetadataValue, GroupOptionsValue, MemberMetadata
 
 _K = TypeVar("_K")
 
@@ -147,7 +147,7 @@ class ClassicGroup:
         """Whether group.max.size leaves room for somebody, or somebody who is counted already (KIP-389)."""
         counted, member = COUNTED[self.state], self.members.get(member_id)
         if counted is Counted.PARKED_JOINS:
-            return self.parked_joins < max_size or (member is not None and member.join_token is not None)
+            return self.parked_joins < max_size or (member is not None and member.join_exchange is not None)
         return counted is Counted.NOTHING or len(self.members) < max_size or member is not None
 
     def check_commit(
@@ -216,9 +216,9 @@ class ClassicGroup:
         """Take a member out; if it led, the member that has been in the group longest leads now."""
         member = self.members.pop(member_id)
         self._count(member, -1)
-        if member.join_token is not None:
+        if member.join_exchange is not None:
             self.parked_joins -= 1
-            member.join_token = None
+            member.join_exchange = None
         if member.group_instance_id is not None:
             del self.static[member.group_instance_id]
         self.pending_sync.discard(member_id)
@@ -264,22 +264,22 @@ class ClassicGroup:
             member.protocols = protocols
             self._count(member, 1)
 
-    def park_join(self, member: Member, token: object, now: float) -> object | None:
-        """Park a JoinGroup; returns the token of the parked one it replaces, if any."""
-        superseded = member.join_token
+    def park_join(self, member: Member, exchange: object, now: float) -> object | None:
+        """Park a JoinGroup; returns the exchange of the parked one it replaces, if any."""
+        superseded = member.join_exchange
         if superseded is None:
             self.parked_joins += 1
-        member.join_token = token
+        member.join_exchange = exchange
         member.joined_at = now
         return superseded
 
     def unpark_join(self, member: Member) -> object | None:
-        """The token of the member's parked JoinGroup, which is parked no more."""
-        token = member.join_token
-        if token is not None:
+        """The exchange of the member's parked JoinGroup, which is parked no more."""
+        exchange = member.join_exchange
+        if exchange is not None:
             self.parked_joins -= 1
-            member.join_token = None
-        return token
+            member.join_exchange = None
+        return exchange
 
     @property
     def all_joined(self) -> bool:
@@ -296,8 +296,8 @@ class ClassicGroup:
         if self.leader is None or not self.parked_joins:
             return False
         leader = self.members.get(self.leader)
-        if leader is None or leader.join_token is None:
-            self.leader = next(m.member_id for m in self.members.values() if m.join_token is not None)
+        if leader is None or leader.join_exchange is None:
+            self.leader = next(m.member_id for m in self.members.values() if m.join_exchange is not None)
         return True
 
     # Protocols
@@ -435,7 +435,7 @@ class ClassicGroup:
             self._set_state(state)
         self.refresh_subscriptions()
 
-    def apply_options(self, value: GroupTermsValue) -> None:
+    def apply_options(self, value: GroupOptionsValue) -> None:
         """Let the options that the record says hold from now on."""
         bound_ms = None if value.heartbeat_bound_ms == -1 else value.heartbeat_bound_ms
         self.options = GroupOptions(value.ephemeral, bound_ms)

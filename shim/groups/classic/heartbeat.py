@@ -33,7 +33,7 @@ def heartbeat(
 def session_timeout(shard: Shard, group: ClassicGroup, member_id: str, now: float) -> None:
     """A member gave no sign of life for its session timeout."""
     member = group.members[member_id]
-    if not member.is_new and (member.join_token is not None or member.sync_token is not None):
+    if not member.is_new and (member.join_exchange is not None or member.sync_exchange is not None):
         return
     rule = RULES[Trigger.SESSION_TIMEOUT][group.state]
     rebalance.remove_member(shard, group, member, "expired", rule)

@@ -36,7 +36,7 @@ def join(
     shard: Shard,
     request: JoinGroupRequest,
     client: Client,
-    token: object,
+    exchange: object,
     now: float,
     *,
     member_id_required: bool,
@@ -61,7 +61,7 @@ def join(
     trigger = _trigger(shard, group, request, protocols, member_id_required=member_id_required)
     rule = RULES[trigger][group.state]
     return _CARRY_OUT[rule](
-        shard, group, Joining(request, protocols, client, token, now, skip_assignment_supported, rule)
+        shard, group, Joining(request, protocols, client, exchange, now, skip_assignment_supported, rule)
     )
 
 
@@ -116,7 +116,7 @@ def _add(shard: Shard, group: ClassicGroup, joining: Joining) -> Parked:
     if group.in_initial_round:
         group.new_member_added = True
     group.add(member, request.protocol_type)
-    group.park_join(member, joining.token, now)
+    group.park_join(member, joining.exchange, now)
     shard.arm(member.session_timer, now + NEW_MEMBER_TIMEOUT)
     if shard.outbox.listening:
         events.member(shard, group, member, "added", joining.rule)

@@ -23,7 +23,7 @@ class Joining(NamedTuple):
     request: JoinGroupRequest
     protocols: Protocols
     client: Client
-    token: object
+    exchange: object
     now: float
     skip_assignment_supported: bool
     rule: Rule
@@ -36,7 +36,7 @@ def park(shard: Shard, group: ClassicGroup, member: Member, joining: Joining) ->
     or gets an error and joins again. A new member keeps the timer that removes it should it never come back
     (semantics 2.7).
     """
-    superseded = group.park_join(member, joining.token, joining.now)
+    superseded = group.park_join(member, joining.exchange, joining.now)
     if superseded is not None:
         shard.outbox.reply(superseded, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id), shard)
     if not member.is_new:

@@ -26,7 +26,7 @@ from kafka_shim.groups.classic.timers import TimerKind
 from kafka_shim.groups.group import Expelled, GroupDescription
 from kafka_shim.groups.shard import Kind, Shard
 from kafka_shim.groups.timers import Timer
-from kafka_shim.persistence.records import GroupMetadataKey, GroupTermsKey
+from kafka_shim.persistence.records import GroupMetadataKey, GroupOptionsKey
 
 
 class Classic(ClassicGroup):
@@ -50,7 +50,7 @@ class Classic(ClassicGroup):
         lifecycle.release(self.shard, self)
 
     def replay(self, key: Any, value: Any) -> None:
-        if type(key) is GroupTermsKey:
+        if type(key) is GroupOptionsKey:
             if value is not None:
                 self.apply_options(value)
         elif value is None:
@@ -118,7 +118,7 @@ KIND: Final = Kind(
     name=ClassicGroup.type,
     states=State,
     make=Classic,
-    records=(GroupMetadataKey, GroupTermsKey),
+    records=(GroupMetadataKey, GroupOptionsKey),
     rules={
         JoinGroupRequest: join,
         SyncGroupRequest: sync,

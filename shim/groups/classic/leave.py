@@ -74,7 +74,7 @@ def expel(shard: Shard, group: ClassicGroup, now: float) -> list[Expelled]:
         Expelled(
             member.member_id,
             member.group_instance_id,
-            member.join_token or member.sync_token,
+            member.join_exchange or member.sync_exchange,
             min(member.session_timer.deadline, now + member.session_timeout),
             member.rebalance_timeout_ms / 1000,
         )

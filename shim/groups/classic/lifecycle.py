@@ -30,12 +30,12 @@ def activate(shard: Shard, group: ClassicGroup, now: float) -> None:
 def resign(shard: Shard, group: ClassicGroup) -> None:
     """Stop coordinating a group: answer what is parked with NOT_COORDINATOR (16), and drop it."""
     for member in group.members.values():
-        token = group.unpark_join(member)
-        if token is not None:
-            shard.outbox.reply(token, join_refused(ErrorCode.NOT_COORDINATOR, member.member_id), shard)
-        if member.sync_token is not None:
-            shard.outbox.reply(member.sync_token, sync_refused(ErrorCode.NOT_COORDINATOR), shard)
-            member.sync_token = None
+        exchange = group.unpark_join(member)
+        if exchange is not None:
+            shard.outbox.reply(exchange, join_refused(ErrorCode.NOT_COORDINATOR, member.member_id), shard)
+        if member.sync_exchange is not None:
+            shard.outbox.reply(member.sync_exchange, sync_refused(ErrorCode.NOT_COORDINATOR), shard)
+            member.sync_exchange = None
     group.enter(State.DEAD)
     shard.drop(group.group_id)
     if shard.outbox.listening:

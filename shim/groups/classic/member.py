@@ -17,7 +17,8 @@ class Member:
     """A member of a classic group.
 
     Timeouts are those of the JoinGroup, in milliseconds; `session_timeout` is the same in seconds, for the timers.
-    `join_token` and `sync_token` name parked requests, None if there is none. `is_new` until its first round ends.
+    `join_exchange` and `sync_exchange` are the parked requests, or None. `is_new` until its first round
+    ends.
     """
 
     __slots__ = (
@@ -26,7 +27,7 @@ class Member:
         "client_id",
         "group_instance_id",
         "is_new",
-        "join_token",
+        "join_exchange",
         "joined_at",
         "member_id",
         "protocols",
@@ -34,7 +35,7 @@ class Member:
         "session_timeout",
         "session_timeout_ms",
         "session_timer",
-        "sync_token",
+        "sync_exchange",
     )
 
     def __init__(
@@ -58,8 +59,8 @@ class Member:
         self.protocols = protocols
         self.assignment = b""
         self.session_timer = session_timer
-        self.join_token: object | None = None
-        self.sync_token: object | None = None
+        self.join_exchange: object | None = None
+        self.sync_exchange: object | None = None
         self.is_new = False
         self.joined_at = 0.0
 

@@ -74,7 +74,7 @@ def end(shard: Shard, group: ClassicGroup, rule: Rule, now: float) -> None:
     """End the round: drop who did not come back and begin the next generation with the others."""
     shard.cancel(group.join_timer)
     if group.parked_joins < len(group.members):
-        absent = [m for m in group.members.values() if m.join_token is None and m.group_instance_id is None]
+        absent = [m for m in group.members.values() if m.join_exchange is None and m.group_instance_id is None]
         for member in absent:
             remove_member(shard, group, member, "removed", rule)
     if not group.elect_leader() and group.members:
@@ -103,11 +103,11 @@ def _delete_ephemeral(shard: Shard, group: ClassicGroup) -> None:
 def remove_member(shard: Shard, group: ClassicGroup, member: Member, change: str, rule: Rule) -> None:
     """Take a member out and answer what it has parked: 25, for it can only begin anew."""
     shard.cancel(member.session_timer)
-    if member.join_token is not None:
-        shard.outbox.reply(member.join_token, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, ""), shard)
-    if member.sync_token is not None:
-        shard.outbox.reply(member.sync_token, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID), shard)
-        member.sync_token = None
+    if member.join_exchange is not None:
+        shard.outbox.reply(member.join_exchange, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, ""), shard)
+    if member.sync_exchange is not None:
+        shard.outbox.reply(member.sync_exchange, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID), shard)
+        member.sync_exchange = None
     group.remove(member.member_id)
     if group.round is not None and group.state is State.PREPARING_REBALANCE:
         group.round.dropped.append(member.member_id)
@@ -117,15 +117,15 @@ def remove_member(shard: Shard, group: ClassicGroup, member: Member, change: str
 
 def release_sync(shard: Shard, member: Member, response: object, now: float) -> None:
     """Answer a member's parked SyncGroup; its session, asleep while it was parked, runs again."""
-    shard.outbox.reply(member.sync_token, response, shard)
-    member.sync_token = None
+    shard.outbox.reply(member.sync_exchange, response, shard)
+    member.sync_exchange = None
     wake(shard, member, now)
 
 
 def _call_back_syncing_members(shard: Shard, group: ClassicGroup, now: float) -> None:
     for member in group.members.values():
         member.assignment = b""
-        if member.sync_token is not None:
+        if member.sync_exchange is not None:
             release_sync(shard, member, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), now)
 
 
@@ -138,10 +138,10 @@ def _begin_sync(shard: Shard, group: ClassicGroup, rule: Rule, now: float) -> No
     reply = shard.outbox.reply
     leader = group.leader
     for member_id, member in group.members.items():
-        token = group.unpark_join(member)
-        if token is not None:
+        exchange = group.unpark_join(member)
+        if exchange is not None:
             members = group.joined_members() if member_id == leader else ()
-            reply(token, joined(group, member_id, members), shard)
+            reply(exchange, joined(group, member_id, members), shard)
         member.is_new = False
         wake(shard, member, now)
     group.pending_sync.update(group.members)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kafka_shim.groups import events
 from kafka_shim.groups.classic.group import ClassicGroup, state_of
 from kafka_shim.groups.shard import Shard
-from kafka_shim.persistence.records import GroupMetadataKey, GroupMetadataValue, GroupTermsKey, GroupTermsValue
+from kafka_shim.persistence.records import GroupMetadataKey, GroupMetadataValue, GroupOptionsKey, GroupOptionsValue
 
 
 def find(shard: Shard, group_id: str) -> ClassicGroup | None:
@@ -68,11 +68,11 @@ def precreate(shard: Shard, group_id: str, ephemeral: bool, heartbeat_bound_ms: 
     """A new group, Empty, before anybody joins it; see `GroupOptions`."""
     create(shard, group_id, now)
     bound_ms = -1 if heartbeat_bound_ms is None else heartbeat_bound_ms
-    shard.write(GroupTermsKey(group_id), GroupTermsValue(ephemeral, bound_ms))
+    shard.write(GroupOptionsKey(group_id), GroupOptionsValue(ephemeral, bound_ms))
 
 
 def erase(shard: Shard, group: ClassicGroup) -> None:
     """Write that a group is no more."""
     if group.options is not None:
-        shard.write(GroupTermsKey(group.group_id), None)
+        shard.write(GroupOptionsKey(group.group_id), None)
     shard.write(GroupMetadataKey(group.group_id), None)

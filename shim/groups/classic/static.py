@@ -88,11 +88,11 @@ def _replace(shard: Shard, group: ClassicGroup, old: Member, joining: Joining) -
     assert old.group_instance_id is not None
     member_id = new_member_id(shard, old.group_instance_id)
     shard.cancel(old.session_timer)
-    if old.join_token is not None:
-        shard.outbox.reply(old.join_token, join_refused(ErrorCode.FENCED_INSTANCE_ID, old.member_id), shard)
-    if old.sync_token is not None:
-        shard.outbox.reply(old.sync_token, sync_refused(ErrorCode.FENCED_INSTANCE_ID), shard)
-        old.sync_token = None
+    if old.join_exchange is not None:
+        shard.outbox.reply(old.join_exchange, join_refused(ErrorCode.FENCED_INSTANCE_ID, old.member_id), shard)
+    if old.sync_exchange is not None:
+        shard.outbox.reply(old.sync_exchange, sync_refused(ErrorCode.FENCED_INSTANCE_ID), shard)
+        old.sync_exchange = None
     new = group.replace(old, member_id, Timer(TimerKind.SESSION, shard.partition, group.group_id, member_id))
     if shard.outbox.listening:
         events.member(shard, group, old, "fenced", joining.rule)

@@ -25,7 +25,7 @@ from kafka_shim.groups.shard import Shard
 from kafka_shim.persistence.records import GroupMetadataValue
 
 
-def sync(shard: Shard, request: SyncGroupRequest, token: object, now: float) -> SyncGroupResponse | Parked:
+def sync(shard: Shard, request: SyncGroupRequest, exchange: object, now: float) -> SyncGroupResponse | Parked:
     """Answer or park a SyncGroup. A missing or Empty group counts as an unknown member (25)."""
     group = find(shard, request.group_id)
     if group is None:
@@ -42,7 +42,7 @@ def sync(shard: Shard, request: SyncGroupRequest, token: object, now: float) -> 
     if not group.pending_sync:
         shard.cancel(group.sync_timer)
     if rule is Rule.PARK_SYNC:
-        return _park(shard, member, token)
+        return _park(shard, member, exchange)
     if rule is Rule.ASSIGN:
         assigned = records.group_value(shard, group, {a.member_id: a.assignment for a in request.assignments}, now)
         if not records.has_room(shard, group, assigned):
@@ -75,10 +75,10 @@ def _differ(of_request: str | None, of_group: str | None) -> bool:
     return of_request is not None and of_group is not None and of_request != of_group
 
 
-def _park(shard: Shard, member: Member, token: object) -> Parked:
-    if member.sync_token is not None:
-        shard.outbox.reply(member.sync_token, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), shard)
-    member.sync_token = token
+def _park(shard: Shard, member: Member, exchange: object) -> Parked:
+    if member.sync_exchange is not None:
+        shard.outbox.reply(member.sync_exchange, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), shard)
+    member.sync_exchange = exchange
     shard.cancel(member.session_timer)
     return PARKED
 
@@ -105,5 +105,5 @@ def _reject(shard: Shard, group: ClassicGroup, leader: Member, rule: Rule, now: 
 
 def _answer_syncs(shard: Shard, group: ClassicGroup, answer: Callable[[Member], SyncGroupResponse], now: float) -> None:
     for member in group.members.values():
-        if member.sync_token is not None:
+        if member.sync_exchange is not None:
             rebalance.release_sync(shard, member, answer(member), now)

@@ -160,7 +160,7 @@ def _join(
     shard: Shard,
     request: JoinGroupRequest,
     client: Client,
-    token: object,
+    exchange: object,
     now: float,
     *,
     member_id_required: bool,
@@ -174,7 +174,7 @@ def _join(
             shard,
             request,
             client,
-            token,
+            exchange,
             now,
             member_id_required=member_id_required,
             skip_assignment_supported=skip_assignment_supported,
@@ -185,7 +185,7 @@ def _join(
         return join_refused(request, refusal.code)
 
 
-def _sync(shard: Shard, request: SyncGroupRequest, token: object, now: float) -> SyncGroupResponse | Parked:
+def _sync(shard: Shard, request: SyncGroupRequest, exchange: object, now: float) -> SyncGroupResponse | Parked:
     group = shard.groups[request.group_id]
     assert isinstance(group, ConsumerGroup)
     try:

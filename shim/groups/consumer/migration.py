@@ -118,9 +118,9 @@ def call_back(shard: Shard, classic: ClassicGroup) -> None:
         if exchange is not None:
             refusal = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
             shard.outbox.reply(exchange, refusal, shard)
-        if member.sync_token is not None:
-            shard.outbox.reply(member.sync_token, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), shard)
-            member.sync_token = None
+        if member.sync_exchange is not None:
+            shard.outbox.reply(member.sync_exchange, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS), shard)
+            member.sync_exchange = None
 
 
 # Downgrade

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_shim.persistence.records import GroupTermsKey
+from kafka_shim.persistence.records import GroupOptionsKey
 from tests.groups.context import GROUP, Context
 
 
@@ -16,8 +16,8 @@ def make(coordinator, ephemeral=False, bound_ms=None):
     coordinator.settle()
 
 
-def has_terms(coordinator):
-    return any(GroupTermsKey(GROUP) in records for records in coordinator.durable.values())
+def has_options(coordinator):
+    return any(GroupOptionsKey(GROUP) in records for records in coordinator.durable.values())
 
 
 def test_nobody_may_be_silent_for_longer_than_the_bound(coordinator):
@@ -73,4 +73,4 @@ def test_a_group_made_ahead_waits_for_its_first_member_and_no_longer(coordinator
         coordinator.leave(member)
     coordinator.advance(300_000 + 600_000)
     assert coordinator.state == "Dead"
-    assert not has_terms(coordinator)
+    assert not has_options(coordinator)

@@ -1,6 +1,6 @@
-"""The workbench of a laboratory: all that only a test does to a running coordinator, in its own thread.
+"""The workbench of a laboratory: all that only a test does to a running coordinator, in the coordinator's thread.
 
-Decides which parts belong together: waits, faults and barriers, time, brokers, rewinds. The HTTP control API offers it
+Puts together waits, faults and barriers, time, brokers and rewinds. The HTTP control API offers it
 to any language, `testing/` to Python. It does not know HTTP.
 """
 
@@ -35,15 +35,15 @@ also(NotReached, 409, "NOT_REACHED")
 also(Unmatchable, 400, "INVALID_REQUEST")
 
 AWAITED_GROUPS: Final = 10_000
-"""Groups of which it is kept what somebody who waits has seen; the one not asked for for longest goes first."""
+"""Number of groups whose waits are kept. The one used least recently goes first."""
 STEP_SECONDS: Final = 0.02
-"""How long the clock is put forward before others get a turn."""
+"""The clock advances this far at most before other tasks get a turn."""
 
 
-class Bench(Workbench):
-    """A running coordinator and what may be done to it. `clock` is None where its time is nobody's to change.
+class LabWorkbench(Workbench):
+    """A running coordinator and what may be done to it. `clock` is None if its time cannot be changed.
 
-    Without a `history` of somebody else's it keeps every request from the beginning, which costs each a little.
+    Without `history` it keeps every request from the beginning, which costs each a little.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Bench(Workbench):
         self.faults = Faults(self.interception)
         self.barriers = Barriers(self.interception)
         self.puppets: dict[int, Puppet] = {}
-        """Those added by number, for who cannot hold one itself."""
+        """Puppets by number, for callers that cannot hold a Python object."""
         self.store: BreakableStore | None = None
         self._groups: OrderedDict[str, GroupWaits] = OrderedDict()
         self._numbers = count(1)
@@ -76,7 +76,7 @@ class Bench(Workbench):
     # Groups
 
     def group(self, name: str) -> GroupWaits:
-        """Waits for a group; the same object for the same name, unless it was not asked for for long."""
+        """Waits for a group; the same object for the same name while it is kept."""
         found = self._groups.get(name)
         if found is None:
             found = self._groups[name] = GroupWaits(self.cluster, self.history, self.conditions, name)
@@ -178,19 +178,19 @@ class Bench(Workbench):
             raise Refused(ErrorCode.INVALID_REQUEST, f"Broker {broker} is {'up' if node.up else 'down'} already.")
 
     def load_takes(self, seconds: float) -> None:
-        """How much longer than it must every load of partitions takes from now on."""
+        """Every load of partitions takes `seconds` longer from now on."""
         self.cluster.loader.seconds = seconds
 
     def close(self) -> None:
-        """Undo what stands in clients' way: faults and barriers."""
+        """Remove faults and barriers."""
         self.faults.clear()
         self.barriers.clear()
 
 
-def bench_of(workbench: Workbench) -> Bench:
-    """A workbench with all that a laboratory does; the same one each time."""
-    if isinstance(workbench, Bench):
+def lab_workbench_of(workbench: Workbench) -> LabWorkbench:
+    """The laboratory's workbench of this coordinator; the same one each time."""
+    if isinstance(workbench, LabWorkbench):
         return workbench
-    if not isinstance(workbench.extended, Bench):
-        workbench.extended = Bench(workbench.server, workbench.nursery, history=workbench.history)
+    if not isinstance(workbench.extended, LabWorkbench):
+        workbench.extended = LabWorkbench(workbench.server, workbench.nursery, history=workbench.history)
     return workbench.extended
