@@ -12,6 +12,7 @@ from kafka_shim.testing import CoordinatorServer
 from kafka_shim.why.history import History
 from kafka_shim.why.page import standalone
 from tests.browser import Browser
+from tests.why.simulated import recorded
 
 TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
 DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -107,7 +108,33 @@ def test_it_is_worked_by_keys_alone(browser: Browser, page: str) -> None:
     assert browser.evaluate("page.to - page.from") < wide
     press("q")
     assert browser.evaluate("document.querySelector('#drawer').hidden") is True
-    assert browser.evaluate("document.activeElement.id") == "timeline"
+    assert browser.evaluate("document.activeElement.id") == "scene"
+
+
+def test_of_five_hundred_members_only_those_in_sight_are_drawn(browser: Browser, tmp_path: Path) -> None:
+    with recorded() as trace:
+        for number in range(500):
+            trace.simulation.puppet("billing", ["orders"], client_id=f"billing-{number}")
+        trace.simulation.run(5)
+        path = tmp_path / "many.html"
+        path.write_bytes(standalone(trace.write(tmp_path / "trace.jsonl").read_bytes(), "many"))
+    browser.open(path.as_uri(), width=1400)
+    waited(browser, "page.model.groups.get('billing')?.members.size === 500")
+    browser.evaluate(DRAWN)
+    in_sight = """(() => {
+        const scene = document.querySelector('#scene'), group = page.model.groups.get('billing');
+        const plan = draw(scene, group, page.from, page.to, -1, group.last);
+        return plan.lanes.filter((lane) => plan.seen.has(lane.member)).map((lane) => lane.name);
+    })()"""
+    first = browser.evaluate(in_sight)
+    assert first[0] == "billing-0"
+    assert 10 < len(first) < 40
+    assert browser.evaluate("document.querySelector('#timeline').height <= innerHeight")
+    browser.evaluate(f"document.querySelector('#scene').scrollTop = 1e6; {DRAWN}")
+    last = browser.evaluate(in_sight)
+    assert last[-1] == "billing-499"
+    assert not set(first) & set(last)
+    assert browser.errors == []
 
 
 def test_a_group_is_watched_while_it_forms_and_breaks(browser: Browser) -> None:

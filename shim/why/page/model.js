@@ -23,6 +23,10 @@ class Group {
     this.first = Infinity;
     this.last = -Infinity;
     this.names = new Map();
+    /** @type {Map<string, number>} how many members have a name, before its number */
+    this.counts = new Map();
+    /** Counts what the tables show. */
+    this.changes = 0;
   }
 
   /** @param {string} id */
@@ -30,8 +34,9 @@ class Group {
     let name = this.names.get(id);
     if (name === undefined) {
       const base = id.length > UUID_LENGTH + 1 ? id.slice(0, -UUID_LENGTH - 1) : id;
-      const count = [...this.names.values()].filter((each) => each === base || each.startsWith(base + "#")).length;
-      name = count ? `${base}#${count + 1}` : base;
+      const count = (this.counts.get(base) || 0) + 1;
+      this.counts.set(base, count);
+      name = count > 1 ? `${base}#${count}` : base;
       this.names.set(id, name);
     }
     return name;
@@ -57,6 +62,7 @@ class Group {
     const shift = event.wall - event.mono;
     this.first = Math.min(this.first, at);
     this.last = Math.max(this.last, at);
+    if (event.event !== "exchange" || event.api === "SyncGroup") this.changes++;
     switch (event.event) {
       case "group":
         this.state = event.state;

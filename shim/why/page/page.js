@@ -31,7 +31,7 @@ function render() {
   if (group === undefined) return;
   const now = nowOf(group);
   if (page.follow) fit(group);
-  draw($("#timeline"), group, page.from, page.to, page.selected, now);
+  draw($("#scene"), group, page.from, page.to, page.selected, now);
   renderGroup(group, now);
 }
 
@@ -87,7 +87,9 @@ function renderGroups() {
 
 let shownGroup = "";
 function renderGroup(group, now) {
-  const key = [group.name, group.rebalances.length, group.state, group.present.length, group.last, page.selected, page.why?.verdict].join();
+  const newest = group.rebalances[group.rebalances.length - 1];
+  const going = newest && newest.synced === null ? now : 0;
+  const key = [group.name, group.rebalances.length, group.state, group.present.length, group.changes, going, page.selected, page.why?.verdict].join();
   if (key === shownGroup) return;
   shownGroup = key;
   $("#group-title").textContent = `${group.name}: ${group.state || "seen through a relay"}, generation ${group.generation}`;
@@ -184,7 +186,7 @@ function fillDrawer(group, rebalance) {
 function close() {
   page.selected = -1;
   $("#drawer").hidden = true;
-  $("#timeline").focus();
+  $("#scene").focus();
   redraw();
 }
 
@@ -353,7 +355,8 @@ try {
   if (theme) document.documentElement.dataset.theme = theme;
 } catch { /* a file has no storage */ }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-new ResizeObserver(redraw).observe(canvas.parentElement);
+new ResizeObserver(redraw).observe($("#view"));
+$("#scene").addEventListener("scroll", redraw);
 setInterval(() => { if (page.live && page.follow && page.group) redraw(); }, 1000);
 
 /** A trace that came with the page, packed. */

@@ -4,13 +4,19 @@
 
 // Petroff's six colours (arxiv.org/abs/2107.02270); beyond six members a lane is known by its name.
 const COLOURS = ["#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd"];
-const HEAD = 30, LANE = 26, GAP = 6, NAME = 150, MARK = 3;
+const HEAD = 30, LANE = 26, GAP = 6, NAME = 150, MARK = 3, FOOT = 20;
+const FONT = "12px system-ui, sans-serif", BOLD = "600 11px system-ui, sans-serif";
+const DARK = new Set(["#7a21dd", "#964a8b", "#e42536"]);
 
-/** What is to be drawn of `group` between two times, in pixels: the same for the canvas and for tests. */
-function layout(group, from, to, width, now) {
+/**
+ * What is to be drawn of `group` between two times, in pixels: the same for the canvas and for tests. Lanes that are not
+ * between `above` and `below` have a name and a place, and nothing else.
+ */
+function layout(group, from, to, width, now, above = -Infinity, below = Infinity) {
   const name = Math.min(NAME, width / 3);
   const scale = (width - name) / (to - from);
   const x = (at) => name + (at - from) * scale;
+  const seen = new Map();
   const lanes = [], bars = [], pauses = [], marks = [], chips = [];
   let row = 0;
   for (const member of group.members.values()) {
@@ -18,6 +24,8 @@ function layout(group, from, to, width, now) {
     const colour = COLOURS[row % COLOURS.length];
     lanes.push({ member: member.id, name: member.name, top, colour });
     row++;
+    if (top + LANE < above || top > below) continue;
+    seen.set(member.id, top);
     for (const segment of member.segments) {
       const end = segment.to ?? now;
       if (segment.from > to || end < from) continue;
@@ -29,11 +37,10 @@ function layout(group, from, to, width, now) {
       if (pause.from <= to && end >= from) pauses.push({ member: member.id, top, left: Math.max(name, x(pause.from)), right: Math.min(width, x(end)) });
     }
   }
-  const tops = new Map(lanes.map((lane) => [lane.member, lane.top]));
   const taken = new Set();
   for (let i = firstAfter(group.marks, from); i < group.marks.length && group.marks[i].at <= to; i++) {
     const mark = group.marks[i];
-    const top = tops.get(mark.member);
+    const top = seen.get(mark.member);
     const left = Math.round(x(mark.at));
     // One mark a pixel and lane: more would not be seen.
     if (top === undefined || taken.has(left * 4096 + top)) continue;
@@ -46,7 +53,7 @@ function layout(group, from, to, width, now) {
       chips.push({ index, cause: rebalance.cause, left: Math.max(name, x(rebalance.started)), right: Math.min(width, Math.max(x(end), x(rebalance.started) + 2)) });
     }
   });
-  return { name, lanes, bars, pauses, marks, chips, height: HEAD + Math.max(1, row) * (LANE + GAP) + 20, x };
+  return { name, lanes, seen, bars, pauses, marks, chips, x };
 }
 
 /** The place of the first mark at or after `at`. */
@@ -60,27 +67,59 @@ function firstAfter(marks, at) {
   return low;
 }
 
-/** Draws a layout. `selected` is the number of a rebalance or -1. */
-function draw(canvas, group, from, to, selected, now) {
-  const width = canvas.clientWidth;
-  const plan = layout(group, from, to, width, now);
+/**
+ * Draws the part of a group that its scene shows: the canvas is as high as the scene, and stays while the lanes scroll below
+ * it, so that a group of a thousand members costs no more than one of ten. `selected` is the number of a rebalance or -1.
+ */
+function draw(scene, group, from, to, selected, now) {
+  const canvas = scene.querySelector("canvas");
+  const width = scene.clientWidth;
+  const rows = group.members.size;
+  const whole = HEAD + Math.max(1, rows) * (LANE + GAP) + FOOT;
+  const height = Math.min(whole, Math.max(HEAD + FOOT + 4 * (LANE + GAP), Math.round(window.innerHeight * 0.7)));
+  scene.style.height = `${height}px`;
+  scene.querySelector("i").style.height = `${whole - height}px`;
+  const scrolled = Math.min(scene.scrollTop, whole - height);
+  const bottom = height - FOOT;
+  const plan = layout(group, from, to, width, now, scrolled, scrolled + height);
   const ratio = window.devicePixelRatio || 1;
-  canvas.style.height = `${plan.height}px`;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(plan.height * ratio);
+  canvas.style.height = `${height}px`;
+  const sizes = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== sizes[0] || canvas.height !== sizes[1]) [canvas.width, canvas.height] = sizes;
   const colours = tokens(canvas);
   const pen = canvas.getContext("2d");
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, width, plan.height);
-  pen.font = "12px system-ui, sans-serif";
+  pen.clearRect(0, 0, width, height);
+  pen.font = FONT;
   pen.textBaseline = "middle";
   for (const chip of plan.chips) {
     pen.fillStyle = chip.index === selected ? colours.accent : colours.line;
     pen.globalAlpha = chip.index === selected ? 0.35 : 0.6;
-    pen.fillRect(chip.left, 0, chip.right - chip.left, plan.height - 20);
+    pen.fillRect(chip.left, 0, chip.right - chip.left, bottom);
     pen.globalAlpha = 1;
   }
+  pen.save();
+  pen.beginPath();
+  pen.rect(0, HEAD - 6, width, bottom - HEAD + 6);
+  pen.clip();
+  pen.translate(0, -scrolled);
+  drawLanes(pen, plan, colours);
+  pen.restore();
+  let free = 0;
+  for (const chip of plan.chips) {
+    if (chip.left < free) continue;
+    const wide = measured(pen, chip.cause);
+    pen.fillStyle = chip.index === selected ? colours.accent : colours.ink;
+    pen.fillText(chip.cause, Math.min(chip.left, width - wide - 4), 12);
+    free = chip.left + wide + 12;
+  }
+  axis(pen, plan, from, to, width, height, colours);
+  return plan;
+}
+
+function drawLanes(pen, plan, colours) {
   for (const lane of plan.lanes) {
+    if (!plan.seen.has(lane.member)) continue;
     pen.fillStyle = colours.ink;
     pen.fillText(clipped(pen, lane.name, plan.name - 16), 8, lane.top + LANE / 2);
   }
@@ -91,32 +130,35 @@ function draw(canvas, group, from, to, selected, now) {
     pen.strokeStyle = colours.ink;
     pen.lineWidth = 1;
     if (wide > 3) pen.strokeRect(bar.left + 0.5, bar.top + 0.5, wide - 1, LANE - 9);
-    const text = bar.partitions.length === 1 ? bar.partitions[0] : `${bar.partitions.length} partitions`;
-    if (wide > 24) {
-      pen.save();
-      pen.font = "600 11px system-ui, sans-serif";
-      pen.fillStyle = bar.colour === "#7a21dd" || bar.colour === "#964a8b" || bar.colour === "#e42536" ? "#fff" : "#14171c";
-      const label = pen.measureText(text).width < wide - 8 ? text : String(bar.partitions.length);
-      pen.fillText(label, bar.left + 4, bar.top + (LANE - 8) / 2 + 0.5);
-      pen.restore();
-    }
   }
+  pen.font = BOLD;
+  for (const bar of plan.bars) {
+    const wide = bar.right - bar.left;
+    if (wide <= 24) continue;
+    const text = bar.partitions.length === 1 ? bar.partitions[0] : `${bar.partitions.length} partitions`;
+    pen.fillStyle = DARK.has(bar.colour) ? "#fff" : "#14171c";
+    const label = measured(pen, text) < wide - 8 ? text : String(bar.partitions.length);
+    pen.fillText(label, bar.left + 4, bar.top + (LANE - 8) / 2 + 0.5);
+  }
+  pen.font = FONT;
   pen.strokeStyle = colours.ink;
   for (const pause of plan.pauses) hatch(pen, pause.left, pause.top, Math.max(2, pause.right - pause.left), LANE - 8);
   for (const mark of plan.marks) {
     pen.fillStyle = mark.error ? colours.bad : colours.faint;
     pen.fillRect(mark.left, mark.top, 2, MARK);
   }
-  let free = 0;
-  for (const chip of plan.chips) {
-    const text = chip.cause;
-    if (chip.left < free) continue;
-    pen.fillStyle = chip.index === selected ? colours.accent : colours.ink;
-    pen.fillText(text, Math.min(chip.left, width - pen.measureText(text).width - 4), 12);
-    free = chip.left + pen.measureText(text).width + 12;
+}
+
+const widths = new Map();
+/** The width of a text in the pen's font; the same texts are drawn every frame. */
+function measured(pen, text) {
+  const key = pen.font + text;
+  let width = widths.get(key);
+  if (width === undefined) {
+    if (widths.size > 20000) widths.clear();
+    widths.set(key, (width = pen.measureText(text).width));
   }
-  axis(pen, plan, from, to, width, colours);
-  return plan;
+  return width;
 }
 
 function tokens(element) {
@@ -148,28 +190,27 @@ function hatch(pen, left, top, width, height) {
 }
 
 function clipped(pen, text, width) {
-  if (pen.measureText(text).width <= width) return text;
+  if (measured(pen, text) <= width) return text;
   // Members of one group differ at the end of their names.
   let start = 1;
-  while (start < text.length - 1 && pen.measureText(`…${text.slice(start)}`).width > width) start++;
+  while (start < text.length - 1 && measured(pen, `…${text.slice(start)}`) > width) start++;
   return `…${text.slice(start)}`;
 }
 
-function axis(pen, plan, from, to, width, colours) {
+function axis(pen, plan, from, to, width, height, colours) {
   const wish = ((to - from) * 110) / Math.max(1, width - plan.name);
   const steps = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
   const step = steps.find((each) => each >= wish) ?? 86400;
   pen.fillStyle = colours.faint;
   pen.strokeStyle = colours.line;
-  const bottom = plan.height - 10;
   for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
     const x = plan.x(at);
     pen.beginPath();
     pen.moveTo(x, HEAD - 6);
-    pen.lineTo(x, plan.height - 20);
+    pen.lineTo(x, height - FOOT);
     pen.stroke();
     const text = clock(at, step);
-    if (x + pen.measureText(text).width < width) pen.fillText(text, x + 2, bottom);
+    if (x + measured(pen, text) < width) pen.fillText(text, x + 2, height - FOOT / 2);
   }
 }
 
