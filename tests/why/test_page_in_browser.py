@@ -126,14 +126,15 @@ def test_of_five_hundred_members_only_those_in_sight_are_drawn(browser: Browser,
         const plan = draw(scene, group, page.from, page.to, -1, group.last);
         return plan.lanes.filter((lane) => plan.seen.has(lane.member)).map((lane) => lane.name);
     })()"""
+    names = browser.evaluate("[...page.model.groups.get('billing').members.values()].map((member) => member.name)")
     first = browser.evaluate(in_sight)
-    assert first[0] == "billing-0"
+    assert first == names[: len(first)]
     assert 10 < len(first) < 40
     assert browser.evaluate("document.querySelector('#timeline').height <= innerHeight")
     browser.evaluate(f"document.querySelector('#scene').scrollTop = 1e6; {DRAWN}")
     last = browser.evaluate(in_sight)
-    assert last[-1] == "billing-499"
-    assert not set(first) & set(last)
+    assert last == names[-len(last) :]
+    assert len(last) < 40
     assert browser.errors == []
 
 
