@@ -18,6 +18,7 @@ ELSEWHERE: Final = {
     "designs": ("kafka_shim.commands.designs", "designs", "What the designs cost that Kafka weighed for groups."),
     "faults": ("kafka_shim.commands.faults", "faults", "What goes wrong on purpose in a coordinator for tests."),
     "groups": ("kafka_shim.commands.groups", "groups", "Groups of a running coordinator, by its control server."),
+    "replay": ("kafka_shim.commands.replay", "replay", "Play a recorded run again, exactly, up to any moment."),
     "why": ("kafka_shim.commands.why", "why", "Why a group rebalanced, who was slow, and what to do."),
     "topics": ("kafka_shim.commands.topics", "topics", "Topics of a running coordinator."),
     "offsets": ("kafka_shim.commands.offsets", "offsets", "Groups and offsets to and from the logs of a Kafka broker."),
@@ -211,6 +212,19 @@ _log_level: Final = click.option(
 )
 @click.option(
     "--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write every event to this file, JSON Lines."
+)
+@click.option(
+    "--journal",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write every input to this file, to replay the run exactly (kafka-shim replay).",
+)
+@click.option(
+    "--journal-limit",
+    type=click.IntRange(1),
+    default=1024,
+    show_default=True,
+    metavar="MIB",
+    help="The journal ends at this size; the server goes on.",
 )
 @click.option(
     "--tls-cert",

@@ -28,6 +28,7 @@ from kafka_shim.persistence.store import Store, StoreError
 from kafka_shim.persistence.stores import open_store
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.group_log import GroupLog
+from kafka_shim.server.journal import Journal
 from kafka_shim.server.limits import raise_file_limit
 from kafka_shim.server.server import Server, ServerConfig, serve, the_only
 from kafka_shim.server.trace_file import TraceFile
@@ -35,6 +36,7 @@ from kafka_shim.server.trace_file import TraceFile
 if TYPE_CHECKING:
     from kafka_shim.control.workbench import Workbench
 
+MIB: Final = 1024 * 1024
 log: Final = logging.getLogger("kafka_shim.server")
 
 GARBAGE: Final = 50_000
@@ -74,6 +76,8 @@ class Options:
     release: str
     advertise: tuple[str, int | None] | None
     trace: Path | None
+    journal: Path | None
+    journal_limit: int
     tls_cert: str | None
     tls_key: str | None
     log_level: str
@@ -90,6 +94,8 @@ def run(options: Options, laboratory: Laboratory | None = None) -> int:
     config = _config(options)
     if laboratory is not None and options.control is None:
         raise Unusable("A laboratory (--lab) is asked by its control server: give its address (--control HOST:PORT).")
+    if laboratory is not None and options.journal is not None:
+        raise Unusable("A laboratory (--lab) does what no journal has: give --journal or --lab, not both.")
     if options.control is not None and not options.control_token and not is_loopback(options.control[0]):
         raise Unusable("A control server that other machines can reach needs a token (--control-token).")
     try:
@@ -170,6 +176,10 @@ async def _serve(options: Options, config: ServerConfig, store: Store, laborator
         config = replace(config, cluster=laboratory.config(config.cluster))
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery, contextlib.AsyncExitStack() as stack:
+            if options.journal is not None:
+                journal = _begun(stack, options.journal, options.journal_limit * MIB)
+                config = replace(config, cluster=replace(config.cluster, journal=journal))
+                nursery.start_soon(journal.run)
 
             async def prepare(server: Server) -> None:
                 if log.isEnabledFor(logging.INFO):
@@ -194,6 +204,13 @@ async def _serve(options: Options, config: ServerConfig, store: Store, laborator
             server.stop()
             await server.gone.wait()
             nursery.cancel_scope.cancel()
+
+
+def _begun(stack: contextlib.AsyncExitStack, path: Path, limit: int) -> Journal:
+    try:
+        return stack.enter_context(Journal(path, limit))
+    except OSError as error:
+        raise Unusable(f"The journal {path} cannot be written: {error.strerror or error}.") from error
 
 
 async def _control(

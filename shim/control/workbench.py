@@ -69,19 +69,16 @@ class Workbench:
         An ephemeral one is deleted when its last member is gone. Nobody in it may stay silent for longer than the
         bound, whatever session timeout was asked for. Raises Refused.
         """
-        groups = self.cluster.ownership.owner_of(name).groups
-        error = groups.precreate(name, ephemeral, heartbeat_bound_ms, self.cluster.clock())
+        error = self.cluster.create_group(name, ephemeral, heartbeat_bound_ms)
         if error:
             raise Refused(error, _CREATE_REFUSED[error])
         self.settle()
 
     def delete_group(self, name: str) -> None:
         """Delete an Empty group with its offsets. Raises Refused."""
-        (deleted,) = self.cluster.ownership.owner_of(name).groups.delete([name], self.cluster.clock())
-        if deleted.error_code:
-            raise Refused(
-                ErrorCode(deleted.error_code), _DELETE_REFUSED.get(deleted.error_code, "It cannot be deleted.")
-            )
+        error = self.cluster.delete_group(name)
+        if error:
+            raise Refused(ErrorCode(error), _DELETE_REFUSED.get(error, "It cannot be deleted."))
         self.settle()
 
     def settle(self) -> None:

@@ -18,7 +18,6 @@ from typing import Protocol
 
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.node import Node
-from kafka_shim.server.session import Session
 
 Act = Callable[[float], None]
 _Due = tuple[float, int, Act, "deque[_Due] | None"]
@@ -115,7 +114,7 @@ class Link:
     def __init__(self, scheduler: Scheduler, client: Client, node: Node, name: str) -> None:
         self.peer = name
         self.paused = False
-        self.session = Session(node, self, "/127.0.0.1", next(scheduler.cluster.connections))
+        self.session = scheduler.cluster.open(node, self, "/127.0.0.1")
         self.is_open = True
         self._scheduler = scheduler
         self._client = client
@@ -125,7 +124,6 @@ class Link:
         self._unread = b""
         network = scheduler.network
         self._is_plain = not (network.most or network.loss)
-        node.sessions.add(self.session)
 
     # The client's end
 

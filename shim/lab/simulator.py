@@ -10,10 +10,9 @@ are puppets. Time jumps from one thing that happens to the next, so the same see
 
 from __future__ import annotations
 
-import random
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from kafka_shim.broker.topics import Node as Address
@@ -29,6 +28,8 @@ from kafka_shim.persistence.store import Store
 from kafka_shim.server.cluster import ClusterConfig, make_cluster
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.history import EventHistory
+from kafka_shim.server.journal import Ids, Journal
+from kafka_shim.server.journaled import encoded
 from kafka_shim.server.loading import Loader
 
 
@@ -36,7 +37,8 @@ class Simulation:
     """A cluster of `brokers` nodes in simulated time; `now` is in seconds.
 
     `config` are Kafka's configuration names with text values; `topics` are partitions by name; `load_seconds` is how
-    long a node takes to load partitions that it gets. With `watched` the events are kept, which takes its time.
+    long a node takes to load partitions that it gets. With `watched` the events are kept, which takes its time. A
+    `journal` gets the inputs.
     """
 
     def __init__(
@@ -50,17 +52,19 @@ class Simulation:
         store: Store | None = None,
         load_seconds: float = 0.0,
         watched: bool = False,
+        journal: Path | None = None,
     ) -> None:
         arguments.whole("brokers", brokers, 1)
         self.now = 1000.0
-        chance = random.Random(seed)
         self.store = store or MemoryStore()
+        self.journal = None if journal is None else Journal(journal, real=lambda: self.now)
         settings = ClusterConfig(
             settings=arguments.settings_of(config),
             topics=arguments.topics_of(topics),
             clock=lambda: self.now,
-            new_id=lambda: str(uuid.UUID(int=chance.getrandbits(128), version=4)),
+            new_uuid=Ids(seed),
             load_seconds=load_seconds,
+            journal=self.journal,
         )
         addresses = [Address(number, "simulated", 9091 + number) for number in range(1, brokers + 1)]
         self.cluster = make_cluster(addresses, settings, self.store, make_loader=partial(_Loader, self))
@@ -70,7 +74,8 @@ class Simulation:
         self.history = EventHistory(self.cluster.events)
         if watched:
             self.history.start()
-        self.cluster.load_at_once()
+        with self.cluster.inputs.input("start"):
+            self.cluster.load_at_once()
 
     def puppet(self, group: str, topics: Sequence[str], **script: Any) -> Puppet:
         """A member that joins now; `script` are the other fields of `Script`."""
@@ -102,6 +107,8 @@ class Simulation:
                 self.now = sooner
             if acts <= timers:
                 act(self.now)
+            elif self.journal is not None:
+                cluster.ticks.fire(self.now)
             else:
                 for service in services:
                     service.fire(self.now)
@@ -137,6 +144,11 @@ class _Loader(Loader):
     def _load_act(self, groups: GroupService, partition: int, ticket: object) -> Any:
         def load(now: float) -> None:
             if self._wanted.get(partition) is ticket:
-                groups.load(partition, self._simulation.store.load(partition), now)
+                records, journal = list(self._simulation.store.load(partition)), self._simulation.journal
+                if journal is None:
+                    groups.load(partition, records, now)
+                else:
+                    with journal.input("loaded", now, partition=partition, records=encoded(records)):
+                        groups.load(partition, records, now)
 
         return load

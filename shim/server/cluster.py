@@ -11,13 +11,16 @@ import ssl
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial, wraps
 from itertools import count
+from typing import Any, Final, TypeVar, cast
 
 import trio
 
 from kafka_shim.apis.profiles import NEWEST
 from kafka_shim.apis.wire import uuid_text
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.settings import Settings
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
@@ -33,9 +36,11 @@ from kafka_shim.server.assignors import load_assignors
 from kafka_shim.server.catalogue import Catalogue
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
+from kafka_shim.server.journal import Inputs, Journal, Unjournaled
+from kafka_shim.server.journaled import JournaledDurability, JournaledLoader, JournaledSession, JournaledTicks
 from kafka_shim.server.leases import Leases
 from kafka_shim.server.loading import Loader
-from kafka_shim.server.node import Interceptor, Node
+from kafka_shim.server.node import Interceptor, Node, Transport
 from kafka_shim.server.ownership import Ownership
 from kafka_shim.server.peers import Peers
 from kafka_shim.server.placement import id_of, leader_of, shared_cluster_id
@@ -60,9 +65,15 @@ class ClusterConfig:
     """The coordinator's clock: monotonic seconds."""
     clock_ahead: Callable[[], float] | None = None
     """By how many seconds `clock` is ahead of real time, where a laboratory moves it: fetches wait in real time."""
-    new_id: Callable[[], str] = lambda: str(uuid.uuid4())
-    """Makes the part of a member id that is nobody else's."""
+    wall_offset: float | None = None
+    """What makes Unix time of seconds of `clock`; None for that of this machine."""
+    new_uuid: Callable[[], uuid.UUID] = uuid.uuid4
+    """Makes every random id: of members, topics, fetch sessions."""
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Which run of the coordinator it is, for the trace."""
     load_seconds: float = 0.0
+    journal: Journal | None = None
+    """Gets every input; see `journal.py`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +83,23 @@ class SharedParts:
     peers: Peers
     catalogue: Catalogue
     leases: Leases
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+OPERATIONS: Final[set[str]] = set()
+"""The methods of `Cluster` that an operator calls, and a journal has."""
+
+
+def _operation(method: _Method) -> _Method:
+    OPERATIONS.add(method.__name__)
+
+    @wraps(method)
+    def noted(self: Cluster, *arguments: Any) -> Any:
+        with self.inputs.input("operation", name=method.__name__, arguments=arguments):
+            return method(self, *arguments)
+
+    return cast(_Method, noted)
 
 
 class Cluster:
@@ -105,6 +133,7 @@ class Cluster:
         self.ticks = ticks
         self.settle = ticks.settle
         """See `Ticks.settle`."""
+        self.inputs: Inputs = config.journal or Unjournaled()
         self.shared = shared
         self.connections = count(1)
         """Numbers for connections, each given once."""
@@ -115,24 +144,52 @@ class Cluster:
         self.on_broker_up: list[Callable[[Node], None]] = []
         """Called when clients can reach a node again."""
 
-    # Brokers that come and go
+    # What an operator does
 
+    @_operation
+    def create_group(self, name: str, ephemeral: bool, heartbeat_bound_ms: int | None) -> ErrorCode:
+        """See `GroupService.precreate`."""
+        return self.ownership.owner_of(name).groups.precreate(name, ephemeral, heartbeat_bound_ms, self.clock())
+
+    @_operation
+    def delete_group(self, name: str) -> int:
+        """Delete an Empty group with its offsets; the error, as in DeleteGroups."""
+        (deleted,) = self.ownership.owner_of(name).groups.delete([name], self.clock())
+        return deleted.error_code
+
+    @_operation
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Create a topic. Raises TopicError."""
+        self.topics.check_new(name)
+        self.topics.declare(name, partitions)
+
+    @_operation
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic that is there."""
+        topic = self.topics.named(name)
+        assert topic is not None
+        self.topics.delete(topic)
+
+    @_operation
     def move_partition(self, partition: int, node_id: int) -> None:
         """Let another broker coordinate the groups of a partition of `__consumer_offsets`. Raises ValueError."""
         self.ownership.move(partition, self._with_id(node_id, up=True).id)
 
+    @_operation
     def stop_broker(self, node_id: int) -> None:
         """Shut a broker down in good order: what it had is others' before its connections end. Raises ValueError."""
         node = self._with_id(node_id, up=True)
         self._withdraw(node)
         self._disconnect(node)
 
+    @_operation
     def kill_broker(self, node_id: int) -> None:
         """Let a broker be gone from one moment to the next: its clients get no answers. Raises ValueError."""
         node = self._with_id(node_id, up=True)
         self._disconnect(node)
         self._withdraw(node)
 
+    @_operation
     def restart_broker(self, node_id: int) -> None:
         """Start a broker that was stopped or killed. It gets back what it had when the cluster started, and whatever
         nobody has. Raises ValueError."""
@@ -188,6 +245,14 @@ class Cluster:
 
     # Running
 
+    def start(self) -> None:
+        """Load what the nodes own, or begin to."""
+        with self.inputs.input("start"):
+            if self.durability.store.durable_at_once and not self.loader.seconds:
+                self.load_at_once()
+            else:
+                self.ownership.take_all()
+
     def load_at_once(self) -> None:
         """Load every partition from a store that does not block."""
         now = self.clock()
@@ -209,10 +274,8 @@ class Cluster:
                 nursery.start_soon(self.shared.peers.run)
                 await nursery.start(self.shared.leases.run)
                 await nursery.start(self.shared.catalogue.run, self.config.topics)
-            elif self.durability.store.durable_at_once and not self.loader.seconds:
-                self.load_at_once()
             else:
-                self.ownership.take_all()
+                self.start()
             nursery.start_soon(self.ticks.run)
             task_status.started()
             await self.loader.idle.wait()
@@ -222,6 +285,16 @@ class Cluster:
             self.loaded.set()
 
     # Connections
+
+    def open(self, node: Node, transport: Transport, client_host: str) -> Session:
+        """A client, on `client_host` as Java writes it, has connected to `node`."""
+        number, journal = next(self.connections), self.config.journal
+        if journal is None:
+            session = Session(node, transport, client_host, number)
+        else:
+            session = JournaledSession(journal, node, transport, client_host, number)
+        node.sessions.add(session)
+        return session
 
     def sessions(self) -> Iterable[Session]:
         """All connections of all nodes."""
@@ -265,8 +338,15 @@ def make_cluster(
     """
     if isinstance(store, SharedStore) and len(addresses) != 1:
         raise ValueError("A process that shares a store with others is one broker.")
-    clock = config.clock
-    wall_offset = time.time() - clock()
+    journal = config.journal
+    if journal is not None:
+        if isinstance(store, SharedStore):
+            raise ValueError("A journal is of one process: it cannot share its store with others.")
+        config = replace(config, clock=journal.clock, new_uuid=journal.new_uuid)
+        if make_loader is Loader:
+            make_loader = partial(JournaledLoader, journal)
+    clock, new_uuid = config.clock, config.new_uuid
+    wall_offset = time.time() - clock() if config.wall_offset is None else config.wall_offset
     group_config = GroupConfig().with_settings(
         f"{name}={value}" for name, value in config.settings.items() if name in NAMES
     )
@@ -281,6 +361,7 @@ def make_cluster(
     leases: Leases | None = None
     ownership: Ownership
     ticks: Ticks
+    transactions: Transactions
 
     # Parts that need each other: what is made first calls what is made later by these.
     def settle(now: float) -> None:
@@ -308,10 +389,17 @@ def make_cluster(
         for node in nodes.values():
             node.groups.topic_deleted(name, clock())
 
+    def new_id() -> bytes:
+        return new_uuid().bytes
+
     def epoch_ms(now: float) -> int:
         return int((now + wall_offset) * 1000)
 
-    durability = Durability(
+    make_durability: Callable[..., Durability] = Durability
+    make_ticks: Callable[..., Ticks] = Ticks
+    if journal is not None:
+        make_durability, make_ticks = partial(JournaledDurability, journal), partial(JournaledTicks, journal)
+    durability = make_durability(
         store or MemoryStore(),
         outbox,
         group_config.offsets_commit_timeout_ms / 1000,
@@ -327,8 +415,8 @@ def make_cluster(
     topics = Topics(
         addresses,
         settings,
-        _new_uuid,
-        cluster_id=shared_cluster_id(store.cluster_seed) if isinstance(store, SharedStore) else uuid_text(_new_uuid()),
+        new_id,
+        cluster_id=shared_cluster_id(store.cluster_seed) if isinstance(store, SharedStore) else uuid_text(new_id()),
         offsets_owner=lambda partition: ownership.leader(partition),
         offsets_topic_id=id_of(store.cluster_seed, OFFSETS_TOPIC) if isinstance(store, SharedStore) else None,
         make_later=make_topic_later if isinstance(store, SharedStore) else None,
@@ -355,7 +443,7 @@ def make_cluster(
             group_config,
             outbox,
             Timers(),
-            config.new_id,
+            lambda: str(new_uuid()),
             lambda key, key_type: ownership.locate(key, key_type),
             wall_offset,
             topics,
@@ -367,7 +455,7 @@ def make_cluster(
             address.id,
             topics,
             outbox,
-            new_id=_new_uuid,
+            new_id=new_id,
             epoch_ms=epoch_ms,
             release=config.release,
             shared=catalogue,
@@ -382,15 +470,29 @@ def make_cluster(
         shared = SharedParts(peers=peers, catalogue=catalogue, leases=leases)
         topics.on_topic_changed.append(ownership.place_topic)
         # The catalogue makes the topics, unless they are there; what cannot be is said at once.
-        declared = Topics(addresses, settings, _new_uuid)
+        declared = Topics(addresses, settings, new_id)
     else:
         ownership.share_out()
         declared = topics
     for name, count_ in config.topics.items():
         declared.declare(name, count_)
-    ticks = Ticks(nodes.values(), outbox, durability, events, leases, clock)
-    return Cluster(config, nodes, topics, outbox, durability, loader, ownership, events, ticks, shared, wall_offset)
+    ticks = make_ticks(nodes.values(), outbox, durability, events, leases, clock)
+    cluster = Cluster(config, nodes, topics, outbox, durability, loader, ownership, events, ticks, shared, wall_offset)
+    if journal is not None:
+        journal.begin(_run_of(cluster, addresses))
+    return cluster
 
 
-def _new_uuid() -> bytes:
-    return uuid.uuid4().bytes
+def _run_of(cluster: Cluster, addresses: Sequence[Address]) -> dict[str, Any]:
+    """What the first line of a journal says of a cluster."""
+    config = cluster.config
+    return {
+        "run": config.run_id,
+        "release": config.release,
+        "wall_offset": cluster.wall_offset,
+        "settings": dict(config.settings),
+        "topics": dict(config.topics),
+        "load_seconds": config.load_seconds,
+        "durable_at_once": cluster.durability.store.durable_at_once,
+        "nodes": [{"node": node.id, "host": node.host, "port": node.port} for node in addresses],
+    }

@@ -123,22 +123,24 @@ class Durability:
                 self._effects.setdefault(each.batch, []).append(each)
 
     def _write_at_once(self, now: float) -> None:
-        number, records = self._next_batch()
+        number, records = self.next_batch()
         try:
             self.store.write(records)
         except StoreError as error:
-            self._failed(number, records, error, now)
+            self.failed(number, records, error, now)
         else:
-            self._succeeded(number, now)
+            self.succeeded(number, now)
 
-    def _next_batch(self) -> tuple[int, list[tuple[int, Any, Any]]]:
+    def next_batch(self) -> tuple[int, list[tuple[int, Any, Any]]]:
+        """The number and the records of the batch that goes to the store now."""
         outbox = self._outbox
         number, records = outbox.batch, outbox.records
         outbox.batch += 1
         outbox.records = []
         return number, records
 
-    def _succeeded(self, number: int, now: float) -> None:
+    def succeeded(self, number: int, now: float) -> None:
+        """The store has this batch: let the answers leave that waited for it."""
         self.batches += 1
         self.durable = number
         self._check(now)
@@ -147,10 +149,11 @@ class Durability:
         for held in self._held.pop(number, ()):
             held.send(now)
 
-    def _failed(self, number: int, records: list[tuple[int, Any, Any]], error: StoreError, now: float) -> None:
+    def failed(self, number: int, records: list[tuple[int, Any, Any]], error: StoreError, now: float) -> None:
+        """The store has not taken this batch."""
         log.error("batch %d of %d records was not written: %s", number, len(records), error)
         self.failures += 1
-        _, dropped = self._next_batch()
+        _, dropped = self.next_batch()
         self.durable = self._outbox.batch - 1
         waiting = [held for gate in sorted(self._held) for held in self._held[gate]]
         self._held.clear()
@@ -220,7 +223,7 @@ class Durability:
             self._idle.set()
 
     async def _write(self) -> None:
-        number, records = self._next_batch()
+        number, records = self.next_batch()
         while records:
             try:
                 await trio.to_thread.run_sync(self.store.write, records)
@@ -229,11 +232,11 @@ class Durability:
                 records = [record for record in records if record[0] not in error.partitions]
                 self._fenced(set(error.partitions))
             except StoreError as error:
-                self._failed(number, records, error, self._clock())
+                self.failed(number, records, error, self._clock())
                 return
             else:
                 break
-        self._succeeded(number, self._clock())
+        self.succeeded(number, self._clock())
 
     @asynccontextmanager
     async def nothing_under_way(self) -> AsyncIterator[None]:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from itertools import count
 from math import inf
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import trio
 
@@ -79,6 +79,14 @@ class Loader:
             self._drop(partition, ticket)
             self._settle(self._clock())
 
+    def loaded(self, groups: GroupService, partition: int, records: list[tuple[Any, Any]]) -> None:
+        """The store has these records of a partition."""
+        groups.load(partition, records, self._clock())
+
+    def unloadable(self, groups: GroupService, partition: int) -> None:
+        """The store says that a partition is not this process's."""
+        groups.fail(partition)
+
     def _note(self, partition: int, error: StoreError) -> None:
         if self.started or not error.is_final:
             log.error("partition %d of __consumer_offsets was not loaded: %s", partition, error)
@@ -103,11 +111,11 @@ class Loader:
                     await trio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
                     continue
                 if self._tickets.get(partition) is ticket:
-                    groups.fail(partition)
+                    self.unloadable(groups, partition)
                 return
             if self._tickets.get(partition) is ticket:
                 try:
-                    groups.load(partition, records, self._clock())
+                    self.loaded(groups, partition, records)
                 except Exception:
                     log.exception("partition %d of __consumer_offsets cannot be replayed", partition)
             return

@@ -25,7 +25,7 @@ import trio
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.idle import Idle
 from kafka_shim.server.node import Node
-from kafka_shim.server.session import Session, client_host
+from kafka_shim.server.session import client_host
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -60,7 +60,7 @@ class Connection:
         "used",
     )
 
-    def __init__(self, reactor: Reactor, node: Node, sock: socket.socket, address: Any, number: int) -> None:
+    def __init__(self, reactor: Reactor, node: Node, sock: socket.socket, address: Any) -> None:
         self.sock = sock
         self.fd = sock.fileno()
         self.peer = f"{address[0]}:{address[1]}"
@@ -72,7 +72,7 @@ class Connection:
         self._send = sock.send
         self._reactor = reactor
         self.events = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
-        self.session = Session(node, self, client_host(address), number)
+        self.session = reactor.cluster.open(node, self, client_host(address))
         self.receive = reactor.cluster.receiver(self.session)
 
     def send(self, data: bytes) -> bool:
@@ -265,9 +265,8 @@ class Reactor:
                 continue
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(self, node, sock, address, next(self.cluster.connections))
+            connection = Connection(self, node, sock, address)
             self.connections[connection.fd] = connection
-            node.sessions.add(connection.session)
             self.epoll.register(connection.fd, connection.events)
 
     def _turn_away(self, listening: socket.socket) -> None:

@@ -18,7 +18,7 @@ import trio
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.idle import Idle
 from kafka_shim.server.node import Node
-from kafka_shim.server.session import Session, client_host
+from kafka_shim.server.session import client_host
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -34,7 +34,7 @@ class StreamConnection:
         self.peer = f"{address[0]}:{address[1]}"
         self.used = True
         self.idle_since = 0.0
-        self.session = Session(node, self, client_host(address), next(cluster.connections))
+        self.session = cluster.open(node, self, client_host(address))
         self._receive = cluster.receiver(self.session)
         self._cluster = cluster
         self._stream = stream
@@ -71,7 +71,6 @@ class StreamConnection:
 
     async def run(self) -> None:
         """Carry bytes until either side closes."""
-        self.session.node.sessions.add(self.session)
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:

@@ -35,7 +35,7 @@ class TraceLog:
     """Writes events to `path` while a `with` block lasts. Raises OSError if it cannot.
 
     `clock` is the one whose times events have, `wall_offset` what makes Unix time of them; `header` makes the fields of
-    a file's first line that only the writer knows.
+    a file's first line that only the writer knows. `run_id` is the run's; without it it gets one.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class TraceLog:
         wall_offset: float,
         header: Callable[[], dict[str, Any]],
         max_bytes: int = MAX_BYTES,
+        run_id: str | None = None,
     ) -> None:
         self.path = path
         self._clock = clock
@@ -53,7 +54,7 @@ class TraceLog:
         self._max_bytes = max_bytes
         self.failed = False
         """Whether it could no longer be written; then no more is."""
-        self._run = uuid.uuid4().hex
+        self._run = run_id or uuid.uuid4().hex
         self._files = 0
         self._seq = 0
         self._lines = bytearray()
@@ -152,16 +153,19 @@ class TraceFile(TraceLog):
     def __init__(self, path: Path, cluster: Cluster, max_bytes: int = MAX_BYTES) -> None:
         self._cluster = cluster
         self._ends: dict[tuple[str, int], int] = {}
-        super().__init__(path, cluster.clock, cluster.wall_offset, self._of_cluster, max_bytes)
+        with cluster.inputs.input("trace", does="begin", max_bytes=max_bytes):
+            run_id = cluster.config.run_id
+            super().__init__(path, cluster.clock, cluster.wall_offset, self._of_cluster, max_bytes, run_id)
 
     def __enter__(self) -> Self:
         self._cluster.events.listen_raw(self.tell)
         return super().__enter__()
 
     def __exit__(self, *exception: object) -> None:
-        self._cluster.events.unlisten(self.tell)
-        self.tell_ends()
-        super().__exit__(*exception)
+        with self._cluster.inputs.input("trace", does="end"):
+            self._cluster.events.unlisten(self.tell)
+            self.tell_ends()
+            super().__exit__(*exception)
 
     async def run(self) -> None:
         """Write at least a few times a second, until cancelled."""
@@ -172,12 +176,19 @@ class TraceFile(TraceLog):
             self.tell_ends()
 
     def flush(self) -> None:
-        super().flush()
+        if not self._lines:
+            return
+        with self._cluster.inputs.input("trace", does="flush"):
+            super().flush()
         if self.failed:
             self._cluster.events.unlisten(self.tell)
 
     def tell_ends(self) -> None:
         """Tell where partitions end now, of those that ended elsewhere when it was last told."""
+        with self._cluster.inputs.input("trace", does="ends"):
+            self._tell_ends()
+
+    def _tell_ends(self) -> None:
         ends = {
             (topic.name, partition.index): partition.log.high_watermark
             for topic in self._cluster.topics.all()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -37,7 +38,7 @@ def alike(store: Any = None) -> Cluster:
     """A cluster that does the same whenever the same is done to it: ids are counted, Unix time begins at 1000."""
     numbers = count(1)
     named = {"group.initial.rebalance.delay.ms": "0", "offset.metadata.max.bytes": "5"}
-    config = ClusterConfig(settings=named, new_id=lambda: f"{next(numbers):036}", clock=lambda: NOW)
+    config = ClusterConfig(settings=named, new_uuid=lambda: UUID(int=next(numbers)), clock=lambda: NOW)
     cluster = make_cluster([Address(1, "localhost", 9092)], config, store)
     for name, partitions in TOPICS.items():
         cluster.topics.create(name, [[1]] * partitions, id=IDS[name])

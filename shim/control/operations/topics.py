@@ -47,8 +47,7 @@ def _create(workbench: Workbench, body: CreateTopic) -> Topic:
     topics = workbench.cluster.topics
     if topics.named(body.topic) is not None:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, "There is such a topic already.")
-    topics.check_new(body.topic)
-    topics.declare(body.topic, body.partitions)
+    workbench.cluster.create_topic(body.topic, body.partitions)
     workbench.settle()
     return Topic(topic=body.topic, partitions=body.partitions)
 
@@ -57,7 +56,7 @@ def _delete(workbench: Workbench, topic: str) -> TopicNamed:
     found = workbench.cluster.topics.named(topic)
     if found is None or found.is_internal:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic.")
-    workbench.cluster.topics.delete(found)
+    workbench.cluster.delete_topic(topic)
     workbench.settle()
     return TopicNamed(topic=topic)
 

@@ -1,0 +1,84 @@
+"""`kafka-shim replay`: play a recorded run again, exactly, and stop anywhere.
+
+Decides which moment is meant and how the groups of that moment are shown. How a run is replayed is `lab/replay.py`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import datetime
+from math import inf
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kafka_shim.commands.why import Moment, zone_of
+from kafka_shim.lab.replay import Diverged, Replay, UnreadableJournal
+
+DIVERGED: Final = 1
+
+
+class Until(click.ParamType[tuple[float, float]]):
+    """The number of an input, or a wall-clock time; both as the last that is played."""
+
+    name = "SEQ|TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, float]:
+        """Raises click.BadParameter."""
+        if isinstance(value, tuple):
+            return value
+        if str(value).isdecimal():
+            return float(value), inf
+        return inf, Moment().convert(value, param, ctx)
+
+
+@click.command("replay")
+@click.argument("journal", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--until",
+    type=Until(),
+    default=(inf, inf),
+    help="Stop after the input of this number, or at this time: 14:02:07.5, an ISO time, or 10m for ten minutes ago.",
+)
+@click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write the trace of the replay here.")
+@click.option("--utc", is_flag=True, help="Show times in UTC.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def replay(journal: Path, until: tuple[float, float], trace: Path | None, utc: bool, as_json: bool) -> None:
+    """Play the run of JOURNAL again: the same answers, records and trace. Then show its groups as they stand.
+
+    Every answer is compared with the recorded one; the first that differs ends the replay with exit code 1.
+    """
+    logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format="%(levelname)s %(message)s")
+    try:
+        with journal.open("rb") as lines:
+            played = Replay(lines, trace)
+            try:
+                played.run(*until)
+            finally:
+                played.close()
+    except UnreadableJournal as error:
+        raise click.ClickException(f"{journal}: {error}") from None
+    except Diverged as error:
+        click.echo(f"kafka-shim: {error}", err=True)
+        sys.exit(DIVERGED)
+    groups = played.groups()
+    if as_json:
+        click.echo(
+            json.dumps({"seq": played.seq, "wall": played.wall, "answers": played.answers, "groups": groups}, indent=1)
+        )
+        return
+    moment = f"{datetime.fromtimestamp(played.wall, zone_of(utc)):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+    click.echo(f"Replayed {played.seq} inputs, to {moment}. {played.answers} answers, each as recorded.")
+    for group in groups:
+        click.echo(f"\n{group['group']}  {group['state']}, generation or epoch {group['generation']}")
+        for member in group["members"]:
+            click.echo(f"  {member['member_id']}  {_owned(member['owned'])}")
+        for timer in group["timers"]:
+            click.echo(f"  {timer['purpose']} timer fires in {timer['in']:.3f} s  {timer['member_id'] or ''}".rstrip())
+
+
+def _owned(owned: dict[str, list[int]]) -> str:
+    return "; ".join(f"{topic} {partitions}" for topic, partitions in owned.items()) or "owns nothing"

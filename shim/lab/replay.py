@@ -1,0 +1,301 @@
+"""Plays a run again from its input journal (`shim/server/journal.py`): the same answers, records and trace.
+
+Decides how each input of a journal is brought about, and whether the run is still the one that was recorded: every
+answer is compared. It has no sockets and takes no time. What an input leads to, the parts of a server decide.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.groups.service import GroupService
+from kafka_shim.lab.snapshots import snapshot
+from kafka_shim.persistence.keys import decode_key
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.records import decode_value
+from kafka_shim.persistence.store import StoreError
+from kafka_shim.server.cluster import OPERATIONS, Cluster, ClusterConfig, make_cluster
+from kafka_shim.server.journal import BROKEN, FORMAT, SENT, UNSENT, Ids
+from kafka_shim.server.loading import Loader
+from kafka_shim.server.session import Session
+from kafka_shim.server.trace_file import TraceFile
+
+log: Final = logging.getLogger("kafka_shim.lab")
+
+Line = dict[str, Any]
+
+
+class UnreadableJournal(Exception):
+    """The file is no journal, or none of this version; the message is one sentence."""
+
+
+class Diverged(Exception):
+    """The replay did not do what the recorded run did; the message is one sentence."""
+
+
+class Replay:
+    """A run that is played again from the lines of its journal. With `trace` it writes its trace there.
+
+    `now` is the coordinator's time in seconds, `seq` the number of the last input, `answers` how many were compared.
+    Raises UnreadableJournal.
+    """
+
+    def __init__(self, lines: Iterable[bytes], trace: Path | None = None) -> None:
+        self._lines = _parsed(lines)
+        header = next(self._lines, {})
+        if header.get("journal") != FORMAT:
+            raise UnreadableJournal(f"The first line is not that of a journal of format {FORMAT}.")
+        self.now = 0.0
+        self.seq = 0
+        self.answers = 0
+        self.store = _Recorded(header["durable_at_once"])
+        config = ClusterConfig(
+            settings=header["settings"],
+            topics=header["topics"],
+            release=header["release"],
+            clock=lambda: self.now,
+            wall_offset=header["wall_offset"],
+            new_uuid=Ids(int(header["seed"], 16)),
+            run_id=header["run"],
+            load_seconds=header["load_seconds"],
+        )
+        addresses = [Address(each["node"], each["host"], each["port"]) for each in header["nodes"]]
+        self.cluster: Cluster = make_cluster(addresses, config, self.store, make_loader=_Loader)
+        self._sessions: dict[int, Session] = {}
+        self._expected: Iterator[list[int]] = iter(())
+        self._path = trace
+        self._trace: TraceFile | None = None
+        self._difference = ""
+        self._batches: dict[int, list[tuple[int, Any, Any]]] = {}
+        self._next: Line | None = None
+        self._does: Final[dict[str, Callable[[Line], None]]] = {
+            "answers": lambda line: self.cluster.durability.settle(self.now),
+            "batch": self._batch,
+            "bytes": self._bytes,
+            "drained": lambda line: self._sessions[line["connection"]].drained(self.now),
+            "fire": lambda line: self.cluster.ticks.fire(self.now),
+            "loaded": self._loaded,
+            "lost": self._lost,
+            "open": self._open,
+            "operation": self._operation,
+            "settle": lambda line: self.cluster.settle(self.now),
+            "start": lambda line: self.cluster.start(),
+            "trace": self._traced,
+            "unloadable": lambda line: self._groups(line["partition"]).fail(line["partition"]),
+            "unwritten": self._unwritten,
+            "written": self._written,
+        }
+
+    @property
+    def wall(self) -> float:
+        """The time of the last input, seconds of Unix time."""
+        return self.now + self.cluster.wall_offset
+
+    def step(self, until_seq: float = inf, until_wall: float = inf) -> bool:
+        """Bring about the next input; False if there is none, or it is after these. Raises Diverged."""
+        line = self._next or next(self._lines, None)
+        if line is None or line["seq"] > until_seq or line["at"] + self.cluster.wall_offset > until_wall:
+            self._next = line
+            return False
+        self._next = None
+        self.now, self.seq = line["at"], line["seq"]
+        self._expected = iter(line.get("out", ()))
+        self._difference = ""
+        does = self._does.get(line["in"])
+        if does is None:
+            raise UnreadableJournal(f"Input {self.seq} is of an unknown kind, {line['in']!r}.")
+        does(line)
+        missing = next(self._expected, None)
+        if missing is not None and not self._difference:
+            self._difference = f"connection {missing[0]} had an answer that the replay has not"
+        if self._difference:
+            raise Diverged(f"After input {self.seq}, {self._difference}.")
+        return True
+
+    def run(self, until_seq: float = inf, until_wall: float = inf) -> None:
+        """Bring about every input up to these. Raises Diverged."""
+        while self.step(until_seq, until_wall):
+            pass
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups as they stand, each with its members and with its timers, `in` seconds from now."""
+        services = [node.groups for node in self.cluster.nodes.values()]
+        return [self._group(groups, name) for groups in services for name in sorted(groups.groups)]
+
+    def _group(self, groups: GroupService, name: str) -> dict[str, Any]:
+        found = snapshot(self.cluster, name)
+        timers = [
+            {"purpose": timer.kind.value, "member_id": timer.member_id or None, "in": timer.deadline - self.now}
+            for timer in groups.timers.armed()
+            if timer.group_id == name
+        ]
+        return {
+            "group": name,
+            "state": found.state,
+            "generation": found.generation,
+            "members": [{"member_id": member.member_id, "owned": member.owned} for member in found.members],
+            "timers": sorted(timers, key=lambda timer: (timer["in"], str(timer["member_id"]))),
+        }
+
+    def close(self) -> None:
+        """Write what is left of the trace. A trace that the recorded run did not end is not ended here either."""
+        if self._trace is not None:
+            self._trace.flush()
+            self._trace = None
+
+    # Connections
+
+    def answer(self, number: int, data: bytes) -> int:
+        """The session has this answer for connection `number`: what became of it when it was recorded."""
+        recorded = next(self._expected, None)
+        self.answers += 1
+        if recorded is None:
+            self._difference = self._difference or f"connection {number} has an answer that was not recorded"
+            return SENT
+        if recorded[:3] != [number, len(data), zlib.crc32(data)]:
+            self._difference = self._difference or f"connection {number} has another answer than was recorded"
+        return recorded[3]
+
+    def _open(self, line: Line) -> None:
+        number = line["connection"]
+        transport = _Transport(self, number, line["peer"])
+        node = self.cluster.nodes[line["node"]]
+        transport.session = self._sessions[number] = self.cluster.open(node, transport, line["host"])
+        if transport.session.number != number:
+            raise Diverged(f"At input {self.seq}, connection {number} is the replay's {transport.session.number}.")
+
+    def _bytes(self, line: Line) -> None:
+        session = self._sessions[line["connection"]]
+        try:
+            session.receive(b64decode(line["data"]), self.now)
+        except Exception:
+            # As recorded, if it was; else the answers differ. The connection ends by the next input.
+            log.exception("input %d failed", self.seq)
+
+    def _lost(self, line: Line) -> None:
+        self._sessions.pop(line["connection"]).lost()
+
+    # The store
+
+    def _groups(self, partition: int) -> GroupService:
+        node = self.cluster.ownership.owner(partition)
+        if node is None:
+            raise Diverged(f"At input {self.seq}, partition {partition} of __consumer_offsets has no owner.")
+        return node.groups
+
+    def _loaded(self, line: Line) -> None:
+        records = []
+        for raw_key, raw_value in line["records"]:
+            key = decode_key(b64decode(raw_key))
+            records.append((key, decode_value(key, b64decode(raw_value))))
+        self.store.fill(line["partition"], records)
+        self._groups(line["partition"]).load(line["partition"], records, self.now)
+
+    def _batch(self, line: Line) -> None:
+        number, records = self.cluster.durability.next_batch()
+        self._batches[number] = records
+
+    def _written(self, line: Line) -> None:
+        self.store.write(self._batches.pop(line["batch"]))
+        self.cluster.durability.succeeded(line["batch"], self.now)
+
+    def _unwritten(self, line: Line) -> None:
+        number = line["batch"]
+        error = StoreError(line["reason"], line["error"])
+        self.cluster.durability.failed(number, self._batches.pop(number), error, self.now)
+
+    # Operators, and the trace
+
+    def _operation(self, line: Line) -> None:
+        name = line["name"]
+        if name not in OPERATIONS:
+            raise UnreadableJournal(f"Input {self.seq} is an unknown operation, {name!r}.")
+        try:
+            getattr(self.cluster, name)(*line["arguments"])
+        except ValueError:
+            # As recorded: the operator was told what cannot be.
+            return
+
+    def _traced(self, line: Line) -> None:
+        if self._path is None:
+            return
+        if line["does"] == "begin":
+            self._trace = TraceFile(self._path, self.cluster, line["max_bytes"]).__enter__()
+        elif self._trace is not None:
+            if line["does"] == "flush":
+                self._trace.flush()
+            elif line["does"] == "ends":
+                self._trace.tell_ends()
+            elif line["does"] == "end":
+                self._trace.__exit__()
+                self._trace = None
+
+
+class _Transport:
+    """A connection of a replay: it takes answers as the recorded one did."""
+
+    def __init__(self, replay: Replay, number: int, peer: str) -> None:
+        self.peer = peer
+        self.paused = False
+        self.session: Session | None = None
+        self._replay = replay
+        self._number = number
+
+    def send(self, data: bytes) -> bool:
+        outcome = self._replay.answer(self._number, data)
+        if outcome == BROKEN:
+            self.close()
+        return outcome != UNSENT
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+
+    def close(self) -> None:
+        assert self.session is not None
+        self.session.lost()
+
+
+class _Recorded(MemoryStore):
+    """The store of a replay: it takes as long as the recorded one did, which the journal says."""
+
+    def __init__(self, durable_at_once: bool) -> None:
+        super().__init__()
+        self.durable_at_once = durable_at_once
+
+    def fill(self, partition: int, records: list[tuple[Any, Any]]) -> None:
+        """The recorded store had these records of a partition."""
+        self._partitions[partition] = dict(records)
+
+
+class _Loader(Loader):
+    """Loads nothing by itself: the journal says when a partition was loaded."""
+
+    def begin(self, groups: GroupService, partitions: Iterable[int]) -> None:
+        for partition in sorted(partitions):
+            groups.begin_loading(partition)
+
+    def forget(self, partition: int) -> None:
+        pass
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[Line]:
+    """The lines of a journal; one that a killed process left unfinished is the end."""
+    for line in lines:
+        try:
+            yield orjson.loads(line)
+        except orjson.JSONDecodeError:
+            if line.endswith(b"\n"):
+                raise UnreadableJournal("A line of the journal is not JSON.") from None
+            return

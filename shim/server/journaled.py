@@ -1,0 +1,154 @@
+"""The parts of a process with a journal: where its inputs come in.
+
+Decides nothing: each of these does what its base does, and notes the input (`journal.py`) before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka_shim.groups.service import GroupService
+from kafka_shim.persistence.keys import encode_key
+from kafka_shim.persistence.records import encode_value
+from kafka_shim.persistence.store import StoreError
+from kafka_shim.server.durability import Durability
+from kafka_shim.server.journal import BROKEN, SENT, UNSENT, Journal, text_of
+from kafka_shim.server.loading import Loader
+from kafka_shim.server.node import Node, Transport
+from kafka_shim.server.session import Session
+from kafka_shim.server.ticks import Ticks
+
+
+class JournaledSession(Session):
+    """Notes that a connection begins, what its client sends, and that it ends."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal, node: Node, transport: Transport, client_host: str, number: int) -> None:
+        self._journal = journal
+        with journal.input("open", connection=number, node=node.id, host=client_host, peer=transport.peer):
+            super().__init__(node, _JournaledTransport(journal, self, transport), client_host, number)
+
+    def receive(self, data: bytes, now: float) -> None:
+        journal = self._journal
+        if journal.inside:
+            super().receive(data, now)
+            return
+        journal.enter(now)
+        try:
+            super().receive(data, now)
+        finally:
+            journal.leave("bytes", {"connection": self.number, "data": text_of(data)})
+
+    def drained(self, now: float) -> None:
+        with self._journal.input("drained", now, connection=self.number):
+            super().drained(now)
+
+    def lost(self) -> None:
+        if not self.closed:
+            with self._journal.input("lost", connection=self.number):
+                super().lost()
+
+
+class _JournaledTransport:
+    """A transport that notes what was sent, and whether it could be."""
+
+    __slots__ = ("_journal", "_session", "_transport", "peer")
+
+    def __init__(self, journal: Journal, session: Session, transport: Transport) -> None:
+        self.peer = transport.peer
+        self._journal = journal
+        self._session = session
+        self._transport = transport
+
+    @property
+    def paused(self) -> bool:
+        return self._transport.paused
+
+    def send(self, data: bytes) -> bool:
+        whole, session = self._transport.send(data), self._session
+        outcome = BROKEN if session.closed else SENT if whole else UNSENT
+        self._journal.answered(session.number, data, outcome)
+        return whole
+
+    def pause(self) -> None:
+        self._transport.pause()
+
+    def resume(self) -> None:
+        self._transport.resume()
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+class JournaledTicks(Ticks):
+    """Notes when timers were run, and when the outbox was handed on unless it was empty."""
+
+    def __init__(self, journal: Journal, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._journal = journal
+
+    def settle(self, now: float) -> None:
+        outbox = self._outbox
+        if self._journal.inside or not (outbox.records or outbox.replies or outbox.effects or outbox.events):
+            super().settle(now)
+            return
+        with self._journal.input("settle", now):
+            super().settle(now)
+
+    def fire(self, now: float) -> None:
+        with self._journal.input("fire", now):
+            super().fire(now)
+
+
+class JournaledDurability(Durability):
+    """Notes which records a batch takes, and what became of it, of a store that takes its time."""
+
+    def __init__(self, journal: Journal, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._journal = journal
+
+    def next_batch(self) -> tuple[int, list[tuple[int, Any, Any]]]:
+        with self._journal.input("batch"):
+            return super().next_batch()
+
+    def succeeded(self, number: int, now: float) -> None:
+        with self._journal.input("written", now, batch=number):
+            super().succeeded(number, now)
+
+    def failed(self, number: int, records: list[tuple[int, Any, Any]], error: StoreError, now: float) -> None:
+        with self._journal.input("unwritten", now, batch=number, error=error.error, reason=str(error)):
+            super().failed(number, records, error, now)
+
+    def settle(self, now: float) -> None:
+        with self._journal.input("answers", now):
+            super().settle(now)
+
+
+def encoded(records: list[tuple[Any, Any]]) -> list[tuple[str, str]]:
+    """Records as the journal has them."""
+    return [(text_of(encode_key(key)), text_of(encode_value(key, value))) for key, value in records]
+
+
+class JournaledLoader(Loader):
+    """Notes what the store has of a partition."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        durability: Durability,
+        clock: Callable[[], float],
+        settle: Callable[[float], None],
+        seconds: float,
+    ) -> None:
+        super().__init__(durability, clock, settle, seconds)
+        self._journal = journal
+
+    def loaded(self, groups: GroupService, partition: int, records: list[tuple[Any, Any]]) -> None:
+        with self._journal.input("loaded", partition=partition, records=encoded(records)):
+            super().loaded(groups, partition, records)
+
+    def unloadable(self, groups: GroupService, partition: int) -> None:
+        with self._journal.input("unloadable", partition=partition):
+            super().unloadable(groups, partition)

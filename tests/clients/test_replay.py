@@ -1,0 +1,80 @@
+"""A run with real clients is recorded, and replayed by another process exactly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from kafka_shim.lab.replay import Replay
+from kafka_shim.persistence.sqlite import SqliteStore
+
+from .harness import CLIENTS, SHORT_SESSION_MS, Crew, all_of
+
+OF_THREE_LIBRARIES = [CLIENTS[name] for name in ("kafka-python-3.0", "aiokafka-0.14", "confluent-kafka-2.16")]
+
+
+def shim(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "kafka_shim", *map(str, arguments)]
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_run_of_real_clients_is_replayed_exactly(store: str, tmp_path: Path) -> None:
+    url = "memory:" if store == "memory" else f"sqlite:{tmp_path / 'groups.db'}"
+    journal, trace, again = (tmp_path / name for name in ("journal.jsonl", "trace.jsonl", "again.jsonl"))
+    settings = ["group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1"]
+    options = [word for setting in settings for word in ("--config", setting)]
+    command = shim("serve", "--listen", "127.0.0.1:0", "--store", url, "--topic", "orders:6", "--brokers", "2")
+    command += [*options, "--journal", str(journal), "--trace", str(trace), "--log-level", "error"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        bootstrap = server.stdout.readline().partition("kafka=")[2].split()[0]
+        crew = Crew(bootstrap, "billing")
+        try:
+            members = [
+                crew.start(client, topics=["orders"], session_ms=SHORT_SESSION_MS) for client in OF_THREE_LIBRARIES
+            ]
+            partitions = all_of({"orders": 6})
+            crew.shared(members, partitions, [2] * 3)
+            crew.start(OF_THREE_LIBRARIES[0]).do(
+                "produce", topic="orders", records=[[p, None, f"{p}-{n}", []] for p in range(6) for n in range(5)]
+            )
+            crew.consumed(members, "orders", 30)
+            for member in members:
+                member.do("commit", offsets=[[*partition, 5] for partition in sorted(member.owns)])
+            members[0].kill()
+            crew.shared(members[1:], partitions, [3, 3])
+            members[1].close()
+            crew.shared(members[2:], partitions, [6])
+        finally:
+            crew.end()
+            server.send_signal(signal.SIGTERM)
+    assert server.returncode == 0
+
+    # Another process has another hash seed: no order of a set may decide anything.
+    environment = os.environ | {"PYTHONHASHSEED": "7"}
+    played = subprocess.run(
+        shim("replay", journal, "--trace", again, "--json"), capture_output=True, text=True, env=environment
+    )
+    assert played.returncode == 0, played.stderr
+    inputs = journal.read_bytes().splitlines()[1:]
+    answers = sum(len(orjson.loads(line).get("out", ())) for line in inputs)
+    assert answers > 100
+    shown = orjson.loads(played.stdout)
+    assert (shown["seq"], shown["answers"]) == (len(inputs), answers)
+    assert again.read_bytes() == trace.read_bytes()
+
+    with journal.open("rb") as lines:
+        replay = Replay(lines)
+        replay.run()
+    if store == "sqlite":
+        kept = SqliteStore(tmp_path / "groups.db", 50)
+        kept.open()
+        for partition in range(50):
+            assert dict(kept.load(partition)) == dict(replay.store.load(partition))
+        kept.close()
