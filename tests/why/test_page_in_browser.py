@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafka_shim.lab.scheduler import Network
 from kafka_shim.testing import CoordinatorServer
 from kafka_shim.why.history import History
 from kafka_shim.why.page import standalone
@@ -136,6 +137,57 @@ def test_of_five_hundred_members_only_those_in_sight_are_drawn(browser: Browser,
     assert last == names[-len(last) :]
     assert len(last) < 40
     assert browser.errors == []
+
+
+def test_a_second_trace_stands_below_the_first_with_the_bill_of_both(browser: Browser, tmp_path: Path) -> None:
+    def made(protocol: str) -> tuple[bytes, Any]:
+        with recorded(network=Network(least=0.01, most=0.1)) as trace:
+            for number in range(3):
+                trace.simulation.puppet("billing", ["orders"], client_id=f"billing-{number}", protocols=[protocol])
+            trace.simulation.run(20)
+            trace.simulation.puppet("billing", ["orders"], client_id="late", protocols=[protocol])
+            trace.simulation.run(20)
+            return trace.write(tmp_path / f"{protocol}.jsonl").read_bytes(), trace.history()
+
+    (eager, first), (cooperative, second) = made("roundrobin"), made("cooperative-sticky")
+    path = tmp_path / "eager.html"
+    path.write_bytes(standalone(eager, "eager.jsonl"))
+    browser.open(path.as_uri(), width=1400)
+    waited(browser, "page.model.groups.has('billing')")
+    browser.evaluate(
+        "(() => { const other = new Model(); other.read(" + json.dumps(cooperative.decode()) + ");"
+        f" compareWith(other, 'cooperative.jsonl'); open(1); return {DRAWN}; }})()"
+    )
+    rows = browser.evaluate(
+        "[...document.querySelectorAll('#bill tbody tr')].map((tr) => [...tr.cells].map((td) => td.textContent))"
+    )
+    found = {name: (here, there) for name, here, there in rows}
+    assert found["rebalances"] == (str(len(first.rebalances)), str(len(second.rebalances)))
+    moved = [sum(each.moved.moved for each in group.rebalances if each.moved) for group in (first, second)]
+    assert found["partitions moved"] == tuple(map(str, moved))
+    # With the cooperative protocol nobody stands still for others.
+    assert float(found["member-seconds standing still"][0]) > 0
+    assert float(found["member-seconds standing still"][1]) == 0
+    causes = [[each.cause for each in group.rebalances] for group in (first, second)]
+    for cause in set(causes[0] + causes[1]):
+        assert found[cause] == tuple(str(each.count(cause)) for each in causes)
+    # The rebalance of the late member stands below the one of the late member.
+    began = browser.evaluate(
+        "(() => { const here = page.model.groups.get('billing'), other = beside.model.groups.get('billing');"
+        " return counterpart(here, 1, other).started; })()"
+    )
+    late = [each for each in second.rebalances if each.cause == first.rebalances[1].cause]
+    place = causes[0][:1].count(causes[0][1])
+    assert began == pytest.approx(late[place].started)
+    assert browser.errors == []
+    for width, dark in ((1400, False), (420, True)):
+        browser.open(path.as_uri(), width=width, dark=dark)
+        waited(browser, "page.model.groups.has('billing')")
+        browser.evaluate(
+            "(() => { const other = new Model(); other.read(" + json.dumps(cooperative.decode()) + ");"
+            f" compareWith(other, 'cooperative.jsonl'); return {DRAWN}; }})()"
+        )
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_group_is_watched_while_it_forms_and_breaks(browser: Browser) -> None:

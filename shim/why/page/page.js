@@ -33,6 +33,7 @@ function render() {
   if (page.follow) fit(group);
   draw($("#scene"), group, page.from, page.to, page.selected, now);
   renderGroup(group, now);
+  renderBeside(group, now);
 }
 
 function row(cells) {
