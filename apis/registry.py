@@ -36,6 +36,8 @@ from kafka_shim.apis import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
@@ -74,6 +76,8 @@ _MODULES: Final = (
     describe_cluster,
     consumer_group_heartbeat,
     consumer_group_describe,
+    streams_group_heartbeat,
+    streams_group_describe,
 )
 
 APIS: Final[dict[int, Api]] = {module.API.key: module.API for module in _MODULES}

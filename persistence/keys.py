@@ -2,7 +2,7 @@
 
 A key is an int16 record type and its fields, never flexible (semantics 5.2). A key here is a tuple, so that it is
 hashed and compared without Python code; its type is its last item, so that keys of two types are never equal. Keys of
-share and streams groups are kept as the bytes they came in: this code does not know their rules.
+share groups are kept as the bytes they came in: this code does not know their rules.
 
 Types below zero are our own and no broker's. They are what Kafka keeps elsewhere, in transactional batches and in
 `__transaction_state`, and a store, which has neither, must keep as records, and what Kafka does not know of groups.
@@ -99,6 +99,51 @@ class ConsumerGroupRegularExpressionKey(NamedTuple):
     record_type: Literal[16] = 16
 
 
+class StreamsGroupMetadataKey(NamedTuple):
+    """Type 17: the epoch of a streams group (KIP-1071)."""
+
+    group: str
+    record_type: Literal[17] = 17
+
+
+class StreamsGroupMemberMetadataKey(NamedTuple):
+    """Type 19: what a member of a streams group says of itself."""
+
+    group: str
+    member_id: str
+    record_type: Literal[19] = 19
+
+
+class StreamsGroupTargetAssignmentMetadataKey(NamedTuple):
+    """Type 20: the epoch of the target assignment of a streams group."""
+
+    group: str
+    record_type: Literal[20] = 20
+
+
+class StreamsGroupTargetAssignmentMemberKey(NamedTuple):
+    """Type 21: the target assignment of a member of a streams group."""
+
+    group: str
+    member_id: str
+    record_type: Literal[21] = 21
+
+
+class StreamsGroupCurrentMemberAssignmentKey(NamedTuple):
+    """Type 22: what a member of a streams group has, and its epoch."""
+
+    group: str
+    member_id: str
+    record_type: Literal[22] = 22
+
+
+class StreamsGroupTopologyKey(NamedTuple):
+    """Type 23: the topology of a streams group."""
+
+    group: str
+    record_type: Literal[23] = 23
+
+
 class PendingOffsetKey(NamedTuple):
     """Type -1, our own: an offset that a producer committed in a transaction nobody has ended yet."""
 
@@ -124,7 +169,7 @@ class GroupOptionsKey(NamedTuple):
 
 
 class UnknownKey(NamedTuple):
-    """A type whose fields this code does not know (share and streams groups, the future); `raw` is all of the key."""
+    """A type whose fields this code does not know (share groups, the future); `raw` is all of the key."""
 
     raw: bytes
     record_type: int
@@ -141,6 +186,12 @@ Key: TypeAlias = (
     | ConsumerGroupTargetAssignmentMemberKey
     | ConsumerGroupCurrentMemberAssignmentKey
     | ConsumerGroupRegularExpressionKey
+    | StreamsGroupMetadataKey
+    | StreamsGroupMemberMetadataKey
+    | StreamsGroupTargetAssignmentMetadataKey
+    | StreamsGroupTargetAssignmentMemberKey
+    | StreamsGroupCurrentMemberAssignmentKey
+    | StreamsGroupTopologyKey
     | PendingOffsetKey
     | TransactionKey
     | GroupOptionsKey
@@ -158,12 +209,18 @@ _ONE_NAME_KEYS: Final[dict[int, Callable[[str], Key]]] = {
     3: ConsumerGroupMetadataKey,
     4: ConsumerGroupPartitionMetadataKey,
     6: ConsumerGroupTargetAssignmentMetadataKey,
+    17: StreamsGroupMetadataKey,
+    20: StreamsGroupTargetAssignmentMetadataKey,
+    23: StreamsGroupTopologyKey,
 }
 _TWO_NAME_KEYS: Final[dict[int, Callable[[str, str], Key]]] = {
     5: ConsumerGroupMemberMetadataKey,
     7: ConsumerGroupTargetAssignmentMemberKey,
     8: ConsumerGroupCurrentMemberAssignmentKey,
     16: ConsumerGroupRegularExpressionKey,
+    19: StreamsGroupMemberMetadataKey,
+    21: StreamsGroupTargetAssignmentMemberKey,
+    22: StreamsGroupCurrentMemberAssignmentKey,
 }
 
 _TYPE_LENGTH: Final = Struct(">hh").pack

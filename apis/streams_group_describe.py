@@ -1,0 +1,83 @@
+"""StreamsGroupDescribe (89): state, topology and members of streams groups (KIP-1071).
+
+v0  the first; flexible
+"""
+
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int16, int32, string
+
+
+class StreamsGroupDescribeRequest(Message, key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0", flexible="0+"):
+    group_ids: list[str] = field(array(string))
+    include_authorized_operations: bool = field(boolean)
+
+
+class Subtopology(Struct):
+    subtopology_id: str = field(string)
+    source_topics: list[str] = field(array(string))
+    repartition_sink_topics: list[str] = field(array(string))
+    state_changelog_topics: list[TopicInfo] = field(array(TopicInfo))
+    repartition_source_topics: list[TopicInfo] = field(array(TopicInfo))
+
+
+class Topology(Struct):
+    epoch: int = field(int32)
+    subtopologies: list[Subtopology] | None = field(array(Subtopology), nullable="0+", default=None)
+
+
+class Assignment(Struct):
+    active_tasks: list[TaskIds] = field(array(TaskIds))
+    standby_tasks: list[TaskIds] = field(array(TaskIds))
+    warmup_tasks: list[TaskIds] = field(array(TaskIds))
+
+
+class Member(Struct):
+    member_id: str = field(string)
+    member_epoch: int = field(int32)
+    instance_id: str | None = field(string, nullable="0+", default=None)
+    rack_id: str | None = field(string, nullable="0+", default=None)
+    client_id: str = field(string)
+    client_host: str = field(string)
+    topology_epoch: int = field(int32)
+    process_id: str = field(string)
+    user_endpoint: Endpoint | None = field(Endpoint, nullable="0+", default=None)
+    client_tags: list[KeyValue] = field(array(KeyValue))
+    task_offsets: list[TaskOffset] = field(array(TaskOffset))
+    task_end_offsets: list[TaskOffset] = field(array(TaskOffset))
+    assignment: Assignment = field(Assignment)
+    target_assignment: Assignment = field(Assignment)
+    is_classic: bool = field(boolean)
+
+
+class DescribedGroup(Struct):
+    error_code: int = field(int16)
+    error_message: str | None = field(string, nullable="0+", default=None)
+    group_id: str = field(string)
+    group_state: str = field(string)
+    group_epoch: int = field(int32)
+    assignment_epoch: int = field(int32)
+    topology: Topology | None = field(Topology, nullable="0+", default=None)
+    members: list[Member] = field(array(Member))
+    authorized_operations: int = field(int32, default=-(2**31))
+
+
+class StreamsGroupDescribeResponse(Message, key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0", flexible="0+"):
+    throttle_time_ms: int = field(int32)
+    groups: list[DescribedGroup] = field(array(DescribedGroup))
+
+
+def error(request: StreamsGroupDescribeRequest, code: int) -> StreamsGroupDescribeResponse:
+    return StreamsGroupDescribeResponse(
+        groups=[DescribedGroup(error_code=code, group_id=each) for each in request.group_ids]
+    )
+
+
+API = Api(
+    ApiKey.STREAMS_GROUP_DESCRIBE,
+    "StreamsGroupDescribe",
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    error,
+)

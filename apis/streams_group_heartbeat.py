@@ -1,0 +1,149 @@
+"""StreamsGroupHeartbeat (88): a member of a streams group (KIP-1071) joins, reports, hears its tasks, or leaves.
+
+v0  the first; flexible
+"""
+
+from kafka_shim.apis.api import Api
+from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.wire import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint16,
+)
+
+
+class KeyValue(Struct):
+    key: str = field(string)
+    value: str = field(string)
+
+
+class TopicInfo(Struct):
+    """An internal topic. `partitions` 0: the coordinator is to work it out; `replication_factor` 0: the default."""
+
+    name: str = field(string)
+    partitions: int = field(int32)
+    replication_factor: int = field(int16)
+    topic_configs: list[KeyValue] = field(array(KeyValue))
+
+
+class CopartitionGroup(Struct):
+    """Topics that must have equally many partitions, by their indexes in the lists of the subtopology."""
+
+    source_topics: list[int] = field(array(int16))
+    source_topic_regex: list[int] = field(array(int16))
+    repartition_source_topics: list[int] = field(array(int16))
+
+
+class Subtopology(Struct):
+    subtopology_id: str = field(string)
+    source_topics: list[str] = field(array(string))
+    source_topic_regex: list[str] = field(array(string))
+    state_changelog_topics: list[TopicInfo] = field(array(TopicInfo))
+    repartition_sink_topics: list[str] = field(array(string))
+    repartition_source_topics: list[TopicInfo] = field(array(TopicInfo))
+    copartition_groups: list[CopartitionGroup] = field(array(CopartitionGroup))
+
+
+class Topology(Struct):
+    epoch: int = field(int32)
+    subtopologies: list[Subtopology] = field(array(Subtopology))
+
+
+class TaskIds(Struct):
+    subtopology_id: str = field(string)
+    partitions: list[int] = field(array(int32))
+
+
+class Endpoint(Struct):
+    host: str = field(string)
+    port: int = field(uint16)
+
+
+class TaskOffset(Struct):
+    subtopology_id: str = field(string)
+    partition: int = field(int32)
+    offset: int = field(int64)
+
+
+class StreamsGroupHeartbeatRequest(Message, key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0", flexible="0+"):
+    """What did not change since the last heartbeat is null, or -1. `member_epoch`: 0 joins, -1 and -2 leave."""
+
+    group_id: str = field(string)
+    member_id: str = field(string)
+    member_epoch: int = field(int32)
+    endpoint_information_epoch: int = field(int32)
+    instance_id: str | None = field(string, nullable="0+", default=None)
+    rack_id: str | None = field(string, nullable="0+", default=None)
+    rebalance_timeout_ms: int = field(int32, default=-1)
+    topology: Topology | None = field(Topology, nullable="0+", default=None)
+    active_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
+    standby_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
+    warmup_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
+    process_id: str | None = field(string, nullable="0+", default=None)
+    user_endpoint: Endpoint | None = field(Endpoint, nullable="0+", default=None)
+    client_tags: list[KeyValue] | None = field(array(KeyValue), nullable="0+", default=None)
+    task_offsets: list[TaskOffset] | None = field(array(TaskOffset), nullable="0+", default=None)
+    task_end_offsets: list[TaskOffset] | None = field(array(TaskOffset), nullable="0+", default=None)
+    shutdown_application: bool = field(boolean)
+
+
+class Status(Struct):
+    """Something members must know; the codes are in `shim/groups/streams/states.py`."""
+
+    status_code: int = field(int8)
+    status_detail: str = field(string)
+
+
+class TopicPartition(Struct):
+    topic: str = field(string)
+    partitions: list[int] = field(array(int32))
+
+
+class EndpointToPartitions(Struct):
+    """Which partitions the tasks of one member read, for queries of its state."""
+
+    user_endpoint: Endpoint = field(Endpoint)
+    active_partitions: list[TopicPartition] = field(array(TopicPartition))
+    standby_partitions: list[TopicPartition] = field(array(TopicPartition))
+
+
+class StreamsGroupHeartbeatResponse(Message, key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0", flexible="0+"):
+    """Null tasks and endpoints did not change."""
+
+    throttle_time_ms: int = field(int32)
+    error_code: int = field(int16)
+    error_message: str | None = field(string, nullable="0+", default=None)
+    member_id: str = field(string)
+    member_epoch: int = field(int32)
+    heartbeat_interval_ms: int = field(int32)
+    acceptable_recovery_lag: int = field(int32)
+    task_offset_interval_ms: int = field(int32)
+    status: list[Status] | None = field(array(Status), nullable="0+")
+    active_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
+    standby_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
+    warmup_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
+    endpoint_information_epoch: int = field(int32)
+    partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(
+        array(EndpointToPartitions), nullable="0+", default=None
+    )
+
+
+def error(request: StreamsGroupHeartbeatRequest, code: int) -> StreamsGroupHeartbeatResponse:
+    return StreamsGroupHeartbeatResponse(error_code=code)
+
+
+API = Api(
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+    "StreamsGroupHeartbeat",
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    error,
+)
