@@ -7,7 +7,7 @@ connections or clocks: `now` is an argument, which `epoch_ms` turns into ms sinc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from kafka_shim.apis import add_partitions_to_txn, write_txn_markers
@@ -21,7 +21,12 @@ from kafka_shim.apis.api_versions import (
     SupportedFeatureKey,
 )
 from kafka_shim.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from kafka_shim.apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kafka_shim.apis.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafka_shim.apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -43,13 +48,14 @@ from kafka_shim.broker.fetches import FetchApi
 from kafka_shim.broker.metadata import MetadataApi
 from kafka_shim.broker.offsets import Offsets
 from kafka_shim.broker.produce import NO_ACKS, ProduceApi
-from kafka_shim.broker.topics import Topics
+from kafka_shim.broker.topics import INTERNAL_TOPICS, Topics, name_refusal
 from kafka_shim.broker.transaction_ends import TopicPartition
 from kafka_shim.broker.transaction_requests import TransactionRequests
 from kafka_shim.broker.transactions import Transactions, Waiting, WaitingBatches
 from kafka_shim.groups.interface import PARKED, NoReply, Parked, TransactionSupportedOperation
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.streams.topics import InternalTopic
 
 _LEGAL_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 
@@ -61,7 +67,8 @@ class Shared(Protocol):
     """What several processes that share their topics and settings have for changes of them."""
 
     def change(self, rule: Callable[[Topics], Message], exchange: object) -> None:
-        """Let `rule` change the topics of all processes; the parked request `exchange` gets the answer it returns."""
+        """Let `rule` change the topics of all processes; the parked request `exchange`, if there is one, gets the
+        answer it returns."""
 
 
 class Broker:
@@ -216,6 +223,36 @@ class Broker:
         self, request: CreateTopicsRequest, exchange: object, now: float
     ) -> CreateTopicsResponse | Parked:
         return self._change(exchange, lambda topics: Admin(topics).create_topics(request, now))
+
+    def streams_refusal(self, topics: Iterable[str]) -> str | None:
+        """Why a Kafka Streams application cannot use these topics, in Kafka's words, or None."""
+        names = list(topics)
+        if prohibited := [name for name in names if name in INTERNAL_TOPICS]:
+            return f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
+        if illegal := [name for name in names if name_refusal(name) is not None]:
+            return f"Topic names {','.join(illegal)} are not valid topic names."
+        return None
+
+    def create_internal_topics(self, topics: Iterable[InternalTopic], now: float) -> dict[str, str]:
+        """Create the internal topics of a Kafka Streams application. Why some could not be created, by their names;
+        nothing where several processes share their topics, which happens later."""
+        request = CreateTopicsRequest(
+            [
+                CreatableTopic(
+                    topic.name,
+                    topic.partitions,
+                    topic.replication_factor or -1,
+                    [],
+                    [CreatableTopicConfig(*config) for config in topic.configs],
+                )
+                for topic in topics
+            ]
+        )
+        if self.shared is not None:
+            self.shared.change(lambda topics: Admin(topics).create_topics(request, now), None)
+            return {}
+        response = Admin(self.topics).create_topics(request, now)
+        return {result.name: result.error_message or "" for result in response.topics if result.error_code}
 
     def delete_topics(
         self, request: DeleteTopicsRequest, exchange: object, now: float, *, disabled_is_73: bool

@@ -168,6 +168,7 @@ BROKER_SETTINGS: Final = _table(
         Setting("group.streams.initial.rebalance.delay.ms", _INT, "3000", 0, dynamic=False),
         Setting("group.streams.max.heartbeat.interval.ms", _INT, "15000", 1, dynamic=False),
         Setting("group.streams.max.session.timeout.ms", _INT, "60000", 1, dynamic=False),
+        Setting("group.streams.max.size", _INT, str(MAX_INT), 1, dynamic=False),
         Setting("group.streams.max.standby.replicas", _INT, "2", 0, dynamic=False),
         Setting("group.streams.min.heartbeat.interval.ms", _INT, "5000", 1, dynamic=False),
         Setting("group.streams.min.session.timeout.ms", _INT, "45000", 1, dynamic=False),

@@ -22,7 +22,7 @@ from kafka_shim.apis.offset_commit import error as answer_all
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import offset_events, transactions
 from kafka_shim.groups.event_templates import HOLE, Template, template
-from kafka_shim.groups.group import Group
+from kafka_shim.groups.group import Group, LateCommits
 from kafka_shim.groups.shard import Shard
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
 
@@ -181,6 +181,8 @@ def commit(
             request.generation_id_or_member_epoch,
             member_epochs=unknown_group_is_69,
         )
+        if error is ErrorCode.STALE_MEMBER_EPOCH and _is_late(group, request):
+            error = ErrorCode.NONE
     if error:
         if shard.outbox.listening:
             offset_events.commit_refused(shard, request, error)
@@ -205,6 +207,14 @@ def commit(
         group = shard.make_simple(request.group_id)
     _accept(shard, group, content, offsets, now)
     return answer
+
+
+def _is_late(group: Group, request: OffsetCommitRequest) -> bool:
+    """Whether the group lets a commit of an older epoch in."""
+    partitions = ((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    return isinstance(group, LateCommits) and group.allows_late_commit(
+        request.member_id, request.generation_id_or_member_epoch, partitions
+    )
 
 
 def repeatable(shard: Shard, request: OffsetCommitRequest, *, member_epochs: bool) -> Commit | None:

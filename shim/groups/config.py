@@ -29,6 +29,11 @@ class GroupConfig:
     group_consumer_migration_policy: str = "bidirectional"
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_session_timeout_ms: int = 45_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    group_streams_max_size: int = 2**31 - 1
+    group_streams_num_standby_replicas: int = 0
+    group_streams_session_timeout_ms: int = 45_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
@@ -86,6 +91,11 @@ AT_LEAST: Final = {
     "group_consumer_max_size": 1,
     "group_consumer_regex_refresh_interval_ms": 10_000,
     "group_consumer_session_timeout_ms": 1,
+    "group_streams_heartbeat_interval_ms": 1,
+    "group_streams_initial_rebalance_delay_ms": 0,
+    "group_streams_max_size": 1,
+    "group_streams_num_standby_replicas": 0,
+    "group_streams_session_timeout_ms": 1,
     "offset_metadata_max_bytes": 0,
     "offsets_retention_minutes": 1,
     "offsets_retention_check_interval_ms": 1,

@@ -7,9 +7,10 @@ dropped, and has it at hand: no method takes one. `now` is monotonic seconds; er
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.timers import Timer
@@ -131,6 +132,15 @@ class Group(GroupSummary, Protocol):
 
     def describe(self) -> GroupDescription:
         """The group for people and tests; what the APIs answer is for the rules of the kind."""
+
+
+@runtime_checkable
+class LateCommits(Protocol):
+    """A group that lets commits in that were under way while a member epoch grew; a kind need not."""
+
+    def allows_late_commit(self, member_id: str, member_epoch: int, partitions: Iterable[tuple[str, int]]) -> bool:
+        """Whether a commit to these topics and partitions, which was refused for its member epoch, is accepted all the
+        same."""
 
 
 class Expelled(NamedTuple):

@@ -27,6 +27,9 @@ from kafka_shim.apis.offset_commit import error as commit_refused
 from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafka_shim.apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kafka_shim.apis.offset_fetch import group_error as fetch_refused
+from kafka_shim.apis.streams_group_describe import DescribedGroup as DescribedStreamsGroup
+from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest
+from kafka_shim.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_shim.apis.sync_group import error as sync_refused
 from kafka_shim.apis.txn_offset_commit import (
@@ -49,6 +52,9 @@ from kafka_shim.groups.interface import Client, Parked, TransactionSupportedOper
 from kafka_shim.groups.kinds import KINDS, SIMPLE, Kinds, precreate
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.shard import NodeParts, Shard, TopicCatalogue
+from kafka_shim.groups.streams.checks import check_request as check_streams_request
+from kafka_shim.groups.streams.heartbeat import Answer as StreamsAnswer
+from kafka_shim.groups.streams.heartbeat import refused as streams_heartbeat_refused
 from kafka_shim.groups.timers import ShardTimer, Timers
 from kafka_shim.persistence.partition import partition_for
 
@@ -322,6 +328,15 @@ class GroupService:
         interval of its answer, in milliseconds. None, and nothing done, if it is to be asked as any other."""
         return steady(self.groups.get(request.group_id), request, client, now)
 
+    def streams_heartbeat(self, request: StreamsGroupHeartbeatRequest, client: Client, now: float) -> StreamsAnswer:
+        """StreamsGroupHeartbeat; the caller creates the internal topics that are missing."""
+        try:
+            check_streams_request(request)
+        except Refusal as refusal:
+            return streams_heartbeat_refused(request, refusal.code, refusal.message)
+        answer: StreamsAnswer = self.ask(request, streams_heartbeat_refused, client, now)
+        return answer
+
     # Administration
 
     def describe_consumer_groups(self, group_ids: Sequence[str], now: float) -> list[DescribedConsumerGroup]:
@@ -330,6 +345,14 @@ class GroupService:
             ConsumerGroupDescribeRequest,
             group_ids,
             lambda group_id, error: DescribedConsumerGroup(error_code=error, group_id=group_id),
+        )
+
+    def describe_streams_groups(self, group_ids: Sequence[str], now: float) -> list[DescribedStreamsGroup]:
+        """StreamsGroupDescribe."""
+        return self.ask_each(
+            StreamsGroupDescribeRequest,
+            group_ids,
+            lambda group_id, error: DescribedStreamsGroup(error_code=error, group_id=group_id),
         )
 
     def describe(self, group_ids: Sequence[str], now: float) -> list[DescribedGroup]:

@@ -26,6 +26,7 @@ from kafka_shim.apis.txn_offset_commit import (
 from kafka_shim.apis.txn_offset_commit import error as refuse
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import offset_events
+from kafka_shim.groups.group import LateCommits
 from kafka_shim.groups.pending_offsets import OVERTAKEN
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.transactional_ids import Status
@@ -60,6 +61,10 @@ def commit(shard: Shard, request: TxnOffsetCommitRequest, now: float) -> TxnOffs
     group = shard.groups.get(group_id)
     if group is not None:
         error = group.check_commit_in_transaction(request.member_id, request.group_instance_id, request.generation_id)
+        if error is ErrorCode.ILLEGAL_GENERATION and isinstance(group, LateCommits):
+            places = ((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+            if group.allows_late_commit(request.member_id, request.generation_id, places):
+                error = ErrorCode.NONE
     else:
         error = ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
     if error:

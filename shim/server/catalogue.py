@@ -58,12 +58,12 @@ class Catalogue:
         """As the documents say, between two changes; None when it must be made anew."""
         self._wanted: set[str] = set()
         self._one_at_a_time = trio.Lock()
-        self._ask, self._asked = trio.open_memory_channel[tuple[Rule, Exchange]](inf)
+        self._ask, self._asked = trio.open_memory_channel[tuple[Rule, Exchange | None]](inf)
         self._want, self._to_make = trio.open_memory_channel[str](inf)
 
     def change(self, rule: Rule, exchange: object) -> None:
-        """See `Shared.change`: the exchange is answered when the change is written."""
-        assert isinstance(exchange, Exchange)
+        """See `Shared.change`: the exchange, if there is one, is answered when the change is written."""
+        assert exchange is None or isinstance(exchange, Exchange)
         self._ask.send_nowait((rule, exchange))
 
     def want(self, name: str) -> None:
@@ -101,7 +101,9 @@ class Catalogue:
             now = self._clock()
             # What the client has sent since is served as soon as it has its answer.
             self._check(now)
-            if response is None:
+            if exchange is None:
+                pass
+            elif response is None:
                 exchange.fail(failure, now)
             else:
                 exchange.answer(response, 0, now)

@@ -13,6 +13,8 @@ from typing import Any, Final
 from kafka_shim.apis import consumer_group_describe as consumer_group_describe_api
 from kafka_shim.apis import consumer_group_heartbeat as consumer_group_heartbeat_api
 from kafka_shim.apis import metadata as metadata_api
+from kafka_shim.apis import streams_group_describe as streams_group_describe_api
+from kafka_shim.apis import streams_group_heartbeat as streams_group_heartbeat_api
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -53,6 +55,8 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kafka_shim.apis.profiles import GROUP_OPERATIONS
+from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
+from kafka_shim.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -65,6 +69,8 @@ from kafka_shim.apis.txn_offset_commit import complete as with_refused
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.broker import Broker
 from kafka_shim.groups.interface import Parked, TransactionSupportedOperation
+from kafka_shim.groups.streams.checks import topics_of
+from kafka_shim.groups.streams.states import StatusCode
 from kafka_shim.server.call import Call
 
 _UNKNOWN_TOPIC_ID: Final = int(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -121,6 +127,34 @@ def consumer_group_describe(request: ConsumerGroupDescribeRequest, call: Call) -
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = GROUP_OPERATIONS[call.broker.release]
     return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def streams_group_heartbeat(request: StreamsGroupHeartbeatRequest, call: Call) -> StreamsGroupHeartbeatResponse:
+    """Internal topics that are missing are created, and the member is told what could not be."""
+    if not call.broker.has_feature("streams.version"):
+        return streams_group_heartbeat_api.error(request, ErrorCode.UNSUPPORTED_VERSION)
+    if request.topology is not None and (refusal := call.broker.streams_refusal(topics_of(request.topology))):
+        return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=refusal)
+    response, missing = call.groups.streams_heartbeat(request, call.client, call.arrived)
+    if missing:
+        failures = call.broker.create_internal_topics(missing, call.arrived)
+        for status in response.status or ():
+            if failures and status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+                shown = ", ".join(f"{topic} ({why})" for topic, why in list(failures.items())[:3])
+                more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
+                status.status_detail += f"; Creation failed: {shown}{more}."
+    return response
+
+
+def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> StreamsGroupDescribeResponse:
+    if not call.broker.has_feature("streams.version"):
+        return streams_group_describe_api.error(request, ErrorCode.UNSUPPORTED_VERSION)
+    groups = call.groups.describe_streams_groups(request.group_ids, call.arrived)
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = GROUP_OPERATIONS[call.broker.release]
+    return StreamsGroupDescribeResponse(groups=groups)
 
 
 def find_coordinator(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:

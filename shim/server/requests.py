@@ -22,6 +22,7 @@ from kafka_shim.apis.incremental_alter_configs import IncrementalAlterConfigsReq
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message
 from kafka_shim.groups.interface import NoReply, Parked, TransactionSupportedOperation
+from kafka_shim.groups.streams.checks import topics_of
 from kafka_shim.server import handlers
 from kafka_shim.server.call import Call
 
@@ -125,6 +126,10 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or []))),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Row(
         handlers.consumer_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Row(
+        handlers.streams_group_heartbeat, (group(READ), topics(DESCRIBE, lambda r: topics_of(r.topology)))),
+    ApiKey.STREAMS_GROUP_DESCRIBE: Row(
+        handlers.streams_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
     ApiKey.FIND_COORDINATOR: Row(
         handlers.find_coordinator,
         (group(DESCRIBE, lambda r: r.coordinator_keys if r.key_type == GROUP_KEY else []),

@@ -69,4 +69,6 @@ def test_each_version_is_known_to_two_other_codecs_but_for_these() -> None:
         ("ConsumerGroupHeartbeat", 1),
         ("ConsumerGroupDescribe", 0),
         ("ConsumerGroupDescribe", 1),
+        ("StreamsGroupHeartbeat", 0),
+        ("StreamsGroupDescribe", 0),
     }

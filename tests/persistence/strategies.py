@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from kafka_shim.persistence import records
+from kafka_shim.persistence import records, streams_records
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 maybe_names = st.none() | names
@@ -33,6 +33,38 @@ topics = st.builds(
     names,
     int32s,
     st.lists(st.builds(records.PartitionMetadata, int32s, st.lists(names, max_size=2)), max_size=2),
+)
+
+target_tasks = st.lists(st.builds(streams_records.TargetTaskIds, names, st.lists(int32s, max_size=3)), max_size=2)
+current_tasks = st.lists(
+    st.builds(
+        streams_records.CurrentTaskIds,
+        names,
+        st.lists(int32s, max_size=3),
+        st.none() | st.lists(int32s, max_size=3),
+    ),
+    max_size=2,
+)
+internal_topics = st.lists(
+    st.builds(
+        streams_records.TopicInfo,
+        names,
+        int32s,
+        st.integers(-1, 3),
+        st.lists(st.builds(streams_records.TopicConfig, names, names), max_size=2),
+    ),
+    max_size=2,
+)
+indexes = st.lists(st.integers(0, 2**15 - 1), max_size=2)
+subtopologies = st.builds(
+    streams_records.Subtopology,
+    names,
+    st.lists(names, max_size=2),
+    st.lists(names, max_size=2),
+    internal_topics,
+    st.lists(names, max_size=2),
+    internal_topics,
+    st.lists(st.builds(streams_records.CopartitionGroup, indexes, indexes, indexes), max_size=2),
 )
 
 pairs = st.one_of(
@@ -94,6 +126,53 @@ pairs = st.one_of(
     st.tuples(
         st.builds(records.ConsumerGroupRegularExpressionKey, names, names),
         st.builds(records.ConsumerGroupRegularExpressionValue, st.lists(names, max_size=3), int64s, int64s),
+    ),
+    st.tuples(
+        st.builds(records.StreamsGroupMetadataKey, names),
+        st.builds(
+            records.StreamsGroupMetadataValue,
+            int32s,
+            int64s,
+            int32s,
+            st.none() | st.lists(st.builds(streams_records.AssignmentConfig, names, names), max_size=2),
+        ),
+    ),
+    st.tuples(
+        st.builds(records.StreamsGroupMemberMetadataKey, names, names),
+        st.builds(
+            records.StreamsGroupMemberMetadataValue,
+            maybe_names,
+            maybe_names,
+            names,
+            names,
+            int32s,
+            int32s,
+            names,
+            st.none() | st.builds(streams_records.StreamsEndpoint, names, st.integers(0, 65_535)),
+            st.lists(st.builds(streams_records.ClientTag, names, names), max_size=2),
+        ),
+    ),
+    st.tuples(
+        st.builds(records.StreamsGroupTargetAssignmentMetadataKey, names),
+        st.builds(records.StreamsGroupTargetAssignmentMetadataValue, int32s),
+    ),
+    st.tuples(
+        st.builds(records.StreamsGroupTargetAssignmentMemberKey, names, names),
+        st.builds(records.StreamsGroupTargetAssignmentMemberValue, target_tasks, target_tasks, target_tasks),
+    ),
+    st.tuples(
+        st.builds(records.StreamsGroupCurrentMemberAssignmentKey, names, names),
+        st.builds(
+            records.StreamsGroupCurrentMemberAssignmentValue,
+            int32s,
+            int32s,
+            st.integers(-128, 127),
+            *([current_tasks] * 6),
+        ),
+    ),
+    st.tuples(
+        st.builds(records.StreamsGroupTopologyKey, names),
+        st.builds(records.StreamsGroupTopologyValue, int32s, st.lists(subtopologies, max_size=2)),
     ),
 )
 """What brokers write."""

@@ -151,6 +151,12 @@ def test_keys_of_two_types_are_never_equal(name: str) -> None:
         records.ConsumerGroupTargetAssignmentMemberKey(name, name),
         records.ConsumerGroupCurrentMemberAssignmentKey(name, name),
         records.ConsumerGroupRegularExpressionKey(name, name),
+        records.StreamsGroupMetadataKey(name),
+        records.StreamsGroupMemberMetadataKey(name, name),
+        records.StreamsGroupTargetAssignmentMetadataKey(name),
+        records.StreamsGroupTargetAssignmentMemberKey(name, name),
+        records.StreamsGroupCurrentMemberAssignmentKey(name, name),
+        records.StreamsGroupTopologyKey(name),
         OffsetCommitKey(name, name, 0),
         LegacyOffsetCommitKey(name, name, 0),
         records.PendingOffsetKey(name, name, 0, 0),
@@ -160,7 +166,7 @@ def test_keys_of_two_types_are_never_equal(name: str) -> None:
     assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize("record_type", [9, 10, 11, 12, 13, 14, 15, 17, 19, 20, 21, 22, 23, 99])
+@pytest.mark.parametrize("record_type", [9, 10, 11, 12, 13, 14, 15, 18, 99])
 def test_other_types_stay_as_they_came(record_type: int) -> None:
     raw = record_type.to_bytes(2, "big") + b"\0\3grp"
     key = decode_key(raw)

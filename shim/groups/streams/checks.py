@@ -1,32 +1,18 @@
 """What is refused of a StreamsGroupHeartbeat before any group is looked at.
 
-Decides by the request alone. After Kafka 4.2: `KafkaApis.handleStreamsGroupHeartbeat`, then
+Decides by the request alone; which names a topic can have is checked before, by the broker. After Kafka 4.2:
 `GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIsUsingUnsupportedFeatures` and `...IsInvalid`
 (semantics 4.12).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kafka_shim.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.streams.states import JOIN, LEAVE_STATIC
-
-
-def check_topics(topology: Topology, is_internal: Callable[[str], bool], is_legal: Callable[[str], bool]) -> None:
-    """STREAMS_INVALID_TOPOLOGY (130) for topics that are Kafka's own, and for names that no topic can have."""
-    names = topics_of(topology)
-    prohibited = [name for name in names if is_internal(name)]
-    if prohibited:
-        raise Refusal(
-            ErrorCode.STREAMS_INVALID_TOPOLOGY,
-            f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited.",
-        )
-    illegal = [name for name in names if not is_legal(name)]
-    if illegal:
-        raise Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, f"Topic names {','.join(illegal)} are not valid topic names.")
 
 
 def topics_of(topology: Topology | None) -> list[str]:

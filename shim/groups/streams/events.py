@@ -88,9 +88,7 @@ def waits_for(group: StreamsGroup, member: Member) -> list[str]:
         other.member_id
         for other in group.members.values()
         if other is not member
-        and any(
-            not wanted.isdisjoint(each_task(tasks.active)) for tasks in (other.assigned, other.pending_revocation)
-        )
+        and any(not wanted.isdisjoint(each_task(tasks.active)) for tasks in (other.assigned, other.pending_revocation))
     )
 
 

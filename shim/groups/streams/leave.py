@@ -48,9 +48,7 @@ def fence(group: StreamsGroup, members: Sequence[Member], cause: Cause, change: 
         for key, value in records.member_gone(group_id, member.member_id):
             shard.write(key, value)
         forget(group, member.member_id)
-    epoch = records.epoch(
-        group_id, group.group_epoch + 1, group.metadata_hash, group.validated_epoch, group.configs
-    )
+    epoch = records.epoch(group_id, group.group_epoch + 1, group.metadata_hash, group.validated_epoch, group.configs)
     shard.write(*epoch)
     if not group.members:
         group.shutdown_by = None

@@ -9,7 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from kafka_shim.groups.streams.states import LEAVE, MemberState
-from kafka_shim.groups.streams.tasks import NONE_ASSIGNED, ActiveTasks, AssignedTasks, TaskSet, Tasks, from_ids, in_order
+from kafka_shim.groups.streams.tasks import (
+    NONE_ASSIGNED,
+    ActiveTasks,
+    AssignedTasks,
+    Tasks,
+    TaskSet,
+    from_ids,
+    in_order,
+)
 from kafka_shim.persistence.records import (
     RecordError,
     StreamsGroupCurrentMemberAssignmentValue,
@@ -95,7 +103,7 @@ def _active(ids: Iterable[CurrentTaskIds], member_epoch: int) -> ActiveTasks:
         epochs = each.assignment_epochs or [member_epoch] * len(each.partitions)
         if len(epochs) != len(each.partitions):
             raise RecordError(
-                f"Subtopology {each.subtopology_id} has {len(each.partitions)} tasks and {len(epochs)} assignment epochs."
+                f"Subtopology {each.subtopology_id} has {len(each.partitions)} tasks and {len(epochs)} epochs."
             )
         active[each.subtopology_id] = dict(zip(each.partitions, epochs, strict=True))
     return active
@@ -135,7 +143,9 @@ def current_assignment_of(member: Member) -> StreamsGroupCurrentMemberAssignment
 
 def target_assignment_of(tasks: Tasks) -> StreamsGroupTargetAssignmentMemberValue:
     """A target assignment as a record."""
-    return StreamsGroupTargetAssignmentMemberValue(*([TargetTaskIds(*each) for each in in_order(role)] for role in tasks))
+    return StreamsGroupTargetAssignmentMemberValue(
+        *([TargetTaskIds(*each) for each in in_order(role)] for role in tasks)
+    )
 
 
 def target_from(value: StreamsGroupTargetAssignmentMemberValue) -> Tasks:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from kafka_shim.groups.streams.member import Member
 from kafka_shim.groups.streams.states import STEPS, MemberState, Situation, Step
-from kafka_shim.groups.streams.tasks import NONE_ASSIGNED, AssignedTasks, TaskSet, Tasks, own_any
+from kafka_shim.groups.streams.tasks import NONE_ASSIGNED, AssignedTasks, Tasks, TaskSet, own_any
 
 
 class FencedError(Exception):

@@ -51,8 +51,6 @@ def compute(
             },
             int(configs.get("num.standby.replicas", "0")),
         )
-    changed = {
-        member_id: target for member_id, target in assignments.items() if group.targets.get(member_id) != target
-    }
+    changed = {member_id: target for member_id, target in assignments.items() if group.targets.get(member_id) != target}
     written = [records.target_assignment(group.group_id, member_id, target) for member_id, target in changed.items()]
     return Target(assignments, changed, [*written, records.target_epoch(group.group_id, group_epoch)])

@@ -16,6 +16,7 @@ ActiveTasks: TypeAlias = Mapping[str, Mapping[int, int]]
 """Subtopology id -> partition -> the member epoch that the task was assigned at."""
 
 NO_TASK_SET: TaskSet = {}
+NO_ACTIVE_TASKS: ActiveTasks = {}
 
 
 class Tasks(NamedTuple):
@@ -29,7 +30,7 @@ class Tasks(NamedTuple):
 class AssignedTasks(NamedTuple):
     """The tasks that a member has, or is to give up."""
 
-    active: ActiveTasks = {}
+    active: ActiveTasks = NO_ACTIVE_TASKS
     standby: TaskSet = NO_TASK_SET
     warmup: TaskSet = NO_TASK_SET
 

@@ -109,9 +109,7 @@ def _configure(
             raise ValueError(f"Number of partitions is not set for topic: {topic}")
         return found
 
-    fixed = {
-        topic.name for each in subtopologies for topic in each.repartition_source_topics if topic.partitions
-    }
+    fixed = {topic.name for each in subtopologies for topic in each.repartition_source_topics if topic.partitions}
     flexible = {
         topic.name for each in subtopologies for topic in each.repartition_source_topics if not topic.partitions
     }
@@ -168,9 +166,7 @@ def _copartitioned(subtopology: Subtopology) -> list[set[str]]:
     ]
 
 
-def _copartition(
-    topics: set[str], fixed: set[str], flexible: set[str], count: Callable[[str], int]
-) -> dict[str, int]:
+def _copartition(topics: set[str], fixed: set[str], flexible: set[str], count: Callable[[str], int]) -> dict[str, int]:
     """Numbers of partitions of the repartition topics among `topics`."""
     internal = {topic: count(topic) for topic in sorted(topics) if topic in fixed or topic in flexible}
     others = {topic: count(topic) for topic in sorted(topics) if topic not in internal}
@@ -227,9 +223,7 @@ def _configured(
     )
 
 
-def _missing(
-    subtopologies: Iterable[ConfiguredSubtopology], partitions_of: PartitionsOf
-) -> tuple[InternalTopic, ...]:
+def _missing(subtopologies: Iterable[ConfiguredSubtopology], partitions_of: PartitionsOf) -> tuple[InternalTopic, ...]:
     """The internal topics that are not there, by name."""
     wanted = {topic.name: topic for each in subtopologies for topic in (*each.repartition_sources, *each.changelogs)}
     missing = []

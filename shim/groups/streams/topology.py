@@ -35,9 +35,7 @@ class Topology:
         self.required = frozenset((*self.by_source, *changelogs))
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Topology) and self.epoch == other.epoch and self.subtopologies == other.subtopologies
-        )
+        return isinstance(other, Topology) and self.epoch == other.epoch and self.subtopologies == other.subtopologies
 
     __hash__ = None  # type: ignore[assignment]
 
