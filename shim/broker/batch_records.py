@@ -23,22 +23,25 @@ _XERIAL_HEADER_SIZE: Final = 16
 _INT32: Final = Struct(">i")
 
 
-def first_at_or_after(batch: bytes, timestamp: int) -> tuple[int, int]:
-    """Timestamp (ms) and offset of the first record not older than `timestamp`. There must be one."""
+def first_at_or_after(batch: bytes, timestamp: int, start_offset: int = 0) -> tuple[int, int] | None:
+    """Timestamp (ms) and offset of the first record not older than `timestamp`, or None.
+
+    There must be one, but records before `start_offset` do not count any more.
+    """
     base_offset, _, _, _, _, attributes, _, base_timestamp, max_timestamp, _, _, _, count = HEADER.unpack_from(batch)
     if attributes & LOG_APPEND_TIME:
-        return max_timestamp, base_offset
+        return max_timestamp, max(base_offset, start_offset)
     try:
         records = _unpacked(batch[HEADER_SIZE:], attributes & COMPRESSION)
         for timestamp_delta, offset_delta in _deltas(records, count):
-            if base_timestamp + timestamp_delta >= timestamp:
+            if base_timestamp + timestamp_delta >= timestamp and base_offset + offset_delta >= start_offset:
                 return base_timestamp + timestamp_delta, base_offset + offset_delta
     except (ValueError, IndexError):
-        pass
-    return max_timestamp, base_offset
+        return max_timestamp, max(base_offset, start_offset)
+    return None if start_offset > base_offset else (max_timestamp, base_offset)
 
 
-def first_of_largest_timestamp(batch: bytes) -> tuple[int, int]:
+def first_of_largest_timestamp(batch: bytes) -> tuple[int, int] | None:
     """Timestamp (ms) and offset of the first record with the batch's largest timestamp."""
     return first_at_or_after(batch, HEADER.unpack_from(batch)[8])
 

@@ -10,9 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
-from kafka_shim.apis import add_partitions_to_txn, write_txn_markers
+from kafka_shim.apis import add_partitions_to_txn, describe_transactions, list_transactions, write_txn_markers
 from kafka_shim.apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafka_shim.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from kafka_shim.apis.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kafka_shim.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from kafka_shim.apis.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -27,14 +32,27 @@ from kafka_shim.apis.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from kafka_shim.apis.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafka_shim.apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kafka_shim.apis.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafka_shim.apis.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from kafka_shim.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kafka_shim.apis.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from kafka_shim.apis.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from kafka_shim.apis.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_shim.apis.fetch import FetchRequest, FetchResponse
 from kafka_shim.apis.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_shim.apis.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from kafka_shim.apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka_shim.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kafka_shim.apis.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse
 from kafka_shim.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kafka_shim.apis.produce import ProduceRequest, ProduceResponse
@@ -44,13 +62,18 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafka_shim.broker.admin import Admin
 from kafka_shim.broker.configs import Configs
+from kafka_shim.broker.deletions import Deletions
 from kafka_shim.broker.fetches import FetchApi
 from kafka_shim.broker.metadata import MetadataApi
 from kafka_shim.broker.offsets import Offsets
 from kafka_shim.broker.produce import NO_ACKS, ProduceApi
+from kafka_shim.broker.quorum import LogDirs, Quorum
+from kafka_shim.broker.reassignments import Reassignments
+from kafka_shim.broker.topic_pages import TopicPages
 from kafka_shim.broker.topics import INTERNAL_TOPICS, Topics, name_refusal
 from kafka_shim.broker.transaction_ends import TopicPartition
 from kafka_shim.broker.transaction_requests import TransactionRequests
+from kafka_shim.broker.transaction_views import TransactionViews, describe_producers
 from kafka_shim.broker.transactions import Transactions, Waiting, WaitingBatches
 from kafka_shim.groups.interface import PARKED, NoReply, Parked, TransactionSupportedOperation
 from kafka_shim.groups.outbox import Outbox
@@ -100,9 +123,12 @@ class Broker:
         self.configs = Configs(node_id, topics)
         self.shared = shared
         self._clock_ahead = clock_ahead
+        self._epoch_ms = epoch_ms
         self._metadata = MetadataApi(topics)
         self._fetch = FetchApi(node_id, topics, outbox, new_id)
         self._offsets = Offsets(node_id, topics)
+        self._reassignments = Reassignments(topics, movable=shared is None)
+        self._views: TransactionViews | None = None
         self._produce = ProduceApi(node_id, topics, epoch_ms)
         self._transactions: TransactionRequests | None = None
 
@@ -266,6 +292,34 @@ class Broker:
     ) -> CreatePartitionsResponse | Parked:
         return self._change(exchange, lambda topics: Admin(topics).create_partitions(request, now))
 
+    def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest, now: float
+    ) -> AlterPartitionReassignmentsResponse:
+        return self._reassignments.reassign(request, now)
+
+    def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest
+    ) -> ListPartitionReassignmentsResponse:
+        return self._reassignments.under_way(request)
+
+    def elect_leaders(self, request: ElectLeadersRequest, now: float) -> ElectLeadersResponse:
+        return self._reassignments.elect(request, now)
+
+    def describe_topic_partitions(self, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+        return TopicPages(self.topics).describe(request)
+
+    def describe_log_dirs(self, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+        return LogDirs(self.node_id, self.topics).describe(request)
+
+    def describe_quorum(self, request: DescribeQuorumRequest, now: float) -> DescribeQuorumResponse:
+        return Quorum(self.topics).describe(request, self._epoch_ms(now))
+
+    def delete_records(self, request: DeleteRecordsRequest, now: float) -> DeleteRecordsResponse:
+        return Deletions(self.node_id, self.topics).delete(request, now)
+
+    def describe_producers(self, request: DescribeProducersRequest) -> DescribeProducersResponse:
+        return describe_producers(request, self.node_id, self.topics)
+
     def _change(self, exchange: object, rule: Callable[[Topics], _Response]) -> _Response | Parked:
         if self.shared is None:
             return rule(self.topics)
@@ -274,6 +328,18 @@ class Broker:
 
     def describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         return self.configs.describe_configs(request)
+
+    def list_config_resources(
+        self, request: ListConfigResourcesRequest, *, metrics_only: bool
+    ) -> ListConfigResourcesResponse:
+        return self.configs.list_config_resources(request, metrics_only=metrics_only)
+
+    def alter_configs(
+        self, request: AlterConfigsRequest, exchange: object, now: float
+    ) -> AlterConfigsResponse | Parked:
+        if self.shared is None:
+            return self.configs.alter_configs(request)
+        return self._change(exchange, lambda topics: Configs(self.node_id, topics).alter_configs(request))
 
     def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest, exchange: object, now: float
@@ -285,6 +351,7 @@ class Broker:
     def coordinate_transactions(self, transactions: Transactions, groups: GroupService) -> None:
         """From now on there are transactions here; `groups` keeps the transactional ids of this broker."""
         self._transactions = TransactionRequests(self.node_id, self.topics, transactions, groups)
+        self._views = TransactionViews(groups)
         self._produce.transactions = transactions
         transactions.on_verified = self._verified
 
@@ -316,6 +383,16 @@ class Broker:
         if self._transactions is None:
             return write_txn_markers.error(request, ErrorCode.UNSUPPORTED_VERSION)
         return self._transactions.write_txn_markers(request, now)
+
+    def describe_transactions(self, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+        if self._views is None:
+            return describe_transactions.error(request, ErrorCode.UNSUPPORTED_VERSION)
+        return self._views.describe(request)
+
+    def list_transactions(self, request: ListTransactionsRequest, now: float) -> ListTransactionsResponse:
+        if self._views is None:
+            return list_transactions.error(request, ErrorCode.UNSUPPORTED_VERSION)
+        return self._views.listed(request, now)
 
     def next_deadline(self) -> float | None:
         """When `expire` is due next, or None."""

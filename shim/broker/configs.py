@@ -1,4 +1,5 @@
-"""DescribeConfigs and IncrementalAlterConfigs: the configuration of topics, brokers and groups, as clients handle it.
+"""DescribeConfigs, IncrementalAlterConfigs, AlterConfigs and ListConfigResources: the configuration of topics, brokers
+and groups, as clients handle it.
 
 Decides where a value comes from and which change is refused. Does not know what the values are for, nor which there
 are (`settings.py`). Sources: KIP-133, KIP-226, KIP-339; Kafka's ConfigHelper and ConfigAdminManager; semantics 6.2.
@@ -7,10 +8,12 @@ are (`settings.py`). Sources: KIP-133, KIP-226, KIP-339; Kafka's ConfigHelper an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from kafka_shim.apis.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kafka_shim.apis.alter_configs import AlterConfigsResourceResponse as ReplacedResponse
 from kafka_shim.apis.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -25,6 +28,11 @@ from kafka_shim.apis.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+)
+from kafka_shim.apis.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.settings import (
@@ -46,6 +54,8 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
     GROUP = 32
 
 
@@ -123,7 +133,7 @@ def _of_broker(name: str, settings: Settings) -> list[tuple[str, str, Source]]:
 
 
 class Configs:
-    """The two rules. `on_group_changed(group_id)` is called when the values of a group were changed."""
+    """The rules. `on_group_changed(group_id)` is called when the values of a group were changed."""
 
     def __init__(self, node_id: int, topics: Topics) -> None:
         self.node_id = node_id
@@ -149,20 +159,67 @@ class Configs:
         return DescribeConfigsResponse(results=results)
 
     def incremental_alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        named = Counter((each.resource_type, each.resource_name) for each in request.resources)
-        responses = []
-        for resource in request.resources:
-            response = AlterConfigsResourceResponse(
-                error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+        return IncrementalAlterConfigsResponse(
+            responses=[
+                AlterConfigsResourceResponse(error, message, resource.resource_type, resource.resource_name)
+                for resource, error, message in self._alter_each(request, replaces=False)
+            ]
+        )
+
+    def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
+        """Values that are not named go back to their defaults."""
+        resources = [
+            AlterConfigsResource(
+                resource.resource_type,
+                resource.resource_name,
+                [AlterableConfig(each.name, Operation.SET, each.value) for each in resource.configs],
             )
+            for resource in request.resources
+        ]
+        anew = IncrementalAlterConfigsRequest(resources, request.validate_only)
+        return AlterConfigsResponse(
+            responses=[
+                ReplacedResponse(error, message, resource.resource_type, resource.resource_name)
+                for resource, error, message in self._alter_each(anew, replaces=True)
+            ]
+        )
+
+    def list_config_resources(
+        self, request: ListConfigResourcesRequest, *, metrics_only: bool
+    ) -> ListConfigResourcesResponse:
+        """`metrics_only`: v0 lists client metrics alone, of which there are none here. UNSUPPORTED_VERSION (35) for
+        types that have no configuration."""
+        nodes = [str(each) for each in self.topics.nodes]
+        names = {
+            ResourceType.GROUP: list(self.settings.groups),
+            ResourceType.CLIENT_METRICS: [],
+            ResourceType.BROKER_LOGGER: nodes,
+            ResourceType.BROKER: nodes,
+            ResourceType.TOPIC: [topic.name for topic in self.topics.all()],
+        }
+        types = {ResourceType.CLIENT_METRICS} if metrics_only else set(request.resource_types) or set(names)
+        if types - set(names):
+            return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        return ListConfigResourcesResponse(
+            config_resources=[
+                ConfigResource(name, kind) for kind, of_kind in names.items() if kind in types for name in of_kind
+            ]
+        )
+
+    def _alter_each(
+        self, request: IncrementalAlterConfigsRequest, *, replaces: bool
+    ) -> Iterator[tuple[AlterConfigsResource, int, str | None]]:
+        """The resources, each with the error and the message that answer it."""
+        named = Counter((each.resource_type, each.resource_name) for each in request.resources)
+        for resource in request.resources:
             try:
                 if named[resource.resource_type, resource.resource_name] > 1:
                     raise TopicError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-                self._alter(resource, validate_only=request.validate_only)
+                self._alter(resource, replaces=replaces, validate_only=request.validate_only)
             except TopicError as refused:
-                response.error_code, response.error_message = refused.error, refused.message
-            responses.append(response)
-        return IncrementalAlterConfigsResponse(responses=responses)
+                yield resource, refused.error, refused.message
+            else:
+                yield resource, ErrorCode.NONE, None
 
     def _values(self, resource: DescribeConfigsResource) -> list[Value]:
         name = resource.resource_name
@@ -177,7 +234,8 @@ class Configs:
             return group_values(self.settings.groups.get(name, {}), self.settings)
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource.resource_type}")
 
-    def _alter(self, resource: AlterConfigsResource, *, validate_only: bool) -> None:
+    def _alter(self, resource: AlterConfigsResource, *, replaces: bool, validate_only: bool) -> None:
+        """`replaces`: only the values that are named now are the resource's own."""
         names = Counter(each.name for each in resource.configs)
         if any(times > 1 for times in names.values()):
             raise TopicError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -187,22 +245,24 @@ class Configs:
         if nulls:
             raise TopicError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
         if resource.resource_type == ResourceType.TOPIC:
-            self._alter_topic(resource, validate_only=validate_only)
+            self._alter_topic(resource, replaces=replaces, validate_only=validate_only)
         elif resource.resource_type == ResourceType.BROKER:
-            self._alter_broker(resource, validate_only=validate_only)
+            self._alter_broker(resource, replaces=replaces, validate_only=validate_only)
         elif resource.resource_type == ResourceType.GROUP:
-            self._alter_group(resource, validate_only=validate_only)
+            self._alter_group(resource, replaces=replaces, validate_only=validate_only)
         else:
             raise TopicError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
 
-    def _alter_topic(self, resource: AlterConfigsResource, *, validate_only: bool) -> None:
+    def _alter_topic(self, resource: AlterConfigsResource, *, replaces: bool, validate_only: bool) -> None:
+        if not resource.resource_name:
+            raise TopicError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         topic = self._topic(resource.resource_name)
         current = {each.name: each.value for each in topic_values(topic.configs, self.settings)}
-        changed = _altered(resource.configs, topic.configs, current, TOPIC_SETTINGS, "topic")
+        changed = _altered(resource.configs, {} if replaces else topic.configs, current, TOPIC_SETTINGS, "topic")
         if not validate_only:
             self.topics.configure(topic, changed)
 
-    def _alter_broker(self, resource: AlterConfigsResource, *, validate_only: bool) -> None:
+    def _alter_broker(self, resource: AlterConfigsResource, *, replaces: bool, validate_only: bool) -> None:
         self._check_broker(resource.resource_name)
         fixed = [
             each.name
@@ -214,25 +274,27 @@ class Configs:
                 ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
             )
         current = {name: self.settings.text(name) for name in BROKER_SETTINGS}
-        changed = _altered(resource.configs, self.settings.altered, current, BROKER_SETTINGS, "broker")
+        own = {} if replaces else self.settings.altered
+        changed = _altered(resource.configs, own, current, BROKER_SETTINGS, "broker")
         if not validate_only:
             self.settings.altered = changed
             for topic in self.topics.all():
                 self.topics.apply_settings(topic)
 
-    def _alter_group(self, resource: AlterConfigsResource, *, validate_only: bool) -> None:
+    def _alter_group(self, resource: AlterConfigsResource, *, replaces: bool, validate_only: bool) -> None:
         name = resource.resource_name
         _check_group(name)
         own = self.settings.groups.get(name, {})
         current = {each.name: each.value for each in group_values(own, self.settings)}
         settings = {each.setting.name: each.setting for each in GROUP_SETTINGS.values()}
-        changed = _altered(resource.configs, own, current, settings, "group")
+        changed = _altered(resource.configs, {} if replaces else own, current, settings, "group")
         if (refusal := group_refusal(changed, self.settings)) is not None:
             raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
         if not validate_only:
-            self.settings.groups[name] = changed
-            if not changed:
-                del self.settings.groups[name]
+            if changed:
+                self.settings.groups[name] = changed
+            else:
+                self.settings.groups.pop(name, None)
             for tell in self.on_group_changed:
                 tell(name)
 

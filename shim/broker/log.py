@@ -133,7 +133,7 @@ class PartitionLog:
         data = write_batch(
             [marker], producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True
         )
-        self.producers.ended(producer_id, producer_epoch, now)
+        self.producers.ended(producer_id, producer_epoch, timestamp, now)
         self.transactions.ended(producer_id, offset, coordinator_epoch, committed=committed)
         self._add(data, offset, offset, timestamp)
 
@@ -193,8 +193,13 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """Timestamp and offset of the first record that is not older than `timestamp` (ms), or None."""
-        index = bisect_left(self._latest, timestamp)
-        return first_at_or_after(self._data[index], timestamp) if index < len(self._data) else None
+        for index in range(bisect_left(self._latest, timestamp), len(self._data)):
+            # Only of a batch that the log's start has cut in two may nothing be left that is late enough.
+            if max_timestamp(self._data[index]) >= timestamp:
+                found = first_at_or_after(self._data[index], timestamp, self.start_offset)
+                if found is not None:
+                    return found
+        return None
 
     def largest_timestamp(self) -> tuple[int, int] | None:
         """Timestamp and offset of the first record with the largest timestamp (KIP-734), or None in an empty log."""
@@ -205,12 +210,30 @@ class PartitionLog:
     def _index(self, offset: int) -> int:
         return bisect_right(self._bases, offset) - 1
 
+    def cut(self, start_offset: int) -> None:
+        """Let the log begin at `start_offset`, at most its end, unless it begins later already.
+
+        The batch that holds the new start stays whole, as in Kafka: consumers leave out what is before it.
+        """
+        if start_offset <= self.start_offset:
+            return
+        self._drop(len(self._data) if start_offset == self.end_offset else self._index(start_offset))
+        self._begin_at(start_offset)
+        self.tell()
+
     def _drop_oldest(self) -> None:
         kept_from = bisect_right(self._ends, self._ends[-1] - self.limit + self.limit // _DROPPED_AT_ONCE)
         kept_from = min(max(kept_from, 1), len(self._data) - 1)
+        self._drop(kept_from)
+        self._begin_at(max(self._bases[0], self.start_offset))
+
+    def _drop(self, kept_from: int) -> None:
+        """Forget the batches before the one of this index."""
         latest_of_each = [max_timestamp(data) for data in self._data[kept_from:]]
         for column in (self._data, self._bases, self._ends):
             del column[:kept_from]
         self._latest = list(accumulate(latest_of_each, max))
-        self.start_offset = self._bases[0]
-        self.transactions.forget_before(self.start_offset)
+
+    def _begin_at(self, start_offset: int) -> None:
+        self.start_offset = start_offset
+        self.transactions.forget_before(start_offset)

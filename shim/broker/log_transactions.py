@@ -36,6 +36,10 @@ class LogTransactions:
     def is_open(self, producer_id: int) -> bool:
         return producer_id in self._open
 
+    def began_at(self, producer_id: int) -> int | None:
+        """The first offset of the producer's open transaction, or None."""
+        return self._open.get(producer_id)
+
     def ended(self, producer_id: int, offset: int, coordinator_epoch: int, *, committed: bool) -> None:
         """A marker was written at `offset`; the producer may have written nothing before."""
         first_offset = self._open.pop(producer_id, None)

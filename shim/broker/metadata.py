@@ -29,7 +29,7 @@ CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10,
 
 BROKERS_ENDPOINT: Final = 1
 CONTROLLERS_ENDPOINT: Final = 2
-_NO_LEADER: Final = -1
+NO_LEADER: Final = -1
 
 
 class MetadataApi:
@@ -43,7 +43,7 @@ class MetadataApi:
         response = MetadataResponse(
             brokers=[MetadataResponseBroker(*node) for node in self.topics.nodes.values()],
             cluster_id=self.topics.cluster_id,
-            controller_id=self._controller_id(),
+            controller_id=self.topics.controller_id(),
             topics=list(self._topics(request)),
         )
         if request.include_cluster_authorized_operations:
@@ -69,15 +69,12 @@ class MetadataApi:
             )
         response = DescribeClusterResponse(
             cluster_id=self.topics.cluster_id,
-            controller_id=self._controller_id(),
+            controller_id=self.topics.controller_id(),
             brokers=[DescribeClusterBroker(*node) for node in self.topics.nodes.values()],
         )
         if request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = CLUSTER_OPERATIONS
         return response
-
-    def _controller_id(self) -> int:
-        return min(self.topics.nodes, default=_NO_LEADER)
 
     def _topics(self, request: MetadataRequest) -> Iterable[MetadataResponseTopic]:
         if request.topics is None:
@@ -122,7 +119,7 @@ class MetadataApi:
         return MetadataResponsePartition(
             error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=partition.index,
-            leader_id=partition.leader if has_leader else _NO_LEADER,
+            leader_id=partition.leader if has_leader else NO_LEADER,
             leader_epoch=LEADER_EPOCH,
             replica_nodes=list(partition.replicas),
             isr_nodes=live,

@@ -8,6 +8,7 @@ ProducerStateManager and ProducerAppendInfo.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -32,16 +33,19 @@ class Appended(NamedTuple):
 
 
 class Producer:
-    """The newest epoch of one producer, its last batches, and when the last came (monotonic seconds).
+    """The newest epoch of one producer, its last batches, and when it was last `seen` (monotonic seconds).
+
+    `last_timestamp` is that of its newest batch or marker, ms since the epoch.
 
     Of a new epoch that began with the end of a transaction there are no batches yet.
     """
 
-    __slots__ = ("batches", "epoch", "seen")
+    __slots__ = ("batches", "epoch", "last_timestamp", "seen")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.batches: deque[Appended] = deque(maxlen=BATCHES_KEPT)
+        self.last_timestamp = -1
         self.seen = 0.0
 
     @property
@@ -59,6 +63,10 @@ class Producers:
 
     def __len__(self) -> int:
         return len(self._by_id)
+
+    def items(self) -> Iterable[tuple[int, Producer]]:
+        """The producers with their ids."""
+        return self._by_id.items()
 
     def check(self, batch: Batch) -> Appended | None:
         """None when `batch` may be appended; where it already is when it was appended before.
@@ -89,11 +97,15 @@ class Producers:
         producer = self._by_id.get(producer_id)
         return producer.epoch if producer is not None else -1
 
-    def ended(self, producer_id: int, producer_epoch: int, now: float) -> None:
-        """A transaction of the producer has ended; with a new epoch its sequence numbers begin again (KIP-890)."""
+    def ended(self, producer_id: int, producer_epoch: int, timestamp: int, now: float) -> None:
+        """A transaction of the producer has ended; with a new epoch its sequence numbers begin again (KIP-890).
+
+        `timestamp`: that of the marker, ms since the epoch.
+        """
         producer = self._by_id.pop(producer_id, None)
         if producer is None or producer.epoch != producer_epoch:
             producer = Producer(producer_epoch)
+        producer.last_timestamp = timestamp
         producer.seen = now
         self._by_id[producer_id] = producer
 
@@ -105,6 +117,7 @@ class Producers:
         producer.batches.append(
             Appended(batch.base_sequence, batch.last_sequence, batch.base_offset, batch.max_timestamp)
         )
+        producer.last_timestamp = batch.max_timestamp
         producer.seen = now
         self._by_id[batch.producer_id] = producer
         while self._by_id[oldest := next(iter(self._by_id))].seen < now - EXPIRATION_SECONDS:

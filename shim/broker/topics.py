@@ -140,6 +140,10 @@ class Topics:
             del self.woken[watcher]
             watcher.settle(now)
 
+    def controller_id(self) -> int:
+        """The node that clients are sent to with changes of topics; -1 while there is none."""
+        return min(self.nodes, default=-1)
+
     def named(self, name: str | None) -> Topic | None:
         return self._by_name.get(name) if name is not None else None
 

@@ -44,6 +44,7 @@ class Transaction:
         "partitions",
         "producer_epoch",
         "producer_id",
+        "started_ms",
         "status",
         "timeout_ms",
         "timer",
@@ -58,6 +59,8 @@ class Transaction:
         self.timeout_ms = 0
         self.updated_ms = 0
         """Unix time of the last change."""
+        self.started_ms = -1
+        """Unix time at which the open or last transaction began; -1 where there was none since the producer's start."""
         self.status = Status.EMPTY
         self.partitions: dict[tuple[str, int], None] = {}
         self.ending: object | None = None
@@ -87,6 +90,7 @@ class Transaction:
         self.next_producer_id = value.next_producer_id
         self.timeout_ms = value.transaction_timeout_ms
         self.updated_ms = value.transaction_last_update_timestamp_ms
+        self.started_ms = value.transaction_start_timestamp_ms
         self.status = Status(value.transaction_status)
         self.partitions = {
             (topic.topic, partition): None

@@ -147,6 +147,11 @@ def write_transaction(
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
+    started_ms = before.started_ms if before is not None else -1
+    if status is Status.EMPTY:
+        started_ms = -1
+    elif not was_ongoing and (status is Status.ONGOING or started_ms == -1):
+        started_ms = shard.wall_ms(now)
     shard.write(
         TransactionKey(transactional_id),
         TransactionValue(
@@ -157,7 +162,7 @@ def write_transaction(
             transaction_status=status,
             transaction_partitions=[TransactionPartitions(*each) for each in by_topic.items()],
             transaction_last_update_timestamp_ms=shard.wall_ms(now),
-            transaction_start_timestamp_ms=shard.wall_ms(now) if status is Status.ONGOING else -1,
+            transaction_start_timestamp_ms=started_ms,
         ),
     )
     timer = shard.transactions[transactional_id].timer

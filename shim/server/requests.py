@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafka_shim.apis.alter_configs import AlterConfigsRequest
 from kafka_shim.apis.delete_groups import DeleteGroupsResponse
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest
 from kafka_shim.apis.find_coordinator import GROUP as GROUP_KEY
@@ -165,9 +166,24 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         lambda r, c: c.broker.delete_topics(r, c, c.arrived, disabled_is_73=c.version >= 3),
         (topics(DELETE, lambda r: _named(r.topics)),)),
     ApiKey.CREATE_PARTITIONS: Row(lambda r, c: c.broker.create_partitions(r, c, c.arrived), (topics(ALTER),)),
+    ApiKey.DELETE_RECORDS: Row(lambda r, c: c.broker.delete_records(r, c.arrived), (topics(DELETE),)),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Row(lambda r, c: c.broker.describe_topic_partitions(r), (topics(DESCRIBE),)),
+    ApiKey.DESCRIBE_PRODUCERS: Row(lambda r, c: c.broker.describe_producers(r), (topics(READ),)),
+    ApiKey.ELECT_LEADERS: Row(lambda r, c: c.broker.elect_leaders(r, c.arrived), (cluster(ALTER),)),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Row(
+        lambda r, c: c.broker.alter_partition_reassignments(r, c.arrived), (cluster(ALTER),)),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Row(
+        lambda r, c: c.broker.list_partition_reassignments(r), (cluster(DESCRIBE),)),
+    ApiKey.DESCRIBE_LOG_DIRS: Row(lambda r, c: c.broker.describe_log_dirs(r), (cluster(DESCRIBE),)),
+    ApiKey.DESCRIBE_QUORUM: Row(lambda r, c: c.broker.describe_quorum(r, c.arrived), (cluster(DESCRIBE),)),
+    ApiKey.LIST_CONFIG_RESOURCES: Row(
+        lambda r, c: c.broker.list_config_resources(r, metrics_only=c.version == 0), (cluster(DESCRIBE_CONFIGS),)),
     ApiKey.DESCRIBE_CONFIGS: Row(
         lambda r, c: c.broker.describe_configs(r),
         (topics(DESCRIBE_CONFIGS, lambda r: _configured(r, 2)), group(DESCRIBE_CONFIGS, lambda r: _configured(r, 32)))),
+    ApiKey.ALTER_CONFIGS: Row(
+        lambda r, c: c.broker.alter_configs(r, c, c.arrived),
+        (topics(ALTER_CONFIGS, lambda r: _configured(r, 2)), group(ALTER_CONFIGS, lambda r: _configured(r, 32)))),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Row(
         lambda r, c: c.broker.incremental_alter_configs(r, c, c.arrived),
         (topics(ALTER_CONFIGS, lambda r: _configured(r, 2)), group(ALTER_CONFIGS, lambda r: _configured(r, 32)))),
@@ -180,6 +196,10 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: Row(
         lambda r, c: c.broker.add_offsets_to_txn(r, c.arrived), (transaction(WRITE), group(READ))),
     ApiKey.END_TXN: Row(lambda r, c: c.broker.end_txn(r, c.arrived, bumps_epoch=c.version >= 5), (transaction(WRITE),)),
+    ApiKey.DESCRIBE_TRANSACTIONS: Row(
+        lambda r, c: c.broker.describe_transactions(r), (transaction(DESCRIBE, lambda r: r.transactional_ids),)),
+    ApiKey.LIST_TRANSACTIONS: Row(
+        lambda r, c: c.broker.list_transactions(r, c.arrived), (transaction(DESCRIBE, lambda r: []),)),
     ApiKey.WRITE_TXN_MARKERS: Row(lambda r, c: c.broker.write_txn_markers(r, c.arrived), (cluster(CLUSTER_ACTION),)),
 }
 # fmt: on
@@ -209,7 +229,9 @@ def _named(topics: Iterable[Any]) -> list[str | bytes]:
     return [topic.name or topic.topic_id for topic in topics]
 
 
-def _configured(request: DescribeConfigsRequest | IncrementalAlterConfigsRequest, resource_type: int) -> list[str]:
+def _configured(
+    request: DescribeConfigsRequest | AlterConfigsRequest | IncrementalAlterConfigsRequest, resource_type: int
+) -> list[str]:
     return [each.resource_name for each in request.resources if each.resource_type == resource_type]
 
 

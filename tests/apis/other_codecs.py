@@ -223,6 +223,10 @@ def _their_name(field: Field, theirs: Any) -> str:
     return field.name if field.name in theirs else field.name.replace("topic_", "").replace("cluster_", "")
 
 
+_WRONG = {"DescribeLogDirsRequest_v0"}
+"""Schemas that are not Kafka's: a topic's partitions were one number."""
+
+
 class OldKafkaPython:
     """kafka-python's schemas of before version 3."""
 
@@ -232,7 +236,8 @@ class OldKafkaPython:
         self._classes = {name: value for module in modules for name, value in vars(module).items()}
 
     def covers(self, message: type[Message], version: int) -> bool:
-        return f"{message.__name__}_v{version}" in self._classes and version not in message.flexible
+        name = f"{message.__name__}_v{version}"
+        return name in self._classes and version not in message.flexible and name not in _WRONG
 
     def encode(self, message: Message, version: int) -> bytes:
         schema = self._classes[f"{type(message).__name__}_v{version}"].SCHEMA

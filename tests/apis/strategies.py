@@ -24,6 +24,8 @@ _BLOBS = st.sampled_from([b"", b"\x00", b"y" * 126, b"y" * 127]) | st.binary(max
 
 def range_of(field: Field, type_name: str) -> tuple[int, int]:
     """What an integer field may be: where another codec has a narrower type than Kafka, what that can say."""
+    if field.name == "transaction_start_time_ms":
+        return 0, _LATEST_MS
     if field.name == "log_append_time_ms":
         return -1, _LATEST_MS
     if field.name == "retention_time_ms":

@@ -65,6 +65,7 @@ def test_each_version_is_known_to_two_other_codecs_but_for_these() -> None:
     }
     assert alone == {
         ("WriteTxnMarkers", 0),
+        ("DescribeLogDirs", 0),
         ("ConsumerGroupHeartbeat", 0),
         ("ConsumerGroupHeartbeat", 1),
         ("ConsumerGroupDescribe", 0),

@@ -1,0 +1,161 @@
+"""DescribeTransactions, ListTransactions and DescribeProducers: transactions as an administrator sees them.
+
+Decides what is said of a transactional id and of a partition's producers, and which filter lets an id pass. Changes
+nothing. Sources: KIP-664, KIP-994, KIP-1152; Kafka's TransactionCoordinator and ReplicaManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from kafka_shim.apis.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from kafka_shim.apis.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+from kafka_shim.apis.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kafka_shim.apis.list_transactions import TransactionState as ListedTransaction
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.topics import Topics, name_refusal
+from kafka_shim.groups.consumer.regex import RegexError, compiled
+from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.transactional_ids import Status, Transaction
+
+STATES: Final = {
+    Status.EMPTY: "Empty",
+    Status.ONGOING: "Ongoing",
+    Status.PREPARE_COMMIT: "PrepareCommit",
+    Status.PREPARE_ABORT: "PrepareAbort",
+    Status.COMPLETE_COMMIT: "CompleteCommit",
+    Status.COMPLETE_ABORT: "CompleteAbort",
+}
+_STATES_WITHOUT_ID: Final = frozenset({"Dead", "PrepareEpochFence"})
+"""Kafka knows these states too; no id that is listed is in one."""
+
+
+class TransactionViews:
+    """The rules about transactional ids on one broker, whose `groups` keep them."""
+
+    def __init__(self, groups: GroupService) -> None:
+        self._groups = groups
+
+    def describe(self, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+        """Per id INVALID_REQUEST (42) for the empty one, TRANSACTIONAL_ID_NOT_FOUND (105), and what is said of a
+        coordinator that is none, or not yet (14, 15, 16)."""
+        return DescribeTransactionsResponse(
+            transaction_states=[self._state(each) for each in request.transactional_ids]
+        )
+
+    def listed(self, request: ListTransactionsRequest, now: float) -> ListTransactionsResponse:
+        """The ids that pass all filters. COORDINATOR_LOAD_IN_PROGRESS (14) while any are loaded,
+        INVALID_REGULAR_EXPRESSION (128)."""
+        known = {*STATES.values(), *_STATES_WITHOUT_ID}
+        response = ListTransactionsResponse(
+            unknown_state_filters=[each for each in request.state_filters if each not in known]
+        )
+        pattern = None
+        if request.transactional_id_pattern:
+            try:
+                pattern = compiled(request.transactional_id_pattern)
+            except RegexError:
+                response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
+                return response
+        if "loading" in self._groups.partitions().values():
+            response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return response
+        for shard in self._groups.shards.values():
+            for transactional_id, transaction in shard.transactions.items():
+                if _passes(request, pattern, transactional_id, transaction, shard.wall_ms(now)):
+                    response.transaction_states.append(
+                        ListedTransaction(transactional_id, transaction.producer_id, STATES[transaction.status])
+                    )
+        return response
+
+    def _state(self, transactional_id: str) -> TransactionState:
+        if not transactional_id:
+            return TransactionState(ErrorCode.INVALID_REQUEST)
+        shard = self._groups.shard_of(transactional_id)
+        if isinstance(shard, ErrorCode):
+            return TransactionState(shard, transactional_id)
+        transaction = shard.transactions.get(transactional_id)
+        if transaction is None:
+            return TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+        places: Iterable[tuple[str, int]] = transaction.unmarked if transaction.is_prepared else transaction.partitions
+        by_topic: dict[str, list[int]] = {}
+        for topic, index in sorted(places):
+            by_topic.setdefault(topic, []).append(index)
+        return TransactionState(
+            transactional_id=transactional_id,
+            transaction_state=STATES[transaction.status],
+            transaction_timeout_ms=transaction.timeout_ms,
+            transaction_start_time_ms=transaction.started_ms,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            topics=[TopicData(*each) for each in by_topic.items()],
+        )
+
+
+def _passes(
+    request: ListTransactionsRequest, pattern: Any, transactional_id: str, transaction: Transaction, now_ms: int
+) -> bool:
+    if request.state_filters and STATES[transaction.status] not in request.state_filters:
+        return False
+    if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
+        return False
+    # An id without a transaction counts as one that began before all time, as in Kafka.
+    if request.duration_filter >= 0 and now_ms - transaction.started_ms <= request.duration_filter:
+        return False
+    return pattern is None or pattern.fullmatch(transactional_id) is not None
+
+
+def describe_producers(request: DescribeProducersRequest, node_id: int, topics: Topics) -> DescribeProducersResponse:
+    """The producers that the replicas of this broker remember.
+
+    Per partition INVALID_TOPIC_EXCEPTION (17), UNKNOWN_TOPIC_OR_PARTITION (3), NOT_LEADER_OR_FOLLOWER (6).
+    """
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(asked.name, [_of_partition(asked.name, index, node_id, topics) for index in indexes])
+            for asked in request.topics
+            for indexes in (asked.partition_indexes,)
+        ]
+    )
+
+
+def _of_partition(name: str, index: int, node_id: int, topics: Topics) -> PartitionResponse:
+    if (refusal := name_refusal(name)) is not None:
+        return PartitionResponse(index, ErrorCode.INVALID_TOPIC_EXCEPTION, refusal)
+    topic = topics.named(name)
+    if topic is None:
+        return PartitionResponse(
+            index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+    partition = topic.partition(index)
+    if partition is None:
+        return PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if node_id not in partition.replicas:
+        return PartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return PartitionResponse(index, active_producers=list(_producers(partition.log)))
+
+
+def _producers(log: PartitionLog) -> Iterator[ProducerState]:
+    for producer_id, producer in log.producers.items():
+        began = log.transactions.began_at(producer_id)
+        yield ProducerState(
+            producer_id,
+            producer.epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+            log.transactions.coordinator_epoch(producer_id),
+            -1 if began is None else began,
+        )
