@@ -55,7 +55,7 @@ def case(
     `id`: `area/section/n`, never reused. `title`: the requirement, in our own words. `source`: KIP, semantics section,
     issue. `api`: the API whose versions it is run for, once each; None runs it once. `versions`: the first and last of
     them it applies to; None means all. `needs`: capabilities of the target. `uses`: further APIs it cannot do without.
-    `profile`: the settings the target is started with. `cap`: seconds after which a cell is given up, beside the
+    `profile`: the settings the target is started with. `cap`: seconds after which a cell ends as failed, beside the
     target's own delays.
     """
 

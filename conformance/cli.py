@@ -109,7 +109,7 @@ _UNUSED: Final[Mapping[str, frozenset[str]]] = {
 
 
 class Suite(click.Group):
-    """A command whose own failure is told apart from a target's: exit code 2."""
+    """A command whose own failure has another exit code, 2, than a target's."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -122,12 +122,12 @@ class Suite(click.Group):
 
 
 def refuse_unused(context: click.Context, clients: bool, differential: bool) -> None:
-    """Refuse options that were given and would have no effect."""
+    """Refuse options that would have no effect."""
     mode = "--client" if clients else "--against" if differential else "server cases"
-    given = {
+    set_options = {
         name for name in _UNUSED[mode] if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     }
-    named = [each.opts[0] for each in context.command.params if each.name in given]
+    named = [each.opts[0] for each in context.command.params if each.name in set_options]
     if named:
         raise click.UsageError(f"{', '.join(named)} has no meaning with {mode}")
 
@@ -320,7 +320,7 @@ def command_of(context: click.Context) -> list[str]:
 
 
 def expectations_in(path: Path | None) -> Expectations | None:
-    """The expectations in a file, if one was given."""
+    """The expectations of a file, or None."""
     try:
         return None if path is None else Expectations.read(path)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -328,11 +328,11 @@ def expectations_in(path: Path | None) -> Expectations | None:
 
 
 def expectations_of(target: Target) -> Expectations:
-    """What is kept here about a target; of one that somebody else started nothing is known, whatever its name."""
+    """The expectations that come with this package; none for a target that somebody else started, whatever its name."""
     if isinstance(target, ForeignTarget):
         path = target.declaration.expect
         try:
-            return Expectations.read(path) if path else Expectations([], known=False)
+            return Expectations.read(path) if path else Expectations([], complete=False)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise TargetError(f"{path} says no expectations: {error!r}") from error
     return Expectations.of_target(target.name)
@@ -366,8 +366,10 @@ def watched(console: Console, runner: Runner, cases: list[Case], expectations: E
 
         def finished(result: Result) -> None:
             surprises["seen"] += is_news(result)
-            told = f"{runner.target.name}, {surprises['seen']} surprises" if surprises["seen"] else runner.target.name
-            progress.update(task, advance=1, description=told)
+            description = (
+                f"{runner.target.name}, {surprises['seen']} surprises" if surprises["seen"] else runner.target.name
+            )
+            progress.update(task, advance=1, description=description)
 
         return runner.run(cases, planned, finished, is_news)
 

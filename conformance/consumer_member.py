@@ -17,9 +17,9 @@ Partitions = set[tuple[str, int]]
 
 
 class ConsumerMember:
-    """One member. `epoch` and `assigned` are what it was last told; `owned` what it says it owns.
+    """One member. `epoch` and `assigned` are of the last answer; `owned` is what its heartbeats report.
 
-    `owned` follows `assigned` only in `obey`, so that a case decides when a partition is given up.
+    `owned` follows `assigned` only in `obey`, so that a case decides when the member releases a partition.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ConsumerMember:
         self.wire = contact.connect(name, client_id=name, group=self.group)
 
     def heartbeat(self, **changes: Any) -> ConsumerGroupHeartbeatResponse:
-        """One ConsumerGroupHeartbeat that says nothing new but `changes`; what it is told is remembered."""
+        """One ConsumerGroupHeartbeat with no fields but `changes`; epoch and assignment of the answer are kept."""
         request = ConsumerGroupHeartbeatRequest(self.group, self.id, self.epoch, self.instance_id)
         for name, value in changes.items():
             setattr(request, name, value)
@@ -66,7 +66,7 @@ class ConsumerMember:
         names = {topic_id: name for name, topic_id in self._contact.peer.topic_ids.items()}
         return {(names.get(each.topic_id, "?"), number) for each in topics for number in each.partitions}
 
-    def said_owned(self) -> list[TopicPartitions]:
+    def owned_topic_partitions(self) -> list[TopicPartitions]:
         """What it owns, as a heartbeat says it."""
         by_topic: dict[str, list[int]] = {}
         for name, number in sorted(self.owned):
@@ -79,7 +79,7 @@ class ConsumerMember:
             "rebalance_timeout_ms": self.rebalance_timeout,
             "subscribed_topic_names": self.topics,
             "server_assignor": self.assignor,
-            "topic_partitions": self.said_owned(),
+            "topic_partitions": self.owned_topic_partitions(),
         }
         if self.regex is not None:
             fields["subscribed_topic_regex"] = self.regex
@@ -95,7 +95,7 @@ class ConsumerMember:
     def obey(self) -> ConsumerGroupHeartbeatResponse:
         """Own exactly what was assigned, and say so."""
         self.owned = set(self.assigned)
-        return self.heartbeat(topic_partitions=self.said_owned())
+        return self.heartbeat(topic_partitions=self.owned_topic_partitions())
 
     def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
         """Leave for good, or with -2 for a while."""

@@ -92,7 +92,7 @@ class Contact:
 
     @property
     def saw_a_move(self) -> bool:
-        """Whether an answer said that its sender does not coordinate, or not yet."""
+        """Whether an answer has an error of a broker that does not coordinate, or not yet."""
         return any(_MOVING.search(frame.note) for frame in self.tape.frames if frame.direction == "=")
 
     def end(self) -> None:

@@ -35,7 +35,7 @@ _GENERATION_FIELDS: Final = {
 
 @dataclass
 class _Group:
-    """What the trace has told of a group so far. `gone` has the time each former member went, by member id."""
+    """A group as its trace shows it so far. `gone` has the time each former member went, by member id."""
 
     generation: int = 0
     members: set[str] = field(default_factory=set)
@@ -135,14 +135,14 @@ class Checker:
                 self._found("I6", event, f"{event['api']} of {member_id}, no member, was accepted")
 
     def _shown(self, event: dict[str, Any], group: _Group) -> None:
-        for asked in event["answer"].get("groups") or [{"group_id": event["group"], **event["answer"]}]:
-            if asked.get("group_id") != event["group"] or group.loaded:
+        for answer in event["answer"].get("groups") or [{"group_id": event["group"], **event["answer"]}]:
+            if answer.get("group_id") != event["group"] or group.loaded:
                 continue
-            for topic in asked.get("topics") or []:
+            for topic in answer.get("topics") or []:
                 for each in topic.get("partitions") or []:
                     offset = each["committed_offset"]
-                    known = group.committed.get((topic.get("name", ""), each["partition_index"]), set())
-                    if offset >= 0 and topic.get("name") and known and offset not in known:
+                    commits = group.committed.get((topic.get("name", ""), each["partition_index"]), set())
+                    if offset >= 0 and topic.get("name") and commits and offset not in commits:
                         self._found("I11", event, f"{topic['name']}-{each['partition_index']} shows {offset}")
 
 

@@ -1,4 +1,4 @@
-"""A member a case moves by hand: it sends what it is told, remembers the answers, and does nothing by itself."""
+"""A member that a case moves by hand: it remembers the answers, and does nothing by itself."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def subscription(*topics: str, user_data: bytes | None = None) -> bytes:
     return data + (struct.pack(">i", -1) if user_data is None else struct.pack(">i", len(user_data)) + user_data)
 
 
-def said(text: bytes) -> bytes:
+def user_metadata(text: bytes) -> bytes:
     """Metadata a coordinator can read and a case can tell from others: a subscription to nothing, with `text`."""
     return subscription(user_data=text)
 
 
-RANGE: Final[Protocols] = (("range", said(b"what range needs")),)
+RANGE: Final[Protocols] = (("range", user_metadata(b"what range needs")),)
 
 
 class Member:
-    """One member of one group. `id` and `generation` are what the last successful answers said.
+    """One member of one group. `id` and `generation` are of the last successful answers.
 
     Requests that may be parked go over `wire`; whatever is sent while one is parked goes over a second connection, as a
     client's heartbeat thread would.
@@ -69,11 +69,11 @@ class Member:
         self.wire: Connection = contact.connect(name, client_id=name, group=group)
         self._contact = contact
         self._aside: Connection | None = None
-        self._told: JoinGroupResponse | None = None
+        self._early_answer: JoinGroupResponse | None = None
 
     @property
     def is_joined(self) -> bool:
-        """Whether it is in some generation, as far as it was told."""
+        """Whether it is in a generation, by its answers so far."""
         return self.generation >= 0
 
     @property
@@ -83,7 +83,7 @@ class Member:
     @property
     def is_waiting(self) -> bool:
         """Whether an answer is due on `wire`."""
-        return self.wire.pending > 0 or self._told is not None
+        return self.wire.pending > 0 or self._early_answer is not None
 
     def request(self, message: Message, version: int | None = None) -> Any:
         """Ask and wait, beside a parked request if there is one."""
@@ -95,7 +95,7 @@ class Member:
         return wire.call(message, self._contact.version_of(message) if version is None else version)
 
     def join_request(self, version: int | None = None, **changes: Any) -> JoinGroupRequest:
-        """The JoinGroup this member sends; `changes` are fields said otherwise."""
+        """The JoinGroup this member sends; `changes` are fields with other values."""
         version = self._contact.version_of("JoinGroup") if version is None else version
         request = JoinGroupRequest(
             self.group,
@@ -117,20 +117,20 @@ class Member:
         """
         version = self._contact.version_of("JoinGroup") if version is None else version
         self.wire.send(self.join_request(version, **changes), version)
-        # Where ids are asked for the answer comes at once, however long that takes; elsewhere the request may wait.
+        # A coordinator that hands out ids answers at once, however long that takes; another one may park the request.
         patience = self._contact.limits.patience if self._contact.peer.asks_for_ids else 1.0
         if version >= 4 and not self.id and self.instance_id is None and self.wire.answers_within(patience):
-            told = self.wire.receive()
-            if told.error_code != ErrorCode.MEMBER_ID_REQUIRED:
-                self._told = told
+            answer = self.wire.receive()
+            if answer.error_code != ErrorCode.MEMBER_ID_REQUIRED:
+                self._early_answer = answer
                 return
-            self.id = told.member_id
+            self.id = answer.member_id
             self.wire.send(self.join_request(version, **changes), version)
 
     def receive_join(self, *, within: float | None = None) -> JoinGroupResponse:
         """The answer to `send_join`; remembered if it is a success."""
-        answer = self._told
-        self._told = None
+        answer = self._early_answer
+        self._early_answer = None
         if answer is None:
             answer = self.wire.receive(within=within)
         assert answer is not None
@@ -147,7 +147,7 @@ class Member:
         return answer
 
     def sync_request(self, assignments: Mapping[Member, bytes] | None = None, **changes: Any) -> SyncGroupRequest:
-        """The SyncGroup this member sends; `changes` are fields said otherwise."""
+        """The SyncGroup this member sends; `changes` are fields with other values."""
         version = self._contact.version_of("SyncGroup")
         request = SyncGroupRequest(
             self.group,

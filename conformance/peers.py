@@ -1,7 +1,7 @@
-"""The instances of a target as the cells share them: started once per profile, asked what they serve, started again.
+"""The instances of a target as the cells share them: started once per profile, probed, started again.
 
-Decides when a target counts as ready, what is leaned on of all it advertises, and when it counts as crashed. It knows
-nothing of cells.
+Decides when a target counts as ready, which of the advertised APIs the suite itself uses, and when a target counts as
+crashed. It knows nothing of cells.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Peers:
     def start(self, profiles: Iterable[str]) -> None:
         """Start an instance for each of the profiles that the target has, and the default in place of the others."""
         profiles = set(profiles)
-        wanted = sorted(self._target.profiles & profiles | ({DEFAULT} if profiles - self._target.profiles else set()))
-        with ThreadPoolExecutor(max(1, len(wanted))) as pool:
-            self._peers = dict(zip(wanted, pool.map(self._prepare, wanted), strict=True))
+        names = sorted(self._target.profiles & profiles | ({DEFAULT} if profiles - self._target.profiles else set()))
+        with ThreadPoolExecutor(max(1, len(names))) as pool:
+            self._peers = dict(zip(names, pool.map(self._prepare, names), strict=True))
 
     def of(self, profile: str) -> Peer | None:
         """The newest instance of a profile, whether it still runs or not.
@@ -75,14 +75,14 @@ class Peers:
             return peer
 
     def another(self, profile: str) -> Peer:
-        """One more instance of a profile, what is known of the first one taken over."""
+        """One more instance of a profile, with the limits and versions of the first one."""
         profile = profile if profile in self._peers else DEFAULT
-        known = self._peers[profile]
+        first = self._peers[profile]
         peer = probe(self._target.start(profile))
-        peer.served, peer.asks_for_ids = known.served, known.asks_for_ids
-        peer.instance.limits, peer.instance.capabilities = known.instance.limits, known.instance.capabilities
-        peer.client_id = known.client_id
-        make_topics(peer, [count for count in SHARED_TOPICS if topic_name(count) in known.partitions])
+        peer.served, peer.asks_for_ids = first.served, first.asks_for_ids
+        peer.instance.limits, peer.instance.capabilities = first.instance.limits, first.instance.capabilities
+        peer.client_id = first.client_id
+        make_topics(peer, [count for count in SHARED_TOPICS if topic_name(count) in first.partitions])
         return peer
 
     def describe(self) -> str:
@@ -109,8 +109,8 @@ def probe(instance: Instance) -> Peer:
         connection = None
         try:
             connection = Connection(endpoint, patience=15.0, deadline=deadline, tape=Tape(), label="probe")
-            told = connection.call(ApiVersionsRequest(), 0)
-            versions = {each.api_key: (each.min_version, each.max_version) for each in told.api_keys}
+            response = connection.call(ApiVersionsRequest(), 0)
+            versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
             peer = Peer(instance, versions, endpoint)
             if coordinators_ready(connection, peer):
                 return peer
@@ -123,7 +123,7 @@ def probe(instance: Instance) -> Peer:
         if time.monotonic() > deadline:
             raise TargetError(f"the coordinators of {endpoint} never became ready")
         time.sleep(0.05)
-    raise TargetError("no address is given")
+    raise TargetError("the target has no address")
 
 
 def coordinators_ready(connection: Connection, peer: Peer) -> bool:
@@ -176,7 +176,7 @@ def find_served(peer: Peer) -> None:
 
 
 def asks_for_ids(peer: Peer) -> bool:
-    """Whether a dynamic member without an id is handed one and asked to come again."""
+    """Whether a dynamic member without an id gets one and has to join again."""
     trial = Trial(peer, "probe", "ids")
     try:
         version = peer.newest("JoinGroup")
@@ -205,11 +205,11 @@ def make_topics(peer: Peer, counts: Iterable[int] = SHARED_TOPICS) -> None:
 
 def find_limits(peer: Peer, settings: Mapping[str, str]) -> None:
     """Find out the limits of a target that we did not configure: by asking, else by trying; `settings` go before."""
-    told = configuration(peer)
-    limits = peer.instance.limits.configured(told)
-    if "group.min.session.timeout.ms" not in told:
+    settings = configuration(peer)
+    limits = peer.instance.limits.configured(settings)
+    if "group.min.session.timeout.ms" not in settings:
         limits = replace(limits, min_session_timeout=least_session(peer))
-    if "group.initial.rebalance.delay.ms" not in told:
+    if "group.initial.rebalance.delay.ms" not in settings:
         limits = replace(limits, initial_rebalance_delay=initial_delay(peer))
     peer.instance.limits = limits.configured(settings)
 

@@ -17,7 +17,7 @@ SCHEMA: Final = 1
 
 
 class Record:
-    """Stories by the name of their cell, and what told them."""
+    """Stories by the name of their cell, and the target they are from."""
 
     def __init__(self, description: str, stories: dict[str, list[Step]]) -> None:
         self.description = description

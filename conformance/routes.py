@@ -1,7 +1,7 @@
 """Which broker of a target a request goes to: the coordinator, the leader or the controller, as the target says.
 
-Decides nothing for a target of one broker: there every request goes to the address that was given, whatever address
-the broker advertises. It remembers what it was told until it is asked to forget.
+Decides nothing for a target of one broker: there every request goes to the address of the target, whatever address
+the broker advertises. It caches coordinators until `anew` replaces one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Routes:
 
     @property
     def brokers(self) -> dict[int, Endpoint]:
-        """By node id, where the brokers listen; asked once."""
+        """By node id, where the brokers listen; requested once."""
         with self._lock:
             if self._brokers is None:
                 found: dict[int, Endpoint] = {}
@@ -79,8 +79,8 @@ class Routes:
         with self._lock:
             if anew:
                 self._coordinators.pop((kind, key), None)
-            known = self._coordinators.get((kind, key))
-        found = known or self._find(key, kind)
+            cached = self._coordinators.get((kind, key))
+        found = cached or self._find(key, kind)
         with self._lock:
             self._coordinators[kind, key] = found
         return found
@@ -129,8 +129,8 @@ class Routes:
         number = next(
             getattr(partition, name) for name in ("partition_index", "partition", "index") if hasattr(partition, name)
         )
-        wanted = MetadataRequestTopic(name=getattr(topic, "topic", None) or topic.name)
-        answer = self._ask(MetadataRequest([wanted]), self._newest("Metadata"))
+        entry = MetadataRequestTopic(name=getattr(topic, "topic", None) or topic.name)
+        answer = self._ask(MetadataRequest([entry]), self._newest("Metadata"))
         for each in answer.topics[0].partitions:
             if each.partition_index == number and each.leader_id in self.brokers:
                 return self.brokers[each.leader_id]

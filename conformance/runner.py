@@ -246,9 +246,9 @@ class Runner:
         return result, has_moved
 
     def _run_calmly(self, result: Result) -> Result:
-        """A cell in which time plays a part, and that did not hold, is judged with few beside it and more time.
+        """Run a timed cell that did not pass again, with few beside it and more time.
 
-        A machine that is busy elsewhere makes a member late that the case keeps alive, or an answer that is measured.
+        On a busy machine a heartbeat of the case may be late, or an answer whose time is measured.
         """
         peer = self.peers.living(result.cell.case.profile)
         if peer is None:
@@ -259,10 +259,10 @@ class Runner:
         return replace(again, first=f"{result.verdict}: {result.reason}") if again.verdict is Verdict.PASS else again
 
     def _run_alone(self, cell: Cell) -> Result:
-        """Run a cell with nobody beside it, so that a crash is its own.
+        """Run a cell alone, so that a crash is its own.
 
-        The instance is one of this thread's own, and kept for its next cell. After a crash only a cell that had a new
-        one to itself is told guilty.
+        The instance belongs to this thread and is kept for its next cell. A crash is blamed only on a cell that had a
+        new instance to itself.
         """
         mine: dict[str, Peer] = self._alone.__dict__
         profile = cell.case.profile

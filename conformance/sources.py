@@ -144,11 +144,11 @@ def _rules_in(section: str, block: str) -> Iterator[Rule]:
 def _rows(section: str, table: str) -> Iterator[Rule]:
     heads, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
     for row in rows:
-        told = [f"{head}: {cell}" for head, cell in zip(heads[1:], row[1:], strict=True) if cell and head != "cases"]
+        cells = [f"{head}: {cell}" for head, cell in zip(heads[1:], row[1:], strict=True) if cell and head != "cases"]
         if row[0] and _ROW_ID.fullmatch(row[0]):
             name, text = f"{section} {row[0]}", row[2]
         else:
-            name, text = section, f"{heads[0]}, {row[0]}: {'; '.join(told)}"
+            name, text = section, f"{heads[0]}, {row[0]}: {'; '.join(cells)}"
         yield replace(_rule(section, name, text), cases=_case_ids(" ".join(row)), origins=_origins(" ".join(row)))
 
 

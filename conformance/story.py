@@ -127,18 +127,18 @@ def story_of(trips: list[RoundTrip], run: str, group: str, topics: Mapping[str, 
             if trip.response is None
             else _own(names.plain(trip.response), api, trip.request, group.replace(run, "RUN"))
         )
-        asked = f"{api} {trip.version} {trip.text}"
+        request = f"{api} {trip.version} {trip.text}"
         before = last.get(trip.connection)
-        if before is not None and before[0] == asked:
+        if before is not None and before[0] == request:
             steps[before[1]] = (trip.connection, api, trip.version, answer)
             continue
-        last[trip.connection] = (asked, len(steps))
+        last[trip.connection] = (request, len(steps))
         steps.append((trip.connection, api, trip.version, answer))
     return steps
 
 
 def _own(answer: dict[str, Any], api: str, request: Any, group: str) -> dict[str, Any]:
-    """An answer without what belongs to others: groups of other cells, topics nobody asked about."""
+    """An answer without groups of other cells and topics that the request does not name."""
     if api == "ListGroups":
         answer["groups"] = [each for each in answer["groups"] if each["group_id"].startswith(group)]
     if api == "Metadata" and not request.topics:

@@ -35,8 +35,8 @@ TOPIC_ALREADY_EXISTS: Final = 36
 class Trial(Contact):
     """One cell while it runs.
 
-    `name` tells the groups of different cells and runs apart. `is_timed`: it has let time pass, or told the target of a
-    time that may run out. `is_calm`: it runs with more time and few others beside it.
+    `name` tells the groups of different cells and runs apart. `is_timed`: it has let time pass, or has sent the
+    target a timeout that may run out. `is_calm`: it runs with more time and few others beside it.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class Trial(Contact):
         return ConsumerMember(self, f"{self._prefix}m{self._members}", topics, **options)
 
     def converge(self, *members: ConsumerMember) -> None:
-        """Let every member do as it is told until all are of one epoch and together own all they subscribed to."""
+        """Let every member follow its assignment until all are of one epoch and together own all their topics."""
         counts = self.peer.partitions
-        wanted = {(topic, n) for each in members for topic in each.topics for n in range(counts.get(topic, 0))}
+        expected = {(topic, n) for each in members for topic in each.topics for n in range(counts.get(topic, 0))}
 
         def quiet() -> bool:
             before = [(each.epoch, frozenset(each.assigned), frozenset(each.owned)) for each in members]
@@ -102,7 +102,7 @@ class Trial(Contact):
                 self.expect(each.obey(), error_code=0)
             after = [(each.epoch, frozenset(each.assigned), frozenset(each.owned)) for each in members]
             settled = before == after and len({each.epoch for each in members}) == 1
-            return settled and set().union(*(each.owned for each in members)) == wanted
+            return settled and set().union(*(each.owned for each in members)) == expected
 
         self.until(quiet, bool, f"the members never settled: {[(each.epoch, each.assigned) for each in members]}")
 
@@ -168,7 +168,7 @@ class Trial(Contact):
     def describe(self, group: str | None = None) -> DescribedGroup:
         """The group as DescribeGroups shows it."""
         described: list[DescribedGroup] = self.call(DescribeGroupsRequest([group or self.group])).groups
-        self.check(len(described) == 1, f"one group was asked about and {len(described)} were described")
+        self.check(len(described) == 1, f"the request was for one group and {len(described)} were described")
         return described[0]
 
     def await_state(self, state: str, group: str | None = None) -> DescribedGroup:
@@ -188,15 +188,15 @@ class Trial(Contact):
     def until(
         self, ask: Callable[[], T], holds: Callable[[T], bool], otherwise: str, seconds: float | None = None
     ) -> T:
-        """Ask until it holds; `Failed` with what was last said when the patience, or `seconds`, is over."""
+        """Ask until it holds; `Failed` with the last answer when the patience, or `seconds`, is over."""
         self.is_timed |= seconds is not None
         limit = min(self._deadline, time.monotonic() + (self.limits.patience if seconds is None else seconds))
         while True:
-            said = ask()
-            if holds(said):
-                return said
+            answer = ask()
+            if holds(answer):
+                return answer
             if time.monotonic() > limit:
-                raise Failed(f"{otherwise}; last: {said!r}")
+                raise Failed(f"{otherwise}; last: {answer!r}")
             time.sleep(_POLL)
 
     # -- topics
@@ -207,7 +207,7 @@ class Trial(Contact):
         return name if name in self.peer.partitions else self.new_topic(partitions, name)
 
     def new_topic(self, partitions: int, name: str | None = None) -> str:
-        """Create a topic, by asking for it where there is no other way, and wait until it is known."""
+        """Create a topic, by a Metadata request if there is no other way, and wait until it is there."""
         name = name or f"topic-{self.unique}-{uuid.uuid4().hex[:8]}"
         makes_topics = self.peer.offers("CreateTopics")
         if makes_topics:
@@ -233,10 +233,10 @@ class Trial(Contact):
         wire = connection.wire if isinstance(connection, Member) else connection
         if not wire.is_silent():
             try:
-                said = wire.receive()
+                answer = wire.receive()
             except NoAnswer:
                 return
-            raise Failed(f"answered at once where it must wait ({why}): {said!r}")
+            raise Failed(f"answered at once where it must wait ({why}): {answer!r}")
 
     def lapse(self, milliseconds: float, meanwhile: Callable[[], object] | None = None, every: float = 50) -> None:
         """Let a time of the target's own limits pass, doing `meanwhile` every `every` milliseconds."""

@@ -8,8 +8,8 @@ from enum import StrEnum
 class Level(StrEnum):
     """How much depends on a case.
 
-    MUST: some client misbehaves without it. SHOULD: no known client does, but Kafka does it so. MAY: what Kafka does
-    where others may differ.
+    MUST: some client misbehaves without it. SHOULD: no client that we know does, but Kafka does it so. MAY: what Kafka
+    does and others need not.
     """
 
     MUST = "must"

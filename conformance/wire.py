@@ -40,7 +40,7 @@ class NoAnswer(WireTrouble):
 
 
 class Undecodable(WireTrouble):
-    """An answer came whose bytes are not the message and version asked for."""
+    """An answer came whose bytes are not the message and version of the request."""
 
 
 @dataclass(frozen=True)

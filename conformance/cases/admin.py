@@ -7,7 +7,7 @@ from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.list_groups import ListedGroup, ListGroupsRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
-from kafka_shim.conformance.member import said
+from kafka_shim.conformance.member import user_metadata
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level
 
@@ -16,7 +16,7 @@ NO_OPERATIONS = -(2**31)
 
 @case(
     "describe/stable/1",
-    "A Stable group is described with all a member said and was given",
+    "A Stable group is described with the metadata and assignment of its members",
     source="semantics 7.1 DG1",
     api="DescribeGroups",
 )
@@ -31,7 +31,7 @@ def stable(t: Trial) -> None:
         group.members[0],
         member_id=member.id,
         client_id=member.name,
-        member_metadata=said(b"what range needs"),
+        member_metadata=user_metadata(b"what range needs"),
         member_assignment=f"assignment of {member.name}".encode(),
         group_instance_id=None,
     )
@@ -121,15 +121,15 @@ def unknown(t: Trial) -> None:
 )
 def many(t: Trial) -> None:
     t.stable(1)
-    asked = [t.another_group("none"), t.group, t.another_group("nor-this")]
-    answer = t.call(DescribeGroupsRequest(asked))
-    t.equal(sorted(each.group_id for each in answer.groups), sorted(asked), "groups")
+    groups = [t.another_group("none"), t.group, t.another_group("nor-this")]
+    answer = t.call(DescribeGroupsRequest(groups))
+    t.equal(sorted(each.group_id for each in answer.groups), sorted(groups), "groups")
     t.equal({each.group_id: each.group_state for each in answer.groups}[t.group], "Stable", "the state")
 
 
 @case(
     "describe/many/2",
-    "No group asked about, none described",
+    "A request for no group describes none",
     source="semantics 2.11",
     api="DescribeGroups",
     level=Level.SHOULD,
@@ -140,7 +140,7 @@ def none(t: Trial) -> None:
 
 @case(
     "describe/operations/1",
-    "Authorized operations are not told unless asked for",
+    "Authorized operations are left out unless the request includes them",
     source="KIP-430",
     api="DescribeGroups",
     versions=(3, 6),
@@ -152,7 +152,7 @@ def no_operations(t: Trial) -> None:
 
 @case(
     "describe/operations/2",
-    "Authorized operations are told when asked for",
+    "Authorized operations are in the answer when the request includes them",
     source="KIP-430",
     api="DescribeGroups",
     versions=(3, 6),
@@ -174,8 +174,8 @@ def operations(t: Trial) -> None:
 )
 def operations_of_unknown(t: Trial) -> None:
     t.stable(1)
-    known, unknown = t.call(DescribeGroupsRequest([t.group, "no-such-group"], True)).groups
-    t.equal(unknown.authorized_operations, known.authorized_operations, "operations")
+    existing, unknown = t.call(DescribeGroupsRequest([t.group, "no-such-group"], True)).groups
+    t.equal(unknown.authorized_operations, existing.authorized_operations, "operations")
 
 
 @case(
@@ -353,7 +353,7 @@ def delete(t: Trial, *groups: str) -> dict[str, int]:
 
 @case(
     "delete/batch/1",
-    "An Empty group goes, one with members stays (68), a missing one is told (69)",
+    "An Empty group is deleted, one with members stays (68), an unknown one is 69",
     source="semantics 7.1 DE1",
     api="DeleteGroups",
 )
@@ -436,9 +436,9 @@ def in_a_round(t: Trial) -> None:
 )
 def pending(t: Trial) -> None:
     late = t.member()
-    told = late.request(late.join_request())
+    response = late.request(late.join_request())
     t.equal(delete(t, t.group), {t.group: 0}, "errors")
-    t.expect(late.request(late.join_request(member_id=told.member_id)), error_code=E.UNKNOWN_MEMBER_ID)
+    t.expect(late.request(late.join_request(member_id=response.member_id)), error_code=E.UNKNOWN_MEMBER_ID)
 
 
 @case(

@@ -155,7 +155,7 @@ def into_empty(t: Trial) -> None:
     t.equal(member.commit(topic, {0: 1}), {0: E.UNKNOWN_MEMBER_ID}, "errors")
 
 
-@case("commit/state/2", "In CompletingRebalance a commit is told 27", source="semantics 3.1", api="OffsetCommit")
+@case("commit/state/2", "In CompletingRebalance a commit is answered 27", source="semantics 3.1", api="OffsetCommit")
 def in_completing(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.joined(1)

@@ -12,25 +12,25 @@ from kafka_shim.conformance.verdict import Level
 
 @case(
     "commit/topic/1",
-    "A topic that does not exist is told (3), the others are committed",
+    "An unknown topic is answered 3, the others are committed",
     source="semantics 3.1",
     api="OffsetCommit",
     versions=(2, 9),
 )
 def unknown_topic(t: Trial) -> None:
     topic = t.topic()
-    known = OffsetCommitRequestTopic(topic, bytes(16), [OffsetCommitRequestPartition(0, 4, committed_metadata="")])
+    existing = OffsetCommitRequestTopic(topic, bytes(16), [OffsetCommitRequestPartition(0, 4, committed_metadata="")])
     unknown = OffsetCommitRequestTopic(
         "no-such", bytes(16), [OffsetCommitRequestPartition(0, 4, committed_metadata="")]
     )
-    answer = t.call(OffsetCommitRequest(t.group, topics=[unknown, known]))
+    answer = t.call(OffsetCommitRequest(t.group, topics=[unknown, existing]))
     codes = {each.name: each.partitions[0].error_code for each in answer.topics}
     t.equal(codes, {topic: 0, "no-such": E.UNKNOWN_TOPIC_OR_PARTITION}, "errors")
 
 
 @case(
     "commit/topic/2",
-    "A topic id that does not exist is told (100)",
+    "An unknown topic id is answered 100",
     source="KIP-848; semantics 3.1",
     api="OffsetCommit",
     versions=(10, 10),
@@ -41,7 +41,7 @@ def unknown_topic_id(t: Trial) -> None:
 
 @case(
     "commit/topic/3",
-    "A partition that does not exist is told (3), the others are committed",
+    "An unknown partition is answered 3, the others are committed",
     source="semantics 3.1",
     api="OffsetCommit",
 )

@@ -28,14 +28,14 @@ def partitions(topic: str, count: int) -> set[tuple[str, int]]:
 
 
 @consumer_case(
-    "consumer/join/1", "A member of a new group is given all partitions at epoch 1", source="KIP-848; semantics 4.5"
+    "consumer/join/1", "A member of a new group gets all partitions at epoch 1", source="KIP-848; semantics 4.5"
 )
 def first(t: Trial) -> None:
     topic = t.topic(3)
     member = t.consumer(topic)
     answer = member.join()
     t.expect(answer, member_epoch=1)
-    t.check(answer.heartbeat_interval_ms > 0, "no heartbeat interval is told")
+    t.check(answer.heartbeat_interval_ms > 0, "the answer has no heartbeat interval")
     t.converge(member)
     t.equal(member.owned, partitions(topic, 3), "what it owns")
 
@@ -61,7 +61,7 @@ def missing_topic(t: Trial) -> None:
 
 @case(
     "consumer/join/3",
-    "In version 0 a member without an id is given one",
+    "In version 0 a member without an id gets one",
     source="KIP-848; semantics 4.2",
     api="ConsumerGroupHeartbeat",
     versions=(0, 0),
@@ -69,7 +69,7 @@ def missing_topic(t: Trial) -> None:
 def id_is_made(t: Trial) -> None:
     answer = t.consumer(t.topic()).full(member_id="")
     t.expect(answer, error_code=0, member_epoch=1)
-    t.check(bool(answer.member_id), "no member id was given")
+    t.check(bool(answer.member_id), "the answer has no member id")
 
 
 @case(
@@ -86,13 +86,13 @@ def id_is_due(t: Trial) -> None:
 @consumer_case("consumer/join/5", "The member id a member says is the one it has", source="KIP-1082")
 def id_is_kept(t: Trial) -> None:
     member = t.consumer(t.topic())
-    said = member.id
-    t.expect(member.join(), member_id=said)
+    member_id = member.id
+    t.expect(member.join(), member_id=member_id)
 
 
 @consumer_case(
     "consumer/join/6",
-    "An existing member that joins again with epoch 0 is given its state, not an error",
+    "An existing member that joins again with epoch 0 gets its state, not an error",
     source="R24, KAFKA-19233; semantics 4.4",
 )
 def joins_again(t: Trial) -> None:
@@ -134,7 +134,7 @@ def two(t: Trial) -> None:
 
 @consumer_case(
     "consumer/share/2",
-    "A partition is given to another only after its owner gave it up",
+    "A partition goes to another member only after its owner gave it up",
     source="semantics 4.6; I1; peers 2.20",
 )
 def given_up_first(t: Trial) -> None:
@@ -152,7 +152,9 @@ def given_up_first(t: Trial) -> None:
     one.obey()
     t.check(one.epoch > epoch, "the first did not come to the new epoch when it gave up")
     t.until(
-        lambda: (other.heartbeat(), other.assigned)[1], lambda given: len(given) == 4, "the second never got its part"
+        lambda: (other.heartbeat(), other.assigned)[1],
+        lambda assigned: len(assigned) == 4,
+        "the second never got its part",
     )
 
 
@@ -248,7 +250,7 @@ def assignor_by_majority(t: Trial) -> None:
 
 @consumer_case(
     "consumer/share/9",
-    "A member that does not say what it owns has given nothing up",
+    "A member whose heartbeat leaves out its partitions still owns them",
     source="semantics 4.6; I1",
 )
 def says_nothing(t: Trial) -> None:

@@ -62,14 +62,16 @@ def stable(t: Trial) -> None:
     t.equal({each.member_epoch for each in group.members}, {one.epoch}, "member epochs")
 
 
-@describe_case("consumer-describe/group/2", "A member is described by what it said", source="semantics 7.1 CD2")
+@describe_case(
+    "consumer-describe/group/2", "A member is described by the fields of its heartbeats", source="semantics 7.1 CD2"
+)
 def member(t: Trial) -> None:
     (one,) = live(t, instance_id="instance-1")
-    (said,) = described(t).members
-    t.expect(said, member_id=one.id, instance_id="instance-1", rack_id=None, client_id=one.name)
-    t.expect(said, subscribed_topic_names=[t.topic(3)], member_type=1 if t.version >= 1 else -1)
-    t.check(said.client_host.startswith("/"), f"the host is {said.client_host!r}")
-    t.check(not said.subscribed_topic_regex, f"the pattern is {said.subscribed_topic_regex!r}")
+    (description,) = described(t).members
+    t.expect(description, member_id=one.id, instance_id="instance-1", rack_id=None, client_id=one.name)
+    t.expect(description, subscribed_topic_names=[t.topic(3)], member_type=1 if t.version >= 1 else -1)
+    t.check(description.client_host.startswith("/"), f"the host is {description.client_host!r}")
+    t.check(not description.subscribed_topic_regex, f"the pattern is {description.subscribed_topic_regex!r}")
 
 
 @describe_case(
@@ -96,7 +98,7 @@ def empty(t: Trial) -> None:
     t.expect(described(t), error_code=0, group_state="Empty", group_epoch=2, members=[])
 
 
-@describe_case("consumer-describe/unknown/1", "A group that does not exist is told (69)", source="KIP-848")
+@describe_case("consumer-describe/unknown/1", "An unknown group is answered 69", source="KIP-848")
 def unknown(t: Trial) -> None:
     t.expect(described(t, "no-such-group"), error_code=E.GROUP_ID_NOT_FOUND, members=[])
 
@@ -251,7 +253,9 @@ def fetches(t: Trial) -> None:
 
 
 @fetch_case(
-    "consumer-fetch/member/2", "An unknown member is told (25), an empty id too", source="semantics 3.3, 7.1 OF4"
+    "consumer-fetch/member/2",
+    "An unknown member is answered 25, and so is an empty id",
+    source="semantics 3.3, 7.1 OF4",
 )
 def unknown_fetches(t: Trial) -> None:
     live(t)
@@ -344,7 +348,7 @@ def classic_consumer(t: Trial, topic: str, user_data: bytes | None = None) -> Me
 
 @migrate_case(
     "migrate/online/1",
-    "A consumer member that joins a live classic group turns it: the classic member is told to join again",
+    "A consumer member that joins a live classic group converts it: the classic member has to join again",
     source="semantics 4.8, 7.1 MG13",
 )
 def online(t: Trial) -> None:
@@ -388,9 +392,9 @@ def goes_on(t: Trial) -> None:
             break
     t.equal(member.heartbeat(), 0, "the classic member's heartbeat")
     t.equal(member.generation, newcomer.epoch, "the classic member's generation")
-    given = assignment_from_bytes(member.sync().assignment)
-    assert given is not None
-    kept = {(each.topic, number) for each in given.assigned_partitions for number in each.partitions}
+    assignment = assignment_from_bytes(member.sync().assignment)
+    assert assignment is not None
+    kept = {(each.topic, number) for each in assignment.assigned_partitions for number in each.partitions}
     t.equal(kept | newcomer.owned, {(topic, n) for n in range(3)}, "what both own")
     t.equal(kept & newcomer.owned, set(), "what both own at once")
 

@@ -1,4 +1,4 @@
-"""KIP-848: what a heartbeat must say, which members and epochs are known, and when an assignment is told."""
+"""KIP-848: which fields a heartbeat needs, which members and epochs are accepted, when an answer has an assignment."""
 
 from __future__ import annotations
 
@@ -106,12 +106,10 @@ def says_why(t: Trial) -> None:
     t.check(bool(t.consumer(t.topic()).full(group_id="").error_message), "there is no message")
 
 
-# -- who is known
+# -- unknown groups and members
 
 
-@consumer_case(
-    "consumer/unknown/1", "A heartbeat to a group that does not exist is told so (69)", source="semantics 4.3"
-)
+@consumer_case("consumer/unknown/1", "A heartbeat to an unknown group is answered 69", source="semantics 4.3")
 def unknown_group(t: Trial) -> None:
     t.expect(t.consumer(t.topic()).heartbeat(member_epoch=5), error_code=E.GROUP_ID_NOT_FOUND)
     t.expect(t.consumer(t.topic()).leave(), error_code=E.GROUP_ID_NOT_FOUND)
@@ -196,7 +194,7 @@ def same_again(t: Trial) -> None:
 
 @consumer_case(
     "consumer/answer/1",
-    "A heartbeat that says nothing new is told no assignment: nothing has changed",
+    "A heartbeat without changes gets no assignment: nothing has changed",
     source="semantics 4.5",
 )
 def quiet(t: Trial) -> None:
@@ -206,11 +204,11 @@ def quiet(t: Trial) -> None:
     t.expect(member.heartbeat(), error_code=0, member_epoch=member.epoch, assignment=None)
 
 
-@consumer_case("consumer/answer/2", "A heartbeat that says everything is told its assignment", source="semantics 4.5")
+@consumer_case("consumer/answer/2", "A heartbeat with all fields gets the assignment", source="semantics 4.5")
 def full(t: Trial) -> None:
     topic = t.topic(3)
     member = t.consumer(topic)
     member.join()
     t.converge(member)
-    t.check(member.full().assignment is not None, "no assignment was told")
+    t.check(member.full().assignment is not None, "the answer has no assignment")
     t.equal(member.assigned, partitions(topic, 3), "what it is assigned")

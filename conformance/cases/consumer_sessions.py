@@ -111,7 +111,7 @@ def short_sessions(t: Trial, *members: ConsumerMember) -> None:
     """Give the group a session timeout of 500 ms and wait until the members' sessions are that."""
     t.configure(consumer_session_timeout_ms=500, consumer_heartbeat_interval_ms=100)
     for each in members:
-        t.until(lambda each=each: each.heartbeat().heartbeat_interval_ms, lambda told: told == 100, "never configured")  # type: ignore[misc]
+        t.until(lambda each=each: each.heartbeat().heartbeat_interval_ms, lambda ms: ms == 100, "never configured")  # type: ignore[misc]
 
 
 @consumer_case(
@@ -146,7 +146,7 @@ def holds_on(t: Trial) -> None:
     t.converge(stubborn)
     other.join()
     t.until(
-        lambda: stubborn.heartbeat(topic_partitions=stubborn.said_owned()).error_code,
+        lambda: stubborn.heartbeat(topic_partitions=stubborn.owned_topic_partitions()).error_code,
         lambda code: code == E.UNKNOWN_MEMBER_ID,
         "the one that held on was never put out",
     )
@@ -190,16 +190,18 @@ def taken_after_expiry(t: Trial) -> None:
 
 
 @consumer_case(
-    "consumer/config/1", "A group's own heartbeat interval is told with the next heartbeat", source="semantics 7.1 CH6"
+    "consumer/config/1", "A group's own heartbeat interval is in the next answer", source="semantics 7.1 CH6"
 )
 def interval(t: Trial) -> None:
     member = t.consumer(t.topic())
     usual = member.join().heartbeat_interval_ms
     t.configure(consumer_heartbeat_interval_ms=usual + 1000)
-    told = t.until(
-        lambda: member.heartbeat().heartbeat_interval_ms, lambda told: told != usual, "the interval never changed"
+    interval = t.until(
+        lambda: member.heartbeat().heartbeat_interval_ms,
+        lambda interval: interval != usual,
+        "the interval never changed",
     )
-    t.equal(told, usual + 1000, "the heartbeat interval")
+    t.equal(interval, usual + 1000, "the heartbeat interval")
 
 
 @consumer_case("consumer/connection/1", "What a member owns does not hang on its connection", source="peers 2.20")

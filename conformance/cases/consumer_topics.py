@@ -14,7 +14,7 @@ from kafka_shim.conformance.trial import Trial
 
 @consumer_case(
     "consumer/topic/1",
-    "Partitions that are added are given out",
+    "Partitions that are added are assigned",
     source="semantics 4.5; peers 2.23",
     uses=("CreatePartitions",),
 )

@@ -164,7 +164,7 @@ def features(t: Trial) -> None:
     t.check(levels.get("group.version", 0) >= 1, f"finalized features are {levels}")
 
 
-@case("apiversions/again/1", "ApiVersions may be asked at any time, not only first", source="KIP-35", api="ApiVersions")
+@case("apiversions/again/1", "ApiVersions may be sent at any time, not only first", source="KIP-35", api="ApiVersions")
 def again(t: Trial) -> None:
     wire = t.connect()
     wire.call(MetadataRequest([]), t.version_of("Metadata"))
@@ -222,7 +222,7 @@ def empty_id(t: Trial) -> None:
 
 @case(
     "find/batch/1",
-    "From v4 several keys are asked at once, each answered by its key",
+    "From v4 a request has several keys, and each is answered by its key",
     source="KIP-699",
     api="FindCoordinator",
     versions=(4, 6),
@@ -234,7 +234,7 @@ def batch(t: Trial) -> None:
 
 @case(
     "find/batch/2",
-    "Where no key is asked about, none is answered",
+    "A request without keys gets an answer without keys",
     source="KIP-699",
     api="FindCoordinator",
     versions=(4, 6),
@@ -258,7 +258,7 @@ def unknown_type(t: Trial) -> None:
 
 @case(
     "find/type/2",
-    "A share coordinator is asked for from version 6 on, and with a key of group, topic id and partition (42)",
+    "A share coordinator takes version 6 and a key of group, topic id and partition (42)",
     source="KIP-932; semantics 1.5 step 4; proved on Apache Kafka 4.2.2",
     api="FindCoordinator",
     versions=(4, 6),
@@ -321,7 +321,10 @@ def brokers(t: Trial) -> None:
 
 
 @case(
-    "metadata/topic/1", "A topic is told with its partitions, and its id from v10", source="semantics 1", api="Metadata"
+    "metadata/topic/1",
+    "A topic comes with its partitions, and with its id from v10",
+    source="semantics 1",
+    api="Metadata",
 )
 def topic(t: Trial) -> None:
     name = t.topic(3)
@@ -334,7 +337,7 @@ def topic(t: Trial) -> None:
 
 @case(
     "metadata/topic/2",
-    "A topic that does not exist is told (3) where it may not be made",
+    "An unknown topic that may not be created is answered 3",
     source="semantics 1",
     api="Metadata",
     versions=(4, 13),
@@ -353,7 +356,7 @@ def by_id(t: Trial) -> None:
 
 @case(
     "metadata/topic/4",
-    "A topic id that does not exist is told (100)",
+    "An unknown topic id is answered 100",
     source="KIP-516",
     api="Metadata",
     versions=(12, 13),

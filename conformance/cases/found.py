@@ -60,5 +60,5 @@ def absent_static_leader(t: Trial) -> None:
     follower.send_join()
     for each in (follower, newcomer):
         t.expect(each.receive_join(), error_code=0)
-    t.check(follower.leader == newcomer.leader, "two members were told of different leaders")
+    t.check(follower.leader == newcomer.leader, "two members got different leaders")
     t.check(follower.leader in (follower.id, newcomer.id), "neither of those who came leads")

@@ -1,4 +1,4 @@
-"""Heartbeat: what a member is told of its group, and what keeps it alive."""
+"""Heartbeat: the errors that show a member the state of its group, and what keeps it alive."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def empty_group(t: Trial) -> None:
 def pending(t: Trial) -> None:
     t.stable(1)
     late = t.member()
-    told = late.request(late.join_request())
-    t.equal(late.heartbeat(member_id=told.member_id, generation_id=1), E.UNKNOWN_MEMBER_ID, "the heartbeat")
+    response = late.request(late.join_request())
+    t.equal(late.heartbeat(member_id=response.member_id, generation_id=1), E.UNKNOWN_MEMBER_ID, "the heartbeat")
 
 
 @case(
     "heartbeat/unknown/5",
-    "An unknown member is told before a wrong generation",
+    "An unknown member (25) comes before a wrong generation (22)",
     source="semantics 2.3",
     api="Heartbeat",
 )
@@ -83,7 +83,7 @@ def wrong_generation(t: Trial) -> None:
 
 @case(
     "heartbeat/generation/2",
-    "In PreparingRebalance a wrong generation is told before the rebalance",
+    "In PreparingRebalance a wrong generation (22) comes before the rebalance (27)",
     source="semantics 2.3",
     api="Heartbeat",
 )
@@ -127,7 +127,7 @@ def stable(t: Trial) -> None:
 
 @case(
     "heartbeat/state/3",
-    "In PreparingRebalance a member is told to join again (27)",
+    "In PreparingRebalance a heartbeat is answered 27: join again",
     source="semantics 7.1 HB6",
     api="Heartbeat",
 )
@@ -264,7 +264,7 @@ def parked_sync_lives(t: Trial) -> None:
     t.gather([patient, waiting])
     waiting.send_sync()
     t.lapse(session * 2.5, patient.heartbeat)
-    t.parked(waiting, "the leader has not said the assignment")
+    t.parked(waiting, "the leader has not sent the assignment")
     t.expect(patient.sync({patient: b"one", waiting: b"two"}), error_code=0)
     t.expect(waiting.receive_sync(), error_code=0, assignment=b"two")
 
@@ -281,9 +281,9 @@ def expiry_ends_round(t: Trial) -> None:
     silent = t.member(session_timeout=t.limits.session)
     t.settle([leader, silent])
     leader.send_join()
-    told = leader.receive_join()
-    t.expect(told, error_code=0, generation_id=3)
-    t.equal([each.member_id for each in told.members], [leader.id], "members given to the leader")
+    response = leader.receive_join()
+    t.expect(response, error_code=0, generation_id=3)
+    t.equal([each.member_id for each in response.members], [leader.id], "members in the leader's answer")
 
 
 @case(

@@ -7,11 +7,11 @@ from typing import Any
 from kafka_shim.apis.join_group import JoinGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
-from kafka_shim.conformance.member import Member, said
+from kafka_shim.conformance.member import Member, user_metadata
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level
 
-ROUND = (("range", said(b"r")), ("roundrobin", said(b"rr")))
+ROUND = (("range", user_metadata(b"r")), ("roundrobin", user_metadata(b"rr")))
 
 
 def ask(member: Member, **changes: Any) -> JoinGroupResponse:
@@ -40,17 +40,17 @@ def first_admitted(t: Trial) -> None:
     member = t.member()
     answer = ask(member)
     t.expect(answer, error_code=0, generation_id=1, protocol_name="range", leader=answer.member_id)
-    t.check(answer.member_id != "", "the member was given no id")
+    t.check(answer.member_id != "", "the member got no id")
     t.equal(
         [(each.member_id, each.metadata) for each in answer.members],
-        [(answer.member_id, said(b"what range needs"))],
+        [(answer.member_id, user_metadata(b"what range needs"))],
         "members",
     )
 
 
 @case(
     "join/first/2",
-    "From v4 a member without an id is told one and asked to come again (79), and nothing else",
+    "From v4 a member without an id gets one and has to join again (79), and nothing else",
     source="KIP-394; semantics 2.2, 7.1 JG2",
     api="JoinGroup",
     versions=(4, 9),
@@ -63,7 +63,7 @@ def member_id_required(t: Trial) -> None:
 
 @case(
     "join/first/3",
-    "A member that comes again with the id it was told is admitted: generation 1, leader",
+    "A member that joins again with its new id is admitted: generation 1, leader",
     source="KIP-394; semantics 7.1 JG3",
     api="JoinGroup",
     versions=(4, 9),
@@ -91,7 +91,7 @@ def pending_is_no_member(t: Trial) -> None:
 
 @case(
     "join/first/5",
-    "A static member is never asked to come again: it is admitted with its first JoinGroup",
+    "A static member need not join twice: it is admitted with its first JoinGroup",
     source="KIP-345; semantics 2.2",
     api="JoinGroup",
     versions=(5, 9),
@@ -105,7 +105,7 @@ def static_admitted(t: Trial) -> None:
 
 @case(
     "join/first/6",
-    "Every member without an id is told an id of its own",
+    "Every member without an id gets an id of its own",
     source="KIP-394",
     api="JoinGroup",
     versions=(4, 9),
@@ -154,7 +154,7 @@ def reason_is_ignored(t: Trial) -> None:
 
 @case(
     "join/first/10",
-    "The leader of an ordinary round is not told to skip the assignment",
+    "The leader of an ordinary round has to assign: skip_assignment is false",
     source="KIP-814",
     api="JoinGroup",
     versions=(9, 9),
@@ -168,7 +168,7 @@ def no_skip(t: Trial) -> None:
 
 @case(
     "join/pending/1",
-    "A member id that was handed out is forgotten when the session timeout asked for is over",
+    "A member id that was handed out is forgotten after the session timeout of its JoinGroup",
     source="KIP-394; semantics 2.7",
     api="JoinGroup",
     versions=(4, 9),
@@ -176,9 +176,9 @@ def no_skip(t: Trial) -> None:
 )
 def pending_expires(t: Trial) -> None:
     member = t.member(session_timeout=t.limits.session)
-    told = ask(member).member_id
+    response = ask(member).member_id
     t.lapse(t.limits.session * 1.6)
-    refused(t, ask(member, member_id=told), E.UNKNOWN_MEMBER_ID, told)
+    refused(t, ask(member, member_id=response), E.UNKNOWN_MEMBER_ID, response)
 
 
 @case(
@@ -308,7 +308,7 @@ def empty_group_id(t: Trial) -> None:
 
 @case(
     "join/group-id/2",
-    "An empty group id is told before a session timeout out of range",
+    "An empty group id (24) comes before a session timeout out of range (26)",
     source="semantics 2.2",
     api="JoinGroup",
     level=Level.SHOULD,
@@ -353,7 +353,7 @@ def session_bounds(t: Trial) -> None:
 
 @case(
     "join/session/4",
-    "A session timeout out of range is told with the member id echoed",
+    "A session timeout out of range is answered 26 with the same member id",
     source="semantics 2.2 step 4",
     api="JoinGroup",
     level=Level.SHOULD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.join import ROUND, ask, refused
-from kafka_shim.conformance.member import said
+from kafka_shim.conformance.member import user_metadata
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level
 
@@ -29,7 +29,7 @@ def other_type(t: Trial) -> None:
 )
 def no_common_protocol(t: Trial) -> None:
     t.stable(1)
-    refused(t, ask(t.member(protocols=(("sticky", said(b"")),))), E.INCONSISTENT_GROUP_PROTOCOL, "")
+    refused(t, ask(t.member(protocols=(("sticky", user_metadata(b"")),))), E.INCONSISTENT_GROUP_PROTOCOL, "")
 
 
 @case(
@@ -67,9 +67,9 @@ def empty_takes_any_type(t: Trial) -> None:
 )
 def common_protocol(t: Trial) -> None:
     first = t.member(protocols=ROUND)
-    second = t.member(protocols=(("roundrobin", said(b"only")),))
+    second = t.member(protocols=(("roundrobin", user_metadata(b"only")),))
     members = t.gather([first, second])
-    t.equal({each.protocol for each in members}, {"roundrobin"}, "protocols told")
+    t.equal({each.protocol for each in members}, {"roundrobin"}, "protocols in the answers")
 
 
 @case(
@@ -81,37 +81,39 @@ def common_protocol(t: Trial) -> None:
 def vote(t: Trial) -> None:
     backwards = tuple(reversed(ROUND))
     members = t.gather([t.member(protocols=ROUND), t.member(protocols=backwards), t.member(protocols=backwards)])
-    t.equal({each.protocol for each in members}, {"roundrobin"}, "protocols told")
+    t.equal({each.protocol for each in members}, {"roundrobin"}, "protocols in the answers")
 
 
 @case(
     "join/protocol/8",
-    "The leader is given every member's metadata of the chosen protocol",
+    "The leader gets every member's metadata of the chosen protocol",
     source="semantics 2.5",
     api="JoinGroup",
 )
 def metadata_of_chosen(t: Trial) -> None:
-    first = t.member(protocols=(("range", said(b"r1")), ("roundrobin", said(b"rr1"))))
+    first = t.member(protocols=(("range", user_metadata(b"r1")), ("roundrobin", user_metadata(b"rr1"))))
     first.join()
-    second = t.member(protocols=(("roundrobin", said(b"rr2")),))
+    second = t.member(protocols=(("roundrobin", user_metadata(b"rr2")),))
     second.send_join()
     t.await_members(2)
     first.send_join()
     answers = {each: each.receive_join() for each in (first, second)}
     leader = next(each for each in answers if each.is_leader)
-    given = {each.member_id: each.metadata for each in answers[leader].members}
-    t.equal(given, {first.id: said(b"rr1"), second.id: said(b"rr2")}, "metadata given to the leader")
+    metadata = {each.member_id: each.metadata for each in answers[leader].members}
+    t.equal(
+        metadata, {first.id: user_metadata(b"rr1"), second.id: user_metadata(b"rr2")}, "metadata in the leader's answer"
+    )
 
 
 @case(
     "join/protocol/9",
-    "A known member that no longer supports the others' protocols is refused (23) and stays what it was",
+    "An existing member that no longer supports the others' protocols is refused (23) and stays as it was",
     source="semantics 2.3",
     api="JoinGroup",
 )
 def known_member_turns_away(t: Trial) -> None:
     leader, follower = t.stable(2)
-    follower.protocols = (("sticky", said(b"")),)
+    follower.protocols = (("sticky", user_metadata(b"")),)
     refused(t, ask(follower), E.INCONSISTENT_GROUP_PROTOCOL, follower.id)
     t.equal(follower.heartbeat(), 0, "its heartbeat afterwards")
     t.equal(leader.heartbeat(), 0, "the leader's heartbeat")
@@ -125,7 +127,7 @@ def known_member_turns_away(t: Trial) -> None:
 )
 def opposite_order(t: Trial) -> None:
     members = t.gather([t.member(protocols=ROUND), t.member(protocols=tuple(reversed(ROUND)))])
-    t.equal(len({each.protocol for each in members}), 1, "number of protocols told in one generation")
+    t.equal(len({each.protocol for each in members}), 1, "number of protocols in the answers of one generation")
 
 
 @case(
@@ -139,11 +141,11 @@ def tie(t: Trial) -> None:
     for number, (winner, loser) in enumerate(
         (("range", "roundrobin"), ("sticky", "cooperative-sticky"), ("uniform", "consumer"), ("compatible", "eager"))
     ):
-        one, other = (winner, said(b"")), (loser, said(b""))
+        one, other = (winner, user_metadata(b"")), (loser, user_metadata(b""))
         for name, leaders, followers in (("a", (one, other), (other, one)), ("b", (other, one), (one, other))):
             group = f"{t.group}-{number}{name}"
             members = t.gather([t.member(group=group, protocols=leaders), t.member(group=group, protocols=followers)])
-            t.equal({each.protocol for each in members}, {winner}, "protocols told")
+            t.equal({each.protocol for each in members}, {winner}, "protocols in the answers")
 
 
 @case(
@@ -156,7 +158,7 @@ def unreadable_metadata(t: Trial) -> None:
     for number, data in enumerate((b"", b"\0", b"what is this", b"\0\0\x7f\xff\xff\xff")):
         member = t.member(protocols=(("range", data),), group=f"{t.group}-{number}")
         answer = member.join()
-        t.equal([each.metadata for each in answer.members], [data], "metadata given to the leader")
+        t.equal([each.metadata for each in answer.members], [data], "metadata in the leader's answer")
 
 
 @case(
@@ -164,4 +166,4 @@ def unreadable_metadata(t: Trial) -> None:
 )
 def other_metadata(t: Trial) -> None:
     member = t.member(protocol_type="single-writer", protocols=(("lowest-id", b"\xff\0 not a subscription"),))
-    t.equal(member.join().members[0].metadata, b"\xff\0 not a subscription", "metadata given to the leader")
+    t.equal(member.join().members[0].metadata, b"\xff\0 not a subscription", "metadata in the leader's answer")

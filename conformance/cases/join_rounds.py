@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.join import ROUND, ask
-from kafka_shim.conformance.member import said
+from kafka_shim.conformance.member import user_metadata
 from kafka_shim.conformance.trial import Trial
 
 
@@ -26,7 +26,7 @@ def second_waits(t: Trial) -> None:
 
 @case(
     "join/round/2",
-    "When the leader joins again the round ends: one more generation, the leader alone is given the members",
+    "When the leader joins again the round ends: one more generation, only the leader gets the members",
     source="semantics 7.1 JG7; I7",
     api="JoinGroup",
 )
@@ -37,16 +37,16 @@ def leader_ends_round(t: Trial) -> None:
     second.send_join()
     t.await_members(2)
     leader.send_join()
-    told, other = leader.receive_join(), second.receive_join()
-    t.expect(told, error_code=0, generation_id=2, leader=leader.id, member_id=leader.id)
+    response, other = leader.receive_join(), second.receive_join()
+    t.expect(response, error_code=0, generation_id=2, leader=leader.id, member_id=leader.id)
     t.expect(other, error_code=0, generation_id=2, leader=leader.id, member_id=second.id, members=[])
-    given = {each.member_id: each.group_instance_id for each in told.members}
-    t.equal(given, {leader.id: None, second.id: instance}, "members given to the leader")
+    instances = {each.member_id: each.group_instance_id for each in response.members}
+    t.equal(instances, {leader.id: None, second.id: instance}, "members in the leader's answer")
 
 
 @case(
     "join/round/3",
-    "A follower that joins again unchanged in Stable is told the generation as it is, and nobody rebalances",
+    "A follower that joins again unchanged in Stable gets the current generation, and nobody rebalances",
     source="semantics 2.3, 7.1 JG8",
     api="JoinGroup",
 )
@@ -82,16 +82,16 @@ def leader_rejoins(t: Trial) -> None:
 )
 def follower_changes(t: Trial) -> None:
     leader, follower = t.stable(2)
-    follower.protocols = (("range", said(b"changed")),)
+    follower.protocols = (("range", user_metadata(b"changed")),)
     follower.send_join()
     t.await_state("PreparingRebalance")
     leader.send_join()
-    told = leader.receive_join()
+    response = leader.receive_join()
     t.expect(follower.receive_join(), generation_id=3)
     t.equal(
-        {each.metadata for each in told.members},
-        {said(b"what range needs"), said(b"changed")},
-        "metadata given to the leader",
+        {each.metadata for each in response.members},
+        {user_metadata(b"what range needs"), user_metadata(b"changed")},
+        "metadata in the leader's answer",
     )
 
 
@@ -111,15 +111,15 @@ def order_is_change(t: Trial) -> None:
 
 @case(
     "join/round/7",
-    "In CompletingRebalance a member that joins again unchanged is told its generation again",
+    "In CompletingRebalance a member that joins again unchanged gets its generation again",
     source="semantics 2.3",
     api="JoinGroup",
 )
 def completing_same(t: Trial) -> None:
     leader, follower = t.joined(2)
-    told = ask(leader)
-    t.expect(told, error_code=0, generation_id=leader.generation, leader=leader.id)
-    t.equal({each.member_id for each in told.members}, {leader.id, follower.id}, "members given to the leader")
+    response = ask(leader)
+    t.expect(response, error_code=0, generation_id=leader.generation, leader=leader.id)
+    t.equal({each.member_id for each in response.members}, {leader.id, follower.id}, "members in the leader's answer")
     t.expect(ask(follower), error_code=0, generation_id=leader.generation, leader=leader.id, members=[])
     t.equal(t.describe().group_state, "CompletingRebalance", "the state")
 
@@ -132,7 +132,7 @@ def completing_same(t: Trial) -> None:
 )
 def completing_changed(t: Trial) -> None:
     leader, follower = t.joined(2)
-    follower.protocols = (("range", said(b"changed")),)
+    follower.protocols = (("range", user_metadata(b"changed")),)
     follower.send_join()
     t.await_state("PreparingRebalance")
     leader.send_join()
@@ -142,7 +142,7 @@ def completing_changed(t: Trial) -> None:
 
 @case(
     "join/round/9",
-    "A new member in CompletingRebalance starts a round: those who wait for the assignment are told 27",
+    "A new member in CompletingRebalance starts a round: parked SyncGroups are answered 27",
     source="semantics 2.4",
     api="JoinGroup",
 )
@@ -194,14 +194,14 @@ def new_leader(t: Trial) -> None:
     second.send_join()
     third.send_join()
     answers = [second.receive_join(), third.receive_join()]
-    t.equal(len({answer.leader for answer in answers}), 1, "number of leaders told")
+    t.equal(len({answer.leader for answer in answers}), 1, "number of leaders in the answers")
     t.equal(sorted(len(answer.members) for answer in answers), [0, 2], "lengths of the member lists")
     t.check(answers[0].leader in (second.id, third.id), "the leader is none of the members")
 
 
 @case(
     "join/round/13",
-    "A round ends as soon as the last known member has joined again",
+    "A round ends as soon as the last member has joined again",
     source="semantics 2.4; peers 2.3",
     api="JoinGroup",
 )
@@ -226,9 +226,9 @@ def rebalance_timeout(t: Trial) -> None:
     leader, follower = t.stable(2, rebalance_timeout=timeout, session_timeout=timeout if t.version == 0 else 30_000)
     leader.send_join()
     t.await_state("PreparingRebalance")
-    told = leader.receive_join()
-    t.expect(told, error_code=0, generation_id=3)
-    t.equal([each.member_id for each in told.members], [leader.id], "members given to the leader")
+    response = leader.receive_join()
+    t.expect(response, error_code=0, generation_id=3)
+    t.equal([each.member_id for each in response.members], [leader.id], "members in the leader's answer")
     t.equal(follower.heartbeat(), E.UNKNOWN_MEMBER_ID, "the late member's heartbeat")
 
 
@@ -313,5 +313,5 @@ def leaves_in_round(t: Trial) -> None:
     t.expect(third.leave(), error_code=0)
     leader.send_join()
     follower.send_join()
-    told = leader.receive_join()
-    t.equal({each.member_id for each in told.members}, {leader.id, follower.id}, "members given to the leader")
+    response = leader.receive_join()
+    t.equal({each.member_id for each in response.members}, {leader.id, follower.id}, "members in the leader's answer")

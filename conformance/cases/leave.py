@@ -1,17 +1,17 @@
-"""LeaveGroup: one member or many, dynamic or static, known or not."""
+"""LeaveGroup: one member or many, dynamic or static, existing or unknown."""
 
 from __future__ import annotations
 
 from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
-from kafka_shim.conformance.member import said
+from kafka_shim.conformance.member import user_metadata
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level
 
 
 def leave(t: Trial, *members: tuple[str, str | None], group: str | None = None) -> LeaveGroupResponse:
-    """LeaveGroup of members given as (member id, instance id); one dynamic member before v3."""
+    """LeaveGroup of pairs (member id, instance id); one dynamic member before v3."""
     group = t.group if group is None else group
     if t.version <= 2:
         request = LeaveGroupRequest(group, members[0][0])
@@ -92,7 +92,7 @@ def last(t: Trial) -> None:
 
 @case(
     "leave/member/2",
-    "From v3 the answer names each member that was asked about",
+    "From v3 the answer names each member of the request",
     source="KIP-345",
     api="LeaveGroup",
     versions=(3, 5),
@@ -136,7 +136,7 @@ def two_at_once(t: Trial) -> None:
 
 @case(
     "leave/member/5",
-    "A known and an unknown member in one request: each is judged by itself",
+    "An existing and an unknown member in one request: each has its own error",
     source="semantics 7.2 GM9",
     api="LeaveGroup",
     versions=(3, 5),
@@ -204,9 +204,9 @@ def ends_round(t: Trial) -> None:
     leader.send_join()
     t.await_state("PreparingRebalance")
     one(t, leave(t, (follower.id, None)), 0)
-    told = leader.receive_join()
-    t.expect(told, error_code=0, generation_id=3)
-    t.equal([each.member_id for each in told.members], [leader.id], "members given to the leader")
+    response = leader.receive_join()
+    t.expect(response, error_code=0, generation_id=3)
+    t.equal([each.member_id for each in response.members], [leader.id], "members in the leader's answer")
 
 
 @case(
@@ -217,12 +217,12 @@ def ends_round(t: Trial) -> None:
 )
 def leaves_while_parked(t: Trial) -> None:
     leader, follower = t.stable(2)
-    follower.protocols = (("range", said(b"changed")),)
+    follower.protocols = (("range", user_metadata(b"changed")),)
     follower.send_join()
     t.await_state("PreparingRebalance")
     one(t, leave(t, (follower.id, None)), 0)
     leader.send_join()
-    t.equal([each.member_id for each in leader.receive_join().members], [leader.id], "members given to the leader")
+    t.equal([each.member_id for each in leader.receive_join().members], [leader.id], "members in the leader's answer")
 
 
 @case(
@@ -233,9 +233,9 @@ def leaves_while_parked(t: Trial) -> None:
 )
 def pending(t: Trial) -> None:
     late = t.member()
-    told = late.request(late.join_request())
-    one(t, leave(t, (told.member_id, None)), 0)
-    answer = late.request(late.join_request(member_id=told.member_id))
+    response = late.request(late.join_request())
+    one(t, leave(t, (response.member_id, None)), 0)
+    answer = late.request(late.join_request(member_id=response.member_id))
     t.expect(answer, error_code=E.UNKNOWN_MEMBER_ID)
 
 
@@ -249,14 +249,14 @@ def pending(t: Trial) -> None:
 def pending_leaves_stable(t: Trial) -> None:
     (member,) = t.stable(1)
     late = t.member()
-    told = late.request(late.join_request())
-    one(t, leave(t, (told.member_id, None)), 0)
+    response = late.request(late.join_request())
+    one(t, leave(t, (response.member_id, None)), 0)
     t.equal(member.heartbeat(), E.REBALANCE_IN_PROGRESS, "the member's heartbeat")
 
 
 @case(
     "leave/pending/3",
-    "A member id that is only handed out may leave whatever instance id is said of it, once",
+    "A member id that was handed out and not used may leave once, with any instance id",
     source="semantics 2.3 step 9; proved on Apache Kafka 4.2.2",
     api="LeaveGroup",
     versions=(3, 5),
@@ -264,9 +264,9 @@ def pending_leaves_stable(t: Trial) -> None:
 )
 def pending_with_instance(t: Trial) -> None:
     late = t.member()
-    told = late.request(late.join_request())
-    t.equal(codes(leave(t, (told.member_id, "instance-1"))), [0], "errors")
-    t.equal(codes(leave(t, (told.member_id, "instance-1"))), [E.UNKNOWN_MEMBER_ID], "errors when repeated")
+    response = late.request(late.join_request())
+    t.equal(codes(leave(t, (response.member_id, "instance-1"))), [0], "errors")
+    t.equal(codes(leave(t, (response.member_id, "instance-1"))), [E.UNKNOWN_MEMBER_ID], "errors when repeated")
 
 
 @case(
@@ -278,8 +278,8 @@ def pending_with_instance(t: Trial) -> None:
 def pending_joins_after_all_left(t: Trial) -> None:
     leader, follower = t.stable(2)
     late = t.member()
-    told = late.request(late.join_request(4), 4)
-    t.expect(told, error_code=E.MEMBER_ID_REQUIRED)
+    response = late.request(late.join_request(4), 4)
+    t.expect(response, error_code=E.MEMBER_ID_REQUIRED)
     leader.send_join()
     t.await_state("PreparingRebalance")
     one(t, leave(t, (leader.id, None)), 0)
@@ -287,16 +287,16 @@ def pending_joins_after_all_left(t: Trial) -> None:
     newcomer = t.member()
     handed_out = t.expect(newcomer.request(newcomer.join_request(4), 4), error_code=E.MEMBER_ID_REQUIRED)
     one(t, leave(t, (handed_out.member_id, None)), 0)
-    late.id = told.member_id
+    late.id = response.member_id
     late.send_join()
     answer = late.receive_join()
     t.expect(answer, error_code=0, generation_id=3, leader=late.id)
-    t.equal([each.member_id for each in answer.members], [late.id], "members given to the leader")
+    t.equal([each.member_id for each in answer.members], [late.id], "members in the leader's answer")
 
 
 @case(
     "leave/static/1",
-    "An empty member id with a known instance id removes that member",
+    "An empty member id with the instance id of a member removes that member",
     source="KIP-345; semantics 7.1 LG6",
     api="LeaveGroup",
     versions=(3, 5),
@@ -310,7 +310,7 @@ def by_instance(t: Trial) -> None:
 
 @case(
     "leave/static/2",
-    "A known instance id with another member id is fenced (82)",
+    "The instance id of a member with another member id is fenced (82)",
     source="KIP-345; semantics 7.1 LG5",
     api="LeaveGroup",
     versions=(3, 5),

@@ -138,8 +138,8 @@ def leaves_in_delay(t: Trial) -> None:
     t.await_members(2)
     t.expect(second.leave(), error_code=0)
     t.parked(first, "the initial delay is not over")
-    told = first.receive_join()
-    t.equal([each.member_id for each in told.members], [first.id], "members given to the leader")
+    response = first.receive_join()
+    t.equal([each.member_id for each in response.members], [first.id], "members in the leader's answer")
 
 
 size_case = partial(case, api="JoinGroup", profile="limits", needs=("small-groups",))
@@ -311,9 +311,9 @@ def last_offset_takes_group(t: Trial) -> None:
 def subscribed_topics_stay(t: Trial) -> None:
     subscribed, other = t.topic(3), t.topic(1)
     (member,) = t.stable(1, instance_id="instance-1", protocols=(("range", subscription(subscribed)),))
-    said: dict[str, Any] = {"member_id": member.id, "generation": member.generation, "retention_time_ms": 1}
+    fields: dict[str, Any] = {"member_id": member.id, "generation": member.generation, "retention_time_ms": 1}
     for topic in (subscribed, other):
-        t.equal(commit(t, topic, {0: 7}, **said), {0: 0}, "errors")
+        t.equal(commit(t, topic, {0: 7}, **fields), {0: 0}, "errors")
 
     def shown(topic: str) -> int:
         member.heartbeat()

@@ -29,8 +29,8 @@ def subscribed(*topics: str) -> Protocols:
 def delete(t: Trial, partitions: dict[str, list[int]], group: str | None = None) -> OffsetDeleteResponse:
     """OffsetDelete of partitions by topic."""
     topics = [
-        OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(each) for each in wanted])
-        for topic, wanted in partitions.items()
+        OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(each) for each in indexes])
+        for topic, indexes in partitions.items()
     ]
     answer: OffsetDeleteResponse = t.call(OffsetDeleteRequest(t.group if group is None else group, topics))
     return answer
@@ -78,7 +78,7 @@ def unreadable(t: Trial) -> None:
     t.equal(codes(delete(t, {topic: [0]})), {(topic, 0): E.GROUP_SUBSCRIBED_TO_TOPIC}, "errors")
 
 
-@delete_case("offset-delete/partition/1", "A partition that does not exist is told (3)", source="semantics 7.1 OD3")
+@delete_case("offset-delete/partition/1", "An unknown partition is answered 3", source="semantics 7.1 OD3")
 def unknown_partition(t: Trial) -> None:
     topic = t.topic(3)
     commit(t, topic, {0: 5})
@@ -112,9 +112,7 @@ def no_partitions(t: Trial) -> None:
     t.equal([topic.name for topic in answer.topics], [one], "topics answered")
 
 
-@delete_case(
-    "offset-delete/group/1", "A group that does not exist is told (69), and no partition", source="semantics 7.1 OD4"
-)
+@delete_case("offset-delete/group/1", "An unknown group is answered 69, without partitions", source="semantics 7.1 OD4")
 def unknown_group(t: Trial) -> None:
     t.expect(delete(t, {t.topic(): [0]}), error_code=E.GROUP_ID_NOT_FOUND, topics=[])
 

@@ -65,7 +65,7 @@ def commit(
 
 def fetch(
     t: Trial,
-    wanted: Mapping[str, list[int]] | None,
+    partitions: Mapping[str, list[int]] | None,
     *,
     group: str | None = None,
     stable: bool = False,
@@ -73,23 +73,27 @@ def fetch(
     member_id: str | None = None,
     member_epoch: int = -1,
 ) -> dict[tuple[str, int], Partition]:
-    """OffsetFetch of one group; what each partition was answered. `wanted` None asks for all."""
+    """OffsetFetch of one group; the answer for each partition. `partitions` None fetches all."""
     version = t.version_of("OffsetFetch")
     group = t.group if group is None else group
     ids = t.peer.topic_ids
     if version <= 7:
-        topics = None if wanted is None else [OffsetFetchRequestTopic(name, parts) for name, parts in wanted.items()]
+        topics = (
+            None if partitions is None else [OffsetFetchRequestTopic(name, parts) for name, parts in partitions.items()]
+        )
         answer = t.call(OffsetFetchRequest(group, topics, require_stable=stable))
         t.expect(answer, error_code=code if version >= 2 else 0)
         found = answer.topics
     else:
         listed = (
             None
-            if wanted is None
-            else [OffsetFetchRequestTopics(name, ids.get(name, b"\7" * 16), parts) for name, parts in wanted.items()]
+            if partitions is None
+            else [
+                OffsetFetchRequestTopics(name, ids.get(name, b"\7" * 16), parts) for name, parts in partitions.items()
+            ]
         )
-        asked = OffsetFetchRequestGroup(group, member_id, member_epoch, listed)
-        answer = t.call(OffsetFetchRequest(groups=[asked], require_stable=stable))
+        group_request = OffsetFetchRequestGroup(group, member_id, member_epoch, listed)
+        answer = t.call(OffsetFetchRequest(groups=[group_request], require_stable=stable))
         t.equal([each.group_id for each in answer.groups], [group], "groups answered")
         t.expect(answer.groups[0], error_code=code)
         found = answer.groups[0].topics
@@ -110,7 +114,7 @@ def fetch(
 
 @case(
     "fetch/one/1",
-    "Partitions asked about are answered, those never committed with -1",
+    "The partitions of the request are answered, those never committed with -1",
     source="semantics 7.1 OF1",
     api="OffsetFetch",
 )
@@ -145,7 +149,7 @@ def unknown_topic_is_fine(t: Trial) -> None:
 
 @case(
     "fetch/unknown/3",
-    "A topic id that does not exist is told (100) for each partition",
+    "An unknown topic id is answered 100 for each partition",
     source="semantics 3.3",
     api="OffsetFetch",
     versions=(10, 10),
@@ -210,14 +214,14 @@ def many(t: Trial) -> None:
     missing = t.another_group("missing")
     for n, group in enumerate(groups):
         commit(t, topic, {0: n}, group=group)
-    wanted = OffsetFetchRequestTopics(topic, t.topic_id(topic), [0])
-    asked = [
-        OffsetFetchRequestGroup(groups[0], topics=[wanted]),
+    entry = OffsetFetchRequestTopics(topic, t.topic_id(topic), [0])
+    group_requests = [
+        OffsetFetchRequestGroup(groups[0], topics=[entry]),
         OffsetFetchRequestGroup(groups[1], topics=None),
         OffsetFetchRequestGroup(groups[2], topics=[]),
-        OffsetFetchRequestGroup(missing, topics=[wanted]),
+        OffsetFetchRequestGroup(missing, topics=[entry]),
     ]
-    answer = {each.group_id: each for each in t.call(OffsetFetchRequest(groups=asked)).groups}
+    answer = {each.group_id: each for each in t.call(OffsetFetchRequest(groups=group_requests)).groups}
     offsets = {
         group: [p.committed_offset for topic in each.topics for p in topic.partitions] for group, each in answer.items()
     }
@@ -243,7 +247,7 @@ def stable_offsets(t: Trial) -> None:
 
 @case(
     "fetch/member/1",
-    "A classic group's offsets are told whatever member id and epoch is said",
+    "A classic group's offsets are fetched with any member id and epoch",
     source="semantics 3.3",
     api="OffsetFetch",
     versions=(9, 10),
@@ -279,7 +283,7 @@ def in_a_round(t: Trial) -> None:
 
 @case(
     "fetch/one/2",
-    "Every partition asked about is answered, in a topic of many",
+    "Every partition of the request is answered, in a topic of many",
     source="semantics 3.3",
     api="OffsetFetch",
 )

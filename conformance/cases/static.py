@@ -6,7 +6,7 @@ from functools import partial
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
-from kafka_shim.conformance.member import Member, said
+from kafka_shim.conformance.member import Member, user_metadata
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level
 
@@ -43,7 +43,7 @@ def follower_replaced(t: Trial) -> None:
     new = successor(t, old)
     answer = new.join()
     t.expect(answer, generation_id=2, members=[])
-    t.check(new.id != old.id, "the new one was given the old one's member id")
+    t.check(new.id != old.id, "the new one got the old one's member id")
     t.equal(leader.heartbeat(), 0, "the leader's heartbeat")
     t.expect(new.sync(), error_code=0, assignment=f"assignment of {old.name}".encode())
 
@@ -75,7 +75,7 @@ def old_commit_is_fenced(t: Trial) -> None:
 
 @case(
     "static/replace/4",
-    "A static leader that starts anew before v9 is told the leader is its old id, so that it acts as a follower",
+    "A static leader that starts anew before v9 gets its old id as the leader, so that it acts as a follower",
     source="KIP-345; semantics 2.8; peers 3.4",
     api="JoinGroup",
     versions=(5, 8),
@@ -91,7 +91,7 @@ def leader_replaced_before_skip(t: Trial) -> None:
 
 @case(
     "static/replace/5",
-    "A static leader that starts anew from v9 is told it leads, is given the members, and is to skip the assignment",
+    "A static leader that starts anew from v9 is the leader, gets the members, and skips the assignment",
     source="KIP-814; semantics 2.8",
     api="JoinGroup",
     versions=(9, 9),
@@ -103,13 +103,13 @@ def leader_replaced(t: Trial) -> None:
     new = successor(t, leader)
     answer = new.join()
     t.expect(answer, generation_id=2, leader=new.id, skip_assignment=True)
-    t.equal({each.member_id for each in answer.members}, {new.id, follower.id}, "members given to the leader")
+    t.equal({each.member_id for each in answer.members}, {new.id, follower.id}, "members in the leader's answer")
     t.expect(new.sync(), error_code=0, assignment=f"assignment of {leader.name}".encode())
 
 
 @case(
     "static/replace/6",
-    "A static follower that starts anew is not told to skip the assignment",
+    "A static follower that starts anew gets skip_assignment false",
     source="KIP-814",
     api="JoinGroup",
     versions=(9, 9),
@@ -127,7 +127,7 @@ def follower_does_not_skip(t: Trial) -> None:
 def metadata_may_differ(t: Trial) -> None:
     leader, old = leader_and_static(t)
     new = successor(t, old)
-    new.protocols = (("range", said(b"other metadata")),)
+    new.protocols = (("range", user_metadata(b"other metadata")),)
     t.expect(new.join(), generation_id=2)
     t.equal(leader.heartbeat(), 0, "the leader's heartbeat")
 
@@ -138,12 +138,12 @@ def metadata_may_differ(t: Trial) -> None:
     source="semantics 2.8",
 )
 def choice_changes(t: Trial) -> None:
-    both = (("range", said(b"r")), ("roundrobin", said(b"rr")))
+    both = (("range", user_metadata(b"r")), ("roundrobin", user_metadata(b"rr")))
     leader, old = t.member(protocols=both), t.member(instance_id="instance-1", protocols=both)
     leader.join()
     t.settle([leader, old])
     new = successor(t, old)
-    new.protocols = (("roundrobin", said(b"rr")),)
+    new.protocols = (("roundrobin", user_metadata(b"rr")),)
     new.send_join()
     t.await_state("PreparingRebalance")
     leader.send_join()
@@ -178,7 +178,7 @@ def in_completing(t: Trial) -> None:
 )
 def in_preparing(t: Trial) -> None:
     leader, old = leader_and_static(t)
-    old.protocols = (("range", said(b"changed")),)
+    old.protocols = (("range", user_metadata(b"changed")),)
     old.send_join()
     t.await_state("PreparingRebalance")
     new = successor(t, old)
@@ -186,9 +186,9 @@ def in_preparing(t: Trial) -> None:
     t.expect(old.receive_join(), error_code=E.FENCED_INSTANCE_ID, generation_id=-1)
     t.parked(new, "the leader has not joined again")
     leader.send_join()
-    told = leader.receive_join()
+    response = leader.receive_join()
     t.expect(new.receive_join(), error_code=0, generation_id=3)
-    t.equal({each.member_id for each in told.members}, {leader.id, new.id}, "members given to the leader")
+    t.equal({each.member_id for each in response.members}, {leader.id, new.id}, "members in the leader's answer")
 
 
 @join_case(
@@ -217,7 +217,7 @@ def alone(t: Trial) -> None:
 
 @join_case(
     "static/replace/13",
-    "Each start anew is given another member id, and only the last one lives",
+    "Each start anew gets another member id, and only the last one lives",
     source="KIP-345; semantics 7.2 GM7",
 )
 def again_and_again(t: Trial) -> None:
@@ -239,7 +239,7 @@ def unknown_instance(t: Trial) -> None:
 
 @join_case(
     "static/unknown/2",
-    "An unknown member id with a known instance id is fenced (82), not unknown",
+    "An unknown member id with the instance id of a member is fenced (82), not unknown",
     source="semantics 2.2",
 )
 def mismatch(t: Trial) -> None:
@@ -291,9 +291,9 @@ def stays(t: Trial) -> None:
     leader.join()
     t.settle([leader, static])
     leader.send_join()
-    told = leader.receive_join()
-    t.expect(told, error_code=0, generation_id=3)
-    t.equal({each.member_id for each in told.members}, {leader.id, static.id}, "members given to the leader")
+    response = leader.receive_join()
+    t.expect(response, error_code=0, generation_id=3)
+    t.equal({each.member_id for each in response.members}, {leader.id, static.id}, "members in the leader's answer")
     t.equal(static.heartbeat(), E.ILLEGAL_GENERATION, "its heartbeat of the generation it missed the end of")
 
 

@@ -64,7 +64,7 @@ def null_protocol(t: Trial) -> None:
 
 @case(
     "sync/protocol/4",
-    "Before v5 no protocol is said in either direction",
+    "Before v5 there is no protocol in request or answer",
     source="KIP-559",
     api="SyncGroup",
     versions=(0, 4),
@@ -101,7 +101,12 @@ def unknown_in_empty(t: Trial) -> None:
     refused(t, member.sync(), E.UNKNOWN_MEMBER_ID)
 
 
-@case("sync/unknown/4", "An unknown member is told before a wrong generation", source="semantics 2.3", api="SyncGroup")
+@case(
+    "sync/unknown/4",
+    "An unknown member (25) comes before a wrong generation (22)",
+    source="semantics 2.3",
+    api="SyncGroup",
+)
 def member_before_generation(t: Trial) -> None:
     (member,) = t.joined(1)
     refused(t, member.sync(member_id="nobody", generation_id=77), E.UNKNOWN_MEMBER_ID)
@@ -111,8 +116,8 @@ def member_before_generation(t: Trial) -> None:
 def pending_cannot_sync(t: Trial) -> None:
     t.joined(1)
     late = t.member()
-    told = late.request(late.join_request())
-    refused(t, late.sync(member_id=told.member_id, generation_id=1), E.UNKNOWN_MEMBER_ID)
+    response = late.request(late.join_request())
+    refused(t, late.sync(member_id=response.member_id, generation_id=1), E.UNKNOWN_MEMBER_ID)
 
 
 @case(
@@ -136,7 +141,7 @@ def future_generation(t: Trial) -> None:
 
 @case(
     "sync/generation/3",
-    "In PreparingRebalance a wrong generation is told before the rebalance",
+    "In PreparingRebalance a wrong generation (22) comes before the rebalance (27)",
     source="semantics 2.3",
     api="SyncGroup",
 )
@@ -163,7 +168,7 @@ def leaders_own(t: Trial) -> None:
 
 @case(
     "sync/round/2",
-    "A follower that syncs after the leader is given its part at once",
+    "A follower that syncs after the leader gets its part at once",
     source="semantics 7.1 SG7; peers 2.6; R26",
     api="SyncGroup",
 )
@@ -179,7 +184,7 @@ def follower_first(t: Trial) -> None:
     follower.send_sync()
     t.equal(leader.heartbeat(), 0, "the leader's heartbeat")
     t.equal(t.describe().group_state, "CompletingRebalance", "the state")
-    t.parked(follower, "the leader has not said the assignment")
+    t.parked(follower, "the leader has not sent the assignment")
     t.expect(leader.sync({leader: b"one", follower: b"two"}), error_code=0, assignment=b"one")
     t.expect(follower.receive_sync(), error_code=0, assignment=b"two")
 
@@ -247,7 +252,7 @@ def cannot_change(t: Trial) -> None:
 
 @case(
     "sync/preparing/1",
-    "In PreparingRebalance a SyncGroup is told to join again (27)",
+    "In PreparingRebalance a SyncGroup is answered 27: join again",
     source="semantics 2.3",
     api="SyncGroup",
 )
@@ -260,7 +265,7 @@ def preparing(t: Trial) -> None:
 
 @case(
     "sync/completing/1",
-    "Those who wait for an assignment are told 27 when a member leaves",
+    "Parked SyncGroups are answered 27 when a member leaves",
     source="semantics 2.3, 2.4",
     api="SyncGroup",
 )
@@ -306,7 +311,7 @@ def follower_never_syncs(t: Trial) -> None:
 
 @case(
     "sync/timeout/2",
-    "A leader that never syncs is out after the rebalance timeout, and those who waited are told 27",
+    "A leader that never syncs is removed after the rebalance timeout, and parked SyncGroups are answered 27",
     source="semantics 2.6, 7.2 GM5",
     api="SyncGroup",
     needs=("short-sessions",),

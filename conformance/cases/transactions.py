@@ -55,10 +55,10 @@ class Producer:
         find(t, t.group, 0)
         t.expect(self.init(timeout=timeout), error_code=0)
 
-    def init(self, *, said: tuple[int, int] = (-1, -1), timeout: int = 60_000) -> InitProducerIdResponse:
+    def init(self, *, sender: tuple[int, int] = (-1, -1), timeout: int = 60_000) -> InitProducerIdResponse:
         """InitProducerId, again while the coordinator is not there or is ending a transaction."""
-        request = InitProducerIdRequest(self.transactional_id, timeout, *said)
-        version = self.t.version_of(request) if said == (-1, -1) else max(self.t.version_of(request), 3)
+        request = InitProducerIdRequest(self.transactional_id, timeout, *sender)
+        version = self.t.version_of(request) if sender == (-1, -1) else max(self.t.version_of(request), 3)
         answer: InitProducerIdResponse = self.t.until(
             lambda: self.t.call(request, version), lambda got: got.error_code not in NOT_YET, "the producer gets no id"
         )
@@ -69,21 +69,21 @@ class Producer:
     def add(self, topic: str, *partitions: int, **changes: Any) -> list[int]:
         """AddPartitionsToTxn; the error of each partition, in order of topics and partitions."""
         topics = [AddPartitionsToTxnTopic(topic, list(partitions)), *changes.pop("more", [])]
-        said = {"id": self.transactional_id, "producer_id": self.id, "producer_epoch": self.epoch, **changes}
+        fields = {"id": self.transactional_id, "producer_id": self.id, "producer_epoch": self.epoch, **changes}
         version = self.t.version_of("AddPartitionsToTxn")
         if self.t.api != "AddPartitionsToTxn":
             # From version 4 on it is what brokers ask each other.
             version = min(version, 3)
         if version < 4:
             request = AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=said["id"],
-                v3_and_below_producer_id=said["producer_id"],
-                v3_and_below_producer_epoch=said["producer_epoch"],
+                v3_and_below_transactional_id=fields["id"],
+                v3_and_below_producer_id=fields["producer_id"],
+                v3_and_below_producer_epoch=fields["producer_epoch"],
                 v3_and_below_topics=topics,
             )
         else:
             one = AddPartitionsToTxnTransaction(
-                said["id"], said["producer_id"], said["producer_epoch"], said.get("verify_only", False), topics
+                fields["id"], fields["producer_id"], fields["producer_epoch"], fields.get("verify_only", False), topics
             )
             request = AddPartitionsToTxnRequest(transactions=[one])
 
@@ -92,7 +92,7 @@ class Producer:
             found = answer.results_by_topic_v3_and_below
             if version >= 4:
                 results = answer.results_by_transaction
-                self.t.equal([each.transactional_id for each in results], [said["id"]], "transactional ids answered")
+                self.t.equal([each.transactional_id for each in results], [fields["id"]], "transactional ids answered")
                 found = results[0].topic_results
             return sorted(
                 (each.name, result.partition_index, result.partition_error_code)
@@ -139,9 +139,9 @@ class Producer:
 
         return self.t.until(ask, lambda got: not set(got.values()) & NOT_YET, "no offset can be committed")
 
-    def end(self, *, committed: bool, said: tuple[int, int] | None = None) -> EndTxnResponse:
-        """EndTxn; the producer goes on with the epoch it is told."""
-        producer_id, epoch = said or (self.id, self.epoch)
+    def end(self, *, committed: bool, sender: tuple[int, int] | None = None) -> EndTxnResponse:
+        """EndTxn; the producer goes on with the epoch of the answer."""
+        producer_id, epoch = sender or (self.id, self.epoch)
         request = EndTxnRequest(self.transactional_id, producer_id, epoch, committed)
         answer: EndTxnResponse = self.t.until(
             lambda: self.t.call(request), lambda got: got.error_code not in NOT_YET, "the transaction cannot be ended"
@@ -284,11 +284,11 @@ def members(t: Trial) -> None:
     topic = t.topic()
     producer = Producer(t)
     (member,) = t.stable(1)
-    said: dict[str, Any] = {"generation_id": member.generation, "member_id": member.id}
-    t.equal(producer.commit(topic, {0: 1}, **said), {0: 0}, "errors of the member")
-    wrong = {**said, "generation_id": member.generation + 1}
+    sender: dict[str, Any] = {"generation_id": member.generation, "member_id": member.id}
+    t.equal(producer.commit(topic, {0: 1}, **sender), {0: 0}, "errors of the member")
+    wrong = {**sender, "generation_id": member.generation + 1}
     t.equal(producer.commit(topic, {0: 1}, **wrong), {0: E.ILLEGAL_GENERATION}, "errors of another generation")
-    wrong = {**said, "member_id": "nobody"}
+    wrong = {**sender, "member_id": "nobody"}
     t.equal(producer.commit(topic, {0: 1}, **wrong), {0: E.UNKNOWN_MEMBER_ID}, "errors of another member")
     t.equal(producer.commit(topic, {0: 1}), {0: 0}, "errors of somebody unnamed")
 
@@ -409,14 +409,14 @@ def next_epoch(t: Trial) -> None:
 def named_epoch(t: Trial) -> None:
     producer = Producer(t)
     old = (producer.id, producer.epoch)
-    producer.init(said=old)
+    producer.init(sender=old)
     t.equal(producer.epoch, old[1] + 1, "epoch")
-    producer.init(said=old)
+    producer.init(sender=old)
     t.equal(producer.epoch, old[1] + 1, "epoch of the same question again")
-    producer.init(said=(producer.id, producer.epoch))
+    producer.init(sender=(producer.id, producer.epoch))
     version = t.version_of("InitProducerId")
     code = E.PRODUCER_FENCED if version >= 4 else E.INVALID_PRODUCER_EPOCH
-    t.expect(producer.init(said=old), error_code=code)
+    t.expect(producer.init(sender=old), error_code=code)
 
 
 @init_case("txn-init/refused/1", "An empty transactional id is 42, an impossible timeout 50", source=SOURCE)
@@ -440,7 +440,7 @@ def fencing(t: Trial) -> None:
     old = (producer.id, producer.epoch)
     t.expect(producer.init(), error_code=0)
     await_offsets(t, topic, [0], [-1])
-    t.expect(producer.end(committed=True, said=old), error_code=E.PRODUCER_FENCED)
+    t.expect(producer.end(committed=True, sender=old), error_code=E.PRODUCER_FENCED)
 
 
 @add_case(
@@ -466,7 +466,7 @@ def nothing_added(t: Trial) -> None:
 
 @add_case(
     "txn-add/verify/1",
-    "Who only asks is told which partitions are not part of the transaction (120)",
+    "A request that only verifies gets 120 for partitions that are not part of the transaction",
     source=f"KIP-890; {SOURCE}",
     versions=(4, 5),
     level=Level.SHOULD,
@@ -491,10 +491,10 @@ def nothing_to_end(t: Trial) -> None:
 def ended_twice(t: Trial) -> None:
     producer = Producer(t)
     producer.add(t.topic(), 0)
-    said = (producer.id, producer.epoch)
-    t.expect(producer.end(committed=True, said=said), error_code=0)
-    t.expect(producer.end(committed=True, said=said), error_code=0)
-    t.expect(producer.end(committed=False, said=said), error_code=E.INVALID_TXN_STATE)
+    sender = (producer.id, producer.epoch)
+    t.expect(producer.end(committed=True, sender=sender), error_code=0)
+    t.expect(producer.end(committed=True, sender=sender), error_code=0)
+    t.expect(producer.end(committed=False, sender=sender), error_code=E.INVALID_TXN_STATE)
 
 
 @end_case(
@@ -516,14 +516,14 @@ def bumped(t: Trial) -> None:
 )
 def not_ended(t: Trial) -> None:
     producer = Producer(t)
-    t.expect(producer.end(committed=True, said=(producer.id + 1, 0)), error_code=E.INVALID_PRODUCER_ID_MAPPING)
+    t.expect(producer.end(committed=True, sender=(producer.id + 1, 0)), error_code=E.INVALID_PRODUCER_ID_MAPPING)
     fenced = E.PRODUCER_FENCED if t.version_of("EndTxn") >= 2 else E.INVALID_PRODUCER_EPOCH
-    t.expect(producer.end(committed=True, said=(producer.id, producer.epoch + 5)), error_code=fenced)
+    t.expect(producer.end(committed=True, sender=(producer.id, producer.epoch + 5)), error_code=fenced)
 
 
 @case(
     "txn-timeout/abort/1",
-    "A transaction that is open for longer than its producer said is aborted, and the producer fenced",
+    "A transaction that is open for longer than its timeout is aborted, and the producer fenced",
     source=f"KIP-98; {SOURCE}",
     uses=("InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "OffsetFetch", "FindCoordinator"),
 )

@@ -10,7 +10,7 @@ from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtoco
 from kafka_shim.apis.metadata import MetadataRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
-from kafka_shim.conformance.member import said
+from kafka_shim.conformance.member import user_metadata
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level
 from kafka_shim.conformance.wire import Connection, header
@@ -292,13 +292,13 @@ def whole_life(t: Trial) -> None:
 )
 def closes_while_parked(t: Trial) -> None:
     leader, follower = t.stable(2)
-    follower.protocols = (("range", said(b"changed")),)
+    follower.protocols = (("range", user_metadata(b"changed")),)
     follower.send_join()
     t.await_state("PreparingRebalance")
     follower.wire.reset()
     leader.send_join()
-    told = leader.receive_join()
-    t.equal({each.member_id for each in told.members}, {leader.id, follower.id}, "members given to the leader")
+    response = leader.receive_join()
+    t.equal({each.member_id for each in response.members}, {leader.id, follower.id}, "members in the leader's answer")
 
 
 def join_of(size: int, group: str) -> JoinGroupRequest:
@@ -312,7 +312,7 @@ def megabyte(t: Trial) -> None:
     size = min(1_000_000, t.limits.request_max_bytes // 2)
     answer = t.connect().call(join_of(size, t.group), 0)
     t.expect(answer, error_code=0)
-    t.equal(len(answer.members[0].metadata), size, "length of the metadata given to the leader")
+    t.equal(len(answer.members[0].metadata), size, "length of the metadata in the leader's answer")
 
 
 def many_connections(t: Trial, count: int) -> list[Connection]:

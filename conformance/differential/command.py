@@ -1,4 +1,4 @@
-"""`--against`: two targets compared by random scripts, told to a person and as JSON."""
+"""`--against`: two targets compared by random scripts, on the console and as JSON."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def tell(console: Console, left: str, right: str, finding: Finding) -> None:
     console.print(f"[red]different[/] at step {difference.step}: {escape(difference.about)}", soft_wrap=True)
     for number, step in enumerate(finding.script):
         console.print(f"  {number:2} {escape(str(step))}", soft_wrap=True)
-    for name, said in ((left, difference.left), (right, difference.right)):
-        console.print(f"  {escape(name)}: {escape(said)}", soft_wrap=True)
+    for name, result in ((left, difference.left), (right, difference.right)):
+        console.print(f"  {escape(name)}: {escape(result)}", soft_wrap=True)
 
 
 def as_json(report: Report, seed: int) -> dict[str, object]:
@@ -73,7 +73,7 @@ def as_json(report: Report, seed: int) -> dict[str, object]:
                 "script": described(finding.script),
                 "step": finding.difference.step,
                 "about": finding.difference.about,
-                "said": [finding.difference.left, finding.difference.right],
+                "results": [finding.difference.left, finding.difference.right],
             }
             for finding in report.findings
         ],

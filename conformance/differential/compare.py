@@ -1,8 +1,8 @@
-"""What two targets said to one script, compared modulo ids and times.
+"""Compares the answers of two targets to one script, modulo ids and times.
 
-Decides which differences count: ids are replaced by who was given them, throttle times and the wording of messages are
-left out, lists whose order is nobody's promise are sorted. What Kafka picks by the order of a hash table is no
-difference either; from such a point on the two stories may differ, and nothing is compared.
+Decides which differences count: ids are replaced by the actor that got them, throttle times and the wording of messages
+are left out, lists without a defined order are sorted. What Kafka picks by the order of a hash table is no difference
+either; from such a point on the two stories may differ, and nothing is compared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEPARTURES: Final = frozenset({"leave", "wait", "disconnect"})
 
 @dataclass(frozen=True)
 class Difference:
-    """The first difference of two targets: at which step, about what, and what each said.
+    """The first difference of two targets: the step, the field, and the value of each.
 
     `kind` is the same for differences that may well have one reason: the request, and what is different in the answers.
     """
@@ -70,17 +70,17 @@ def is_explained(script: Script, sent: int, at: int, one: Any, other: Any) -> bo
     UNKNOWN_MEMBER_ID to who left.
     """
     doing = script[sent].do
-    told = next((said for said in (one, other) if isinstance(said, dict)), None)
-    if told is None or doing not in ("join", "sync") or "no answer yet" not in (one, other):
+    answer = next((result for result in (one, other) if isinstance(result, dict)), None)
+    if answer is None or doing not in ("join", "sync") or "no answer yet" not in (one, other):
         return False
     since = {step.do for step in script[sent + 1 : at + 1]}
-    return (told["error_code"] == ErrorCode.REBALANCE_IN_PROGRESS and doing in since) or (
-        told["error_code"] == ErrorCode.UNKNOWN_MEMBER_ID and doing == "sync" and "leave" in since
+    return (answer["error_code"] == ErrorCode.REBALANCE_IN_PROGRESS and doing in since) or (
+        answer["error_code"] == ErrorCode.UNKNOWN_MEMBER_ID and doing == "sync" and "leave" in since
     )
 
 
 def _answers_of(played: Played, at: int, group: str) -> dict[tuple[int, int], Any]:
-    """What came during a step, by the step that asked and how often that one was answered."""
+    """The answers that came during a step, by the step of the request and how often that one was answered."""
     found: dict[tuple[int, int], Any] = {}
     for answer in played.answers:
         if answer.came == at:
@@ -150,8 +150,8 @@ def _difference(at: int, about: str, do: str, one: Any, other: Any) -> Differenc
     return Difference(at, about, _text(one), _text(other), kind)
 
 
-def _short(said: Any) -> str:
-    return f"error {said.get('error_code')}" if isinstance(said, dict) else str(said)
+def _short(result: Any) -> str:
+    return f"error {result.get('error_code')}" if isinstance(result, dict) else str(result)
 
 
 def _text(plain: Any) -> str:

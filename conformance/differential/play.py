@@ -1,4 +1,4 @@
-"""Carries out a script on one target and writes down what the target said, and when.
+"""Carries out a script on one target and records the answers and their times.
 
 Decides when a step is over: its answer has come, or enough time has passed that it must be waiting, and the group has
 been described since. Judges nothing. What it writes down still has the target's own ids in it (`compare.py`).
@@ -29,7 +29,7 @@ from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignm
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.differential.script import ACTORS, Script, Step
-from kafka_shim.conformance.member import Protocols, said, subscription
+from kafka_shim.conformance.member import Protocols, subscription, user_metadata
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.protocol import api_of
 from kafka_shim.conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable
@@ -50,9 +50,9 @@ Versions = Mapping[str, tuple[int, int]]
 
 _PROTOCOLS: Final[tuple[tuple[str, Protocols], ...]] = (
     ("consumer", (("range", subscription(TOPIC)), ("roundrobin", subscription(TOPIC)))),
-    ("consumer", (("roundrobin", said(b"rr")), ("range", said(b"r")))),
+    ("consumer", (("roundrobin", user_metadata(b"rr")), ("range", user_metadata(b"r")))),
     ("consumer", (("range", subscription(TOPIC, user_data=b"other")), ("roundrobin", subscription(TOPIC)))),
-    ("consumer", (("sticky", said(b"s")),)),
+    ("consumer", (("sticky", user_metadata(b"s")),)),
     ("connect", (("range", b"not a subscription"), ("roundrobin", b"at all"))),
     ("consumer", ()),
 )
@@ -70,11 +70,10 @@ class Answer:
 
 @dataclass
 class Played:
-    """What a target said to a script.
+    """The answers of a target to a script.
 
-    `answers` in the order they came. `states`: the group after each step. `ids`: by member id, the actor it
-    was given to and how many that actor had before. `unanswered`: the steps whose requests were still waiting at
-    the end.
+    `answers` in the order they came. `states`: the group after each step. `ids`: by member id, the actor that
+    got it and how many ids that actor had before. `unanswered`: the steps whose requests were still waiting at the end.
     """
 
     answers: list[Answer] = field(default_factory=list)
@@ -93,7 +92,7 @@ class _Due:
 
 
 class _Actor:
-    """What one member knows: the ids and the generation it was last told."""
+    """What one member has: the ids and the generation of its last answers."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -248,10 +247,10 @@ class Player:
             )
 
     def _left(self, due: _Due, message: LeaveGroupResponse) -> None:
-        """Members that have left begin anew; what they say by `former` is what they had.
+        """Members that have left begin anew; `former` refers to the id that they had.
 
-        It is by the ids said that they are known: an answer to another request of theirs may come before this one or
-        after it.
+        They are identified by the ids in the request: an answer to another request of theirs may come before this one
+        or after it.
         """
         refused = {each.member_id for each in message.members if each.error_code != 0}
         for actor in self._actors:
@@ -349,12 +348,12 @@ class Player:
     def _fetch(self, step: Step) -> OffsetFetchRequest:
         low, high = self._versions["OffsetFetch"]
         version = high if step.version == 99 else low + step.version % (high - low + 1)
-        wanted = [0, 1, step.variant]
+        partitions = [0, 1, step.variant]
         everything = step.variant == 3 and version >= 2
         if version < 8:
-            topics = None if everything else [OffsetFetchRequestTopic(TOPIC, wanted)]
+            topics = None if everything else [OffsetFetchRequestTopic(TOPIC, partitions)]
             return OffsetFetchRequest(self._group, topics)
-        named = [OffsetFetchRequestTopics(TOPIC, self._peer.topic_ids.get(TOPIC, bytes(16)), wanted)]
+        named = [OffsetFetchRequestTopics(TOPIC, self._peer.topic_ids.get(TOPIC, bytes(16)), partitions)]
         return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(self._group, topics=None if everything else named)])
 
 

@@ -43,7 +43,7 @@ class Report:
     """What a run came to: scripts played, steps compared, scripts cut short by a choice that is free, findings.
 
     `kinds` counts the scripts that differ, by the kind of their difference; a finding is the first of its kind.
-    `violations` are the invariants that the traces of the targets show broken, whatever they said.
+    `violations` are the invariants that the traces of the targets show broken, whatever the answers.
     """
 
     targets: tuple[str, str]
@@ -85,9 +85,9 @@ def common_versions(left: Peer, right: Peer) -> Versions:
     """The versions of each API that both targets advertise and the suite knows."""
     found = {}
     for key in left.versions.keys() & right.versions.keys() & BY_KEY.keys():
-        known = BY_KEY[key].request.versions
-        low = max(left.versions[key][0], right.versions[key][0], known[0])
-        high = min(left.versions[key][1], right.versions[key][1], known[-1])
+        codec = BY_KEY[key].request.versions
+        low = max(left.versions[key][0], right.versions[key][0], codec[0])
+        high = min(left.versions[key][1], right.versions[key][1], codec[-1])
         if low <= high:
             found[BY_KEY[key].name] = (low, high)
     return found
@@ -207,7 +207,7 @@ def shortest(pair: Pair, found: tuple[Script, Difference], kind: str) -> tuple[S
 
 
 def replay(targets: tuple[Target, Target], played: Sequence[Script]) -> list[Difference | None]:
-    """Play scripts that are already known; the difference of each, if it is still there."""
+    """Play scripts of earlier runs; the difference of each, if it is still there."""
     try:
         pair = Pair(started(targets[0]), started(targets[1]))
         return [pair.confirmed(script) for script in played]

@@ -1,6 +1,6 @@
-"""A script: what several members of one group send, step by step, told without ids, so that it fits any target.
+"""A script: what several members of one group send, step by step, without ids, so that it fits any target.
 
-Decides what a step can say and how steps are drawn at random. It does not know how a step is carried out (`play.py`).
+Decides what a step has and how steps are drawn at random. It does not know how a step is carried out (`play.py`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ DOINGS: Final = (
 class Step:
     """One step of one actor; fields that its request does not have are not looked at.
 
-    `who`: whose member id is said: the actor's own, none, one unknown, one it had before, or another actor's by number.
-    `instance`: whose group instance id, the same way. `generation`: what is said beside the one last told: its own,
-    none (-1), or a number to add. `version`: counted from the oldest both targets have, in a ring. `variant` chooses
+    `who`: the member id in the request: the actor's own, none, an unknown one, its former one, or another actor's by
+    number. `instance`: the group instance id, the same way. `generation`: that of the last answer, none (-1), or a
+    number to add to it. `version`: counted from the oldest both targets have, in a ring. `variant` chooses
     among what a request may hold (protocols, assignments, offsets). `brief`: the member's timeouts are so short that a
-    `wait` outlasts them. `again`: a joiner takes the id it is given with MEMBER_ID_REQUIRED and joins at once.
+    `wait` outlasts them. `again`: a joiner takes the id of MEMBER_ID_REQUIRED and joins at once.
     """
 
     do: str
@@ -53,9 +53,9 @@ class Step:
     again: bool = True
 
     def __str__(self) -> str:
-        said = [f"{each.name}={getattr(self, each.name)}" for each in fields(self)[2:]]
+        values = [f"{each.name}={getattr(self, each.name)}" for each in fields(self)[2:]]
         usual = {f"{each.name}={each.default}" for each in fields(self)[2:]}
-        return " ".join([f"m{self.actor}", self.do, *(text for text in said if text not in usual)])
+        return " ".join([f"m{self.actor}", self.do, *(text for text in values if text not in usual)])
 
 
 Script = tuple[Step, ...]

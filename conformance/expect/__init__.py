@@ -1,8 +1,8 @@
-"""What is expected of each target where it is not a pass: one TOML file per target, a reason on every line.
+"""The expected result of each target where it is not a pass: one TOML file per target, a reason on every line.
 
 A change in either direction is news: a cell that fails unexpectedly, and one that passes where a failure was expected.
 So is a cell that was skipped, or whose API is not there any more: a target that refuses everything must not look fine.
-Only of a target without a file, somebody's own, nothing is known that could be missing.
+Only a target without a file, somebody's own, has no expectations.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Expectation:
 
 
 class Expectations:
-    """The lines of one file; the last that covers a cell counts. `known`: what the target has is known, too."""
+    """The lines of one file; the last that covers a cell counts. `complete`: what is not in them passes."""
 
-    def __init__(self, lines: list[Expectation], *, known: bool = True) -> None:
+    def __init__(self, lines: list[Expectation], *, complete: bool = True) -> None:
         self.lines = lines
-        self._usual = frozenset({Verdict.PASS}) if known else NOT_RUN | {Verdict.PASS}
+        self._usual = frozenset({Verdict.PASS}) if complete else NOT_RUN | {Verdict.PASS}
 
     @classmethod
     def read(cls, path: Path) -> Expectations:
@@ -79,7 +79,7 @@ class Expectations:
                 Expectation(tuple(cells), frozenset({Verdict(verdict)}), "as in the earlier run")
                 for verdict, cells in lines.items()
             ],
-            known=False,
+            complete=False,
         )
 
     @classmethod
@@ -91,7 +91,7 @@ class Expectations:
             if path.exists():
                 return cls.read(path)
             stem = stem[: max(stem.rfind("."), stem.rfind("-"), 0)]
-        return cls([], known=False)
+        return cls([], complete=False)
 
     def of_cell(self, case_id: str, version: int) -> Expectation | None:
         """The line that covers a cell."""

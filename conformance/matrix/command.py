@@ -63,15 +63,15 @@ def report_of(path: Path, arguments: list[str]) -> bool:
 
 
 def write(made: dict[str, Any], json_path: Path | None, html_path: Path | None, readme: Path | None) -> None:
-    """Write the forms of the matrix that are asked for, each from what its data says when it is read again."""
+    """Write the chosen forms of the matrix, each from the data as it is read again."""
     text = json.dumps(made, indent=0, sort_keys=True) + "\n"
-    said = json.loads(text)
+    data = json.loads(text)
     if json_path:
         json_path.write_text(text)
     if html_path:
-        html_path.write_text(page_of(said))
+        html_path.write_text(page_of(data))
     if readme:
-        readme.write_text(written(readme.read_text(), said))
+        readme.write_text(written(readme.read_text(), data))
 
 
 def name_of(target: str) -> str:
@@ -90,7 +90,7 @@ def today() -> str:
 
 def commit() -> str:
     """The commit of our sources, where they are a work tree."""
-    asked = subprocess.run(
+    described = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
-    return asked.stdout.strip() or "unknown"
+    return described.stdout.strip() or "unknown"

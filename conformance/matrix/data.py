@@ -58,7 +58,7 @@ class Count:
 def server_run(report: Mapping[str, Any], date: str, expected: Expectations | None = None) -> dict[str, Any]:
     """A server run: by case, the versions of each verdict, how many cells that is, and why one is not a pass.
 
-    What is known, and what is news, is judged by what is expected of the target now.
+    Known failures and news are judged by the expectations of the target as they are now.
     """
     expected = expected or Expectations.of_target(report["target"])
     news = len(report.get("violations", []))
@@ -106,12 +106,12 @@ def client_runs(report: Mapping[str, Any], date: str) -> list[dict[str, Any]]:
         run["scenarios"].setdefault(each["case"], {name: each.get(name, "") for name in ("title", "source", "level")})
         run["seconds"] += each.get("seconds", 0)
         run["news"] += bool(each.get("surprise")) + len(each.get("violations", ()))
-        told = {"verdict": each["verdict"]}
+        outcome = {"verdict": each["verdict"]}
         if each["verdict"] != "pass":
-            told["why"] = each["reason"][:200]
+            outcome["why"] = each["reason"][:200]
             if each.get("expected"):
-                told["known"] = each["expected"]
-        run["clients"].setdefault(each["client"], {})[each["case"]] = told
+                outcome["known"] = each["expected"]
+        run["clients"].setdefault(each["client"], {})[each["case"]] = outcome
     for run in runs.values():
         run["seconds"] = round(run["seconds"])
     return [runs[key] for key in sorted(runs)]
@@ -144,9 +144,9 @@ def counted(run: Mapping[str, Any], areas: Iterable[str]) -> Count:
     """The cells of a server run in some areas."""
     patterns = tuple(areas)
     passed = ran = every = 0
-    for case_id, told in run["cases"].items():
+    for case_id, outcome in run["cases"].items():
         if any(fnmatchcase(case_id.split("/")[0], pattern) for pattern in patterns):
-            counts = told["counts"]
+            counts = outcome["counts"]
             every += sum(counts.values())
             ran += sum(count for verdict, count in counts.items() if verdict not in NOT_RUN)
             passed += counts.get("pass", 0)
@@ -155,6 +155,6 @@ def counted(run: Mapping[str, Any], areas: Iterable[str]) -> Count:
 
 def counted_clients(clients: Mapping[str, Any]) -> Count:
     """The scenarios of one client."""
-    verdicts = [told["verdict"] for told in clients.values()]
+    verdicts = [outcome["verdict"] for outcome in clients.values()]
     ran = [verdict for verdict in verdicts if verdict not in NOT_RUN]
     return Count(ran.count("pass"), len(ran), len(verdicts))

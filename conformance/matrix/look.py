@@ -46,7 +46,7 @@ const rows = [...document.querySelectorAll('tr[data-case]')]
 rows.forEach(row => { row.words = row.firstElementChild.textContent.toLowerCase() })
 function apply() {
   const text = filters.text.value.trim().toLowerCase(), level = filters.level.value, verdict = filters.verdict.value
-  const asked = text || level || verdict || filters.differ.checked
+  const filtered = text || level || verdict || filters.differ.checked
   let count = 0
   for (const row of rows) {
     row.hidden = !(row.words.includes(text) && (!level || row.dataset.level === level)
@@ -57,9 +57,9 @@ function apply() {
   for (const area of document.querySelectorAll('.area')) {
     const left = area.querySelectorAll('tr[data-case]:not([hidden])').length
     area.hidden = !left
-    if (asked) area.open = left > 0
+    if (filtered) area.open = left > 0
   }
-  found.textContent = asked ? `${count} of ${rows.length} cases` : ''
+  found.textContent = filtered ? `${count} of ${rows.length} cases` : ''
 }
 filters.addEventListener('input', apply)
 filters.addEventListener('submit', event => event.preventDefault())
@@ -71,37 +71,37 @@ document.addEventListener('click', event => {
 })
 function tell(button) {
   const row = button.closest('tr')
-  let name, title, told, command
+  let name, title, cell, command
   if ('run' in button.dataset) {
     const run = data.servers[button.dataset.run], id = row.dataset.case
-    told = run.cases[id] || {}
+    cell = run.cases[id] || {}
     name = `${id} on ${run.description}`
     title = row.querySelector('small').textContent
     command = `kafka-shim conformance --target ${run.target} --case ${id} --evidence evidence`
   } else {
     const run = data.clients[button.dataset.clients], id = button.dataset.scenario, client = row.dataset.client
-    told = run.clients[client][id] || {}
+    cell = run.clients[client][id] || {}
     name = `${id} with ${client} on ${run.target}`
     title = run.scenarios[id].title
     command = `kafka-shim conformance --target ${run.target} --client ${client} --case ${id} --evidence evidence`
   }
-  const facts = Object.entries(told.counts || {}).map(([verdict, count]) =>
-    [verdict, (told.versions || {})[verdict] ? `version ${told.versions[verdict]}` : `${count} times`])
-  if (told.verdict) facts.push(['verdict', told.verdict])
+  const facts = Object.entries(cell.counts || {}).map(([verdict, count]) =>
+    [verdict, (cell.versions || {})[verdict] ? `version ${cell.versions[verdict]}` : `${count} times`])
+  if (cell.verdict) facts.push(['verdict', cell.verdict])
   if (!facts.length) facts.push(['verdict', 'pass'])
-  if (told.cause) facts.push(['cause', told.cause])
-  if (told.why) facts.push(['because', told.why])
-  if (told.known) facts.push(['known', told.known])
-  document.getElementById('told-name').textContent = name
-  document.getElementById('told-title').textContent = title
-  document.getElementById('told-command').textContent = command
-  document.getElementById('told-evidence').textContent = told.evidence || ''
-  document.getElementById('told-facts').replaceChildren(...facts.flatMap(([term, text]) => {
+  if (cell.cause) facts.push(['cause', cell.cause])
+  if (cell.why) facts.push(['because', cell.why])
+  if (cell.known) facts.push(['known', cell.known])
+  document.getElementById('detail-name').textContent = name
+  document.getElementById('detail-title').textContent = title
+  document.getElementById('detail-command').textContent = command
+  document.getElementById('detail-evidence').textContent = cell.evidence || ''
+  document.getElementById('detail-facts').replaceChildren(...facts.flatMap(([term, text]) => {
     const dt = document.createElement('dt'), dd = document.createElement('dd')
     dt.textContent = term; dd.textContent = text
     return [dt, dd]
   }))
-  document.getElementById('told').showModal()
+  document.getElementById('detail').showModal()
 }
 function follow() {
   const area = location.hash.startsWith('#area-') && document.querySelector(location.hash)

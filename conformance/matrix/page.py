@@ -62,8 +62,8 @@ def page_of(matrix: Mapping[str, Any]) -> str:
         "</section>",
         _client_section(matrix),
         "</main>",
-        '<dialog id="told" aria-labelledby="told-name"><h3 id="told-name"></h3><p id="told-title"></p>'
-        '<dl id="told-facts"></dl><p>Again: <code id="told-command"></code></p><pre id="told-evidence"></pre>'
+        '<dialog id="detail" aria-labelledby="detail-name"><h3 id="detail-name"></h3><p id="detail-title"></p>'
+        '<dl id="detail-facts"></dl><p>Again: <code id="detail-command"></code></p><pre id="detail-evidence"></pre>'
         '<form method="dialog"><button>Close</button></form></dialog>',
         f'<script type="application/json" id="data">{_data(matrix)}</script><script>{SCRIPT}</script></body></html>',
     ]
@@ -94,8 +94,8 @@ def _runs(matrix: Mapping[str, Any]) -> str:
         total = [counted_clients(cases) for cases in run["clients"].values()]
         count = Count(sum(each.passed for each in total), sum(each.ran for each in total), 0)
         command = f"kafka-shim conformance --target {run['target']} --client all"
-        told = run | {"description": f"{run['target']}, {run['protocol']} protocol"}
-        rows.append(_run_row(told, f"{len(run['clients'])} clients", count, command))
+        shown_run = run | {"description": f"{run['target']}, {run['protocol']} protocol"}
+        rows.append(_run_row(shown_run, f"{len(run['clients'])} clients", count, command))
     head = "".join(f'<th scope="col">{name}</th>' for name in ("target", "what ran", "passed", "not as expected", "s"))
     return (
         '<details class="runs"><summary>The runs behind this page</summary><div class="wide"><table><thead><tr>'
@@ -156,9 +156,9 @@ def _cases(matrix: Mapping[str, Any]) -> str:
         for case_id in ids:
             case = matrix["cases"][case_id]
             cells = [_case_cell(run["cases"].get(case_id), number) for number, run in enumerate(servers)]
-            told = [run["cases"].get(case_id, {"counts": {}})["counts"] for run in servers]
-            verdicts = " ".join(sorted({verdict for counts in told for verdict in counts}))
-            alike = len({frozenset(counts) - NOT_RUN for counts in told}) == 1
+            counts_by_server = [run["cases"].get(case_id, {"counts": {}})["counts"] for run in servers]
+            verdicts = " ".join(sorted({verdict for counts in counts_by_server for verdict in counts}))
+            alike = len({frozenset(counts) - NOT_RUN for counts in counts_by_server}) == 1
             rows.append(
                 f'<tr data-case="{case_id}" data-level="{case["level"]}" data-verdicts="{verdicts}"'
                 f'{"" if alike else " data-differ"}><th scope="row"><code>{case_id}</code>'
@@ -173,10 +173,10 @@ def _cases(matrix: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def _case_cell(told: Mapping[str, Any] | None, number: int) -> str:
-    if told is None:
+def _case_cell(outcome: Mapping[str, Any] | None, number: int) -> str:
+    if outcome is None:
         return '<td class="none"></td>'
-    counts: Counter[str] = Counter(told["counts"])
+    counts: Counter[str] = Counter(outcome["counts"])
     ran = sum(count for verdict, count in counts.items() if verdict not in NOT_RUN)
     worst = next(iter([v for v in _KINDS if v != "pass" and v not in NOT_RUN and counts[v]]), "")
     shown = worst or ("pass" if ran else next(iter(counts)))
@@ -184,7 +184,7 @@ def _case_cell(told: Mapping[str, Any] | None, number: int) -> str:
     if worst and counts["pass"]:
         kind = "part"
     text = f"{sign} {counts['pass']}/{ran}" if worst else f"{sign} {ran}" if ran else sign
-    tip = f"{shown}: {told['why']}" if "why" in told else shown
+    tip = f"{shown}: {outcome['why']}" if "why" in outcome else shown
     return (
         f'<td class="{kind}"><button type="button" data-run="{number}" title="{escape(tip, quote=True)}" '
         f'aria-label="{escape(shown)}, {counts["pass"]} of {ran} passed">{text}</button></td>'
@@ -208,8 +208,8 @@ def _clients(matrix: Mapping[str, Any]) -> str:
             for each in scenarios
         )
         listed = "".join(
-            f"<dt><code>{escape(each)}</code></dt><dd>{escape(told['title'])} <i>{escape(told['source'])}</i></dd>"
-            for each, told in sorted(run["scenarios"].items())
+            f"<dt><code>{escape(each)}</code></dt><dd>{escape(row['title'])} <i>{escape(row['source'])}</i></dd>"
+            for each, row in sorted(run["scenarios"].items())
         )
         parts.append(
             f'<div class="wide"><table class="grid"><caption>Scenarios of the {escape(run["protocol"])} protocol, on '
@@ -220,14 +220,14 @@ def _clients(matrix: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def _client_cell(told: Mapping[str, Any] | None, number: int, scenario: str) -> str:
-    if told is None:
+def _client_cell(outcome: Mapping[str, Any] | None, number: int, scenario: str) -> str:
+    if outcome is None:
         return '<td class="none"></td>'
-    kind, sign = _KINDS[told["verdict"]]
-    tip = f"{told['verdict']}: {told['why']}" if "why" in told else told["verdict"]
+    kind, sign = _KINDS[outcome["verdict"]]
+    tip = f"{outcome['verdict']}: {outcome['why']}" if "why" in outcome else outcome["verdict"]
     return (
         f'<td class="{kind}"><button type="button" data-clients="{number}" data-scenario="{escape(scenario)}" '
-        f'title="{escape(tip, quote=True)}" aria-label="{escape(told["verdict"])}">{sign}</button></td>'
+        f'title="{escape(tip, quote=True)}" aria-label="{escape(outcome["verdict"])}">{sign}</button></td>'
     )
 
 
@@ -237,7 +237,9 @@ def _data(matrix: Mapping[str, Any]) -> str:
         {
             "target": run["target"],
             "description": run["description"],
-            "cases": {case_id: told for case_id, told in run["cases"].items() if set(told["counts"]) != {"pass"}},
+            "cases": {
+                case_id: outcome for case_id, outcome in run["cases"].items() if set(outcome["counts"]) != {"pass"}
+            },
         }
         for run in matrix["servers"]
     ]
@@ -246,11 +248,11 @@ def _data(matrix: Mapping[str, Any]) -> str:
             "target": run["target"],
             "scenarios": run["scenarios"],
             "clients": {
-                client: {case: told for case, told in cases.items() if told["verdict"] != "pass"}
+                client: {case: outcome for case, outcome in cases.items() if outcome["verdict"] != "pass"}
                 for client, cases in run["clients"].items()
             },
         }
         for run in matrix["clients"]
     ]
-    told = {"servers": servers, "clients": clients}
-    return json.dumps(told, separators=(",", ":")).replace("</", "<\\/")
+    outcome = {"servers": servers, "clients": clients}
+    return json.dumps(outcome, separators=(",", ":")).replace("</", "<\\/")

@@ -23,10 +23,10 @@ def tables(matrix: Mapping[str, Any]) -> str:
     for theme, areas in THEMES.items():
         lines.append(f"| {theme} | " + " | ".join(counted(each, areas).text for each in servers) + " |")
     for run in matrix["clients"]:
-        told = ", ".join(f"{client} {counted_clients(cases).text}" for client, cases in run["clients"].items())
+        counts = ", ".join(f"{client} {counted_clients(cases).text}" for client, cases in run["clients"].items())
         lines += [
             "",
-            f"Scenarios that clients passed of those run, {run['protocol']} protocol, on {run['target']}: {told}.",
+            f"Scenarios that clients passed of those run, {run['protocol']} protocol, on {run['target']}: {counts}.",
         ]
     return "\n".join(lines)
 

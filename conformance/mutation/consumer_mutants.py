@@ -177,7 +177,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("consumer/share/*",),
     ),
     Mutant(
-        "a classic member is not told to join again",
+        "a classic member does not have to join again",
         _CLASSIC_MEMBERS,
         "        _expect_join(group, member, now)\n        return ErrorCode.REBALANCE_IN_PROGRESS\n",
         "        _expect_join(group, member, now)\n        return ErrorCode.NONE\n",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mutant:
-    """One wrong rule. `areas`: patterns of the cases to try first; all are tried before it is said to survive."""
+    """One wrong rule. `areas`: patterns of the cases to try first; it survives only if all cases pass."""
 
     name: str
     file: str

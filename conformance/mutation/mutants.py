@@ -97,7 +97,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ("join/*",),
     ),
     Mutant(
-        "a leader that joins again is told the generation as it is",
+        "a leader that joins again gets the current generation",
         _JOIN,
         "    return Trigger.JOIN_LEADER if group.leader == member_id else Trigger.JOIN_SAME\n",
         "    return Trigger.JOIN_SAME\n",
@@ -188,7 +188,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ("static/*",),
     ),
     Mutant(
-        "skip_assignment is never said",
+        "skip_assignment is never set",
         _STATIC,
         "members, skip_assignment=leads)\n",
         "members, skip_assignment=False)\n",
@@ -378,7 +378,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ("txn-*", "fetch/*"),
     ),
     Mutant(
-        "a retention time that was asked for does not count",
+        "a retention time in the request does not count",
         _OFFSETS,
         "value.expire_timestamp != -1 else wall_ms",
         "False else wall_ms",
@@ -434,7 +434,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ("describe/*",),
     ),
     Mutant(
-        "groups of every type are listed whatever type is asked for",
+        "groups of every type are listed whatever the type filter",
         _ADMINISTRATION,
         "(not types or group.type in types) and ",
         "",

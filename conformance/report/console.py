@@ -1,4 +1,4 @@
-"""A run told to a person: first the causes of what is news, then the figures."""
+"""A run on the console: first the causes of what is news, then the figures."""
 
 from __future__ import annotations
 

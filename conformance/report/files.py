@@ -56,7 +56,7 @@ def as_json(judged: Judged) -> dict[str, Any]:
 
 
 def line_of(result: Result, expectations: Expectations) -> Expectation | None:
-    """The line about what is known of a cell that is not a pass."""
+    """The line of the expectation for a cell that is not a pass."""
     return (
         expectations.of_cell(result.cell.case.id, result.cell.version) if result.verdict is not Verdict.PASS else None
     )
@@ -104,7 +104,7 @@ def _printable(text: str) -> str:
 
 def write_expectations(judged: Judged, path: Path) -> None:
     """Write what fails as a file for `--expect`: an entry for each cause and verdict."""
-    lines = [f"# What {judged.run.target} is known to do otherwise; written by --write-expect. Say why on every line."]
+    lines = [f"# What {judged.run.target} does otherwise; written by --write-expect. Say why on every line."]
     for cause in judged.all_causes:
         for verdict in sorted({each.verdict for each in cause.hanging}):
             names = sorted({each.cell.name for each in cause.hanging if each.verdict is verdict})

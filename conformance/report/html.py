@@ -23,7 +23,7 @@ def write_html(judged: Judged, path: Path) -> None:
     for result in judged.run.results:
         if result.verdict not in NOT_JUDGED and result.verdict is not Verdict.PASS:
             shown = annotated(result, judged)[:_EVIDENCE_SHOWN]
-            told = cases[result.cell.case.id]
-            told.setdefault("evidence", shown)
-            told.setdefault("cause", judged.cause_of(result))
+            row = cases[result.cell.case.id]
+            row.setdefault("evidence", shown)
+            row.setdefault("cause", judged.cause_of(result))
     path.write_text(page_of(matrix))

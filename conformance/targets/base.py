@@ -124,7 +124,7 @@ class Instance:
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Every address that was given."""
+        """Every address of the target."""
         return (Endpoint(self.host, self.port), *self.others)
 
     def has_crashed(self) -> bool:
@@ -144,7 +144,7 @@ class Instance:
         return not self._listens() and _ends_within(self.process, _DYING_SECONDS)
 
     def _stopped_listening(self) -> bool:
-        """Of a target that is not ours: a moment is given to one that is started again by others."""
+        """Of a target that is not ours: one that others start again gets a moment."""
         limit = time.monotonic() + _RESTART_SECONDS
         while not self._listens():
             if time.monotonic() > limit:

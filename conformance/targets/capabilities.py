@@ -86,6 +86,6 @@ def advice(limits: Limits) -> str:
     slow = {name: value for name, value in current.items() if value > max(1_000, int(better[name]))}
     if not slow:
         return ""
-    said = " and ".join(f"{name} is {value}" for name, value in slow.items())
+    facts = " and ".join(f"{name} is {value}" for name, value in slow.items())
     wish = ", ".join(f"{name}={better[name]}" for name in slow)
-    return f"{said}: with {wish} a run is about ten times faster, and judges more cases"
+    return f"{facts}: with {wish} a run is about ten times faster, and judges more cases"

@@ -1,7 +1,7 @@
 """A target of somebody's own: one that runs already, at one address or several, or one that a command starts.
 
-Decides how a command is started for a profile and when it is ready. What the target can do is not known here: its
-limits are asked of it when it runs (`peers.py`).
+Decides how a command is started for a profile and when it is ready. Does not know what the target can do:
+`peers.py` reads its limits when it runs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def read_declaration(path: Path) -> Declaration:
             _only({profile: entry}, frozenset(PROFILES))
             _only(entry, frozenset({"address", "start"}))
             places[profile] = _place(entry)
-        # A command that is told the profile or its settings starts every profile.
+        # A command with a place for the profile or its settings starts every profile.
         start = places.get("default", Place()).start
         if "{properties}" in start or "{profile}" in start:
             places = dict.fromkeys(PROFILES, places["default"]) | places
@@ -120,9 +120,9 @@ def declared(
             raise TargetError(f"there is no target {spec}; it is {KINDS}") from None
     everywhere = dict(found.places)
     if start:
-        known = everywhere.get("default", Place())
+        default = everywhere.get("default", Place())
         profiles = PROFILES if "{properties}" in start or "{profile}" in start else ("default",)
-        everywhere |= {profile: Place(known.endpoints, start) for profile in profiles}
+        everywhere |= {profile: Place(default.endpoints, start) for profile in profiles}
     everywhere |= places or {}
     if "default" not in everywhere:
         raise TargetError("the target has no address and no start command")

@@ -96,8 +96,8 @@ def class_path(version: str) -> str:
     )
     if fetched.returncode != 0 or not remembered.exists():
         errors = (line for line in fetched.stdout.splitlines() if line.startswith("[ERROR] Failed"))
-        told = next(errors, fetched.stdout[-500:])
-        raise TargetError(f"Maven could not fetch Kafka {version}: {told}")
+        error = next(errors, fetched.stdout[-500:])
+        raise TargetError(f"Maven could not fetch Kafka {version}: {error}")
     return remembered.read_text().strip()
 
 
