@@ -116,6 +116,11 @@ class Metrics:
             ("offset_expiration", "Offsets that have expired.", "offset_expirations"),
             ("offset_deletion", "Offsets deleted.", "offset_deletions"),
             ("group_completed_rebalance", "Rebalances of classic groups that became Stable.", "completed_rebalances"),
+            (
+                "consumer_group_rebalance",
+                "New epochs of consumer groups, but for members that left.",
+                "consumer_rebalances",
+            ),
         ):
             value = sum(getattr(each, attribute) for each in counters)
             # A family of type counter would be called by another name than Kafka's.

@@ -9,12 +9,21 @@ from kafka_shim.groups.causes import Cause
 
 
 class Counters:
-    """Totals of a node. Each attribute only grows. `rebalances` are those begun, by their cause."""
+    """Totals of a node. Each attribute only grows. `rebalances` are those begun, by their cause; `consumer_rebalances`
+    the new epochs of consumer groups among them, without those of members that left."""
 
-    __slots__ = ("completed_rebalances", "offset_commits", "offset_deletions", "offset_expirations", "rebalances")
+    __slots__ = (
+        "consumer_rebalances",
+        "completed_rebalances",
+        "offset_commits",
+        "offset_deletions",
+        "offset_expirations",
+        "rebalances",
+    )
 
     def __init__(self) -> None:
         self.completed_rebalances = 0
+        self.consumer_rebalances = 0
         self.offset_commits = 0
         self.offset_deletions = 0
         self.offset_expirations = 0

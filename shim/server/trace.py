@@ -39,6 +39,8 @@ GROUP_KEYS: Final = frozenset(
         ApiKey.LIST_GROUPS,
         ApiKey.DELETE_GROUPS,
         ApiKey.OFFSET_DELETE,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
     }
 )
 """The APIs whose exchanges are traced: those about groups and their offsets."""

@@ -105,14 +105,14 @@ def judge(remedies: Sequence[Remedy], past: Past, play: Play | None) -> list[Rem
 def _missed_polls(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names) -> list[Remedy]:
     missed = [each for each in rebalances if each.cause == Cause.POLL_TIMEOUT_REASON]
     remedies = []
-    for client, triggers in _by_client(history, missed).items():
+    for client, triggers in by_client(history, missed).items():
         member = history.member(triggers[-1].trigger)
         gaps = _absences(history, client)
         interval = member.rebalance_timeout_ms
         if interval is None:
             continue
         longest = max(gaps, default=0.0) + interval / 1000
-        proposed = _round_ms(1500 * longest)
+        proposed = round_ms(1500 * longest)
         name = names(member.member_id)
         batch = member.batch
         if batch is not None:
@@ -184,7 +184,7 @@ def _seldom_heartbeats(member: Member, called: float, typical: float, names: Nam
         side="client",
         setting="heartbeat.interval.ms",
         seen=f"about {called * 1000:.0f}",
-        proposed=str(_round_ms(called * 250)),
+        proposed=str(round_ms(called * 250)),
         why=f"it learns of a rebalance by a heartbeat, {called:.1f} s after the start",
         price="more heartbeats",
         change=Change(think={client_of(member): max(0.1, typical - 0.75 * called)}),
@@ -194,7 +194,7 @@ def _seldom_heartbeats(member: Member, called: float, typical: float, names: Nam
 def _sessions(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names) -> list[Remedy]:
     expired = [each for each in rebalances if each.cause == Cause.SESSION_EXPIRED]
     remedies = []
-    for client, triggers in _by_client(history, expired).items():
+    for client, triggers in by_client(history, expired).items():
         member = history.member(triggers[-1].trigger)
         gaps = [gap for gap in _absences(history, client) if gap < 2 * (member.session_timeout_ms or 0) / 1000]
         if not gaps or member.session_timeout_ms is None:
@@ -211,7 +211,7 @@ def _sessions(history: GroupHistory, rebalances: Sequence[Rebalance], names: Nam
                 )
             )
             continue
-        proposed = _round_ms(member.session_timeout_ms + 1500 * max(gaps))
+        proposed = round_ms(member.session_timeout_ms + 1500 * max(gaps))
         remedies.append(
             Remedy(
                 who=names(member.member_id),
@@ -231,7 +231,7 @@ def _restarts(history: GroupHistory, rebalances: Sequence[Rebalance], names: Nam
     left = [each for each in rebalances if each.cause == Cause.MEMBER_LEFT]
     clients = [
         client
-        for client in _by_client(history, left)
+        for client in by_client(history, left)
         if _absences(history, client) and not history.member(_last_of(history, client)).instance_id
     ]
     if not clients:
@@ -282,7 +282,7 @@ def _starts(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names
     if len(followers) < _MANY:
         return []
     delay = initial.seconds
-    proposed = _round_ms(1000 * (followers[-1].started - initial.started + delay))
+    proposed = round_ms(1000 * (followers[-1].started - initial.started + delay))
     return [
         Remedy(
             who="broker",
@@ -341,7 +341,8 @@ def _newcomer(rebalance: Rebalance) -> str:
     return rebalance.trigger if rebalance.cause == Cause.NEW_MEMBER else ""
 
 
-def _by_client(history: GroupHistory, rebalances: Sequence[Rebalance]) -> dict[str, list[Rebalance]]:
+def by_client(history: GroupHistory, rebalances: Sequence[Rebalance]) -> dict[str, list[Rebalance]]:
+    """The rebalances that members of each client brought about."""
     found: dict[str, list[Rebalance]] = {}
     for rebalance in rebalances:
         if rebalance.trigger in history.members:
@@ -357,8 +358,12 @@ def _last_of(history: GroupHistory, client: str) -> str:
     return _lives(history, client)[-1].member_id
 
 
+def absences(history: GroupHistory, member: Member) -> list[float]:
+    """Seconds from when a member of the same client went until the next one of it joined."""
+    return _absences(history, client_of(member))
+
+
 def _absences(history: GroupHistory, client: str) -> list[float]:
-    """Seconds from when a client's member went until the next member of the same client joined."""
     lives = _lives(history, client)
     return [
         after.joined - before.gone
@@ -367,7 +372,7 @@ def _absences(history: GroupHistory, client: str) -> list[float]:
     ]
 
 
-def _round_ms(ms: float) -> int:
+def round_ms(ms: float) -> int:
     """Rounded up to two digits, as people write settings."""
     digit = 1
     while ms / digit > 100:

@@ -13,7 +13,7 @@ BECAUSE: Final[dict[str, str]] = {
     Cause.NEW_MEMBER: "{who} is new",
     Cause.MEMBER_LEFT: "{who} left",
     Cause.SESSION_EXPIRED: "{who} sent no heartbeat for its session timeout",
-    Cause.REBALANCE_TIMEOUT: "{who} did not join again in time",
+    Cause.REBALANCE_TIMEOUT: "{who} did not give up its partitions, or join again, in time",
     Cause.POLL_TIMEOUT_REASON: "{who} left because its application did not poll in time",
     Cause.SUBSCRIPTION_CHANGED: "{who} subscribes to other topics or offers other protocols",
     Cause.LEADER_REJOINED: "the leader, {who}, joined again, as consumers do when topics change",

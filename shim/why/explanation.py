@@ -15,10 +15,14 @@ from typing import Any, Final
 from kafka_shim.groups.causes import Cause
 from kafka_shim.why.advice import Advice, Play, advise
 from kafka_shim.why.causes import clause
+from kafka_shim.why.epochs import Epochs
 from kafka_shim.why.history import GroupHistory
+from kafka_shim.why.moves import by_topic
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import client_of
 from kafka_shim.why.rebalance import Rebalance
+from kafka_shim.why.reconciliation import Reconciliation
+from kafka_shim.why.reconciliation_advice import advise as advise_consumer_group
 
 STORM_REBALANCES: Final = 5
 STORM_SECONDS: Final = 300.0
@@ -77,7 +81,8 @@ class Explanation:
         slow = Counter(each.slow.member_id for each in self.rebalances if each.slow is not None)
         if count > 1 and slow:
             member, rounds = slow.most_common(1)[0]
-            return f"{head}; {self.names(member)} joined last in {rounds} of them."
+            what = "joined last" if self.history.epochs is None else "was slow to give up partitions"
+            return f"{head}; {self.names(member)} {what} in {rounds} of them."
         return f"{head}, last because {self.reason(self.last)}."
 
 
@@ -86,14 +91,20 @@ def explain(history: GroupHistory, rebalances: Sequence[Rebalance], play: Play |
     if not rebalances:
         return None
     names = Names()
-    for member_id in history.members:
+    for member_id, member in history.members.items():
+        names.introduce(member_id, member.instance_id or member.client_id)
         names(member_id)
     patterns = _patterns(history, rebalances, names)
+    # A group that was of another kind before is helped as the kind it is.
+    alike = [each for each in rebalances if isinstance(each, Reconciliation) is (history.epochs is not None)]
+    advice = (
+        advise(history, alike, names, play) if history.epochs is None else advise_consumer_group(history, alike, names)
+    )
     return Explanation(
         history=history,
         rebalances=tuple(rebalances),
         patterns=patterns,
-        advice=advise(history, rebalances, names, play),
+        advice=advice,
         names=names,
         storm=_is_storm(rebalances),
     )
@@ -145,6 +156,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
     history = explanation.history
     return {
         "group": history.group,
+        "kind": history.kind,
         "state": history.state,
         "generation": history.generation,
         "protocol": history.protocol,
@@ -164,6 +176,24 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
             for remedy in explanation.advice.remedies
         ],
         "would_not_help": list(explanation.advice.would_not_help),
+    } | ({} if history.epochs is None else _epochs_json(history.epochs, history))
+
+
+def _epochs_json(epochs: Epochs, history: GroupHistory) -> dict[str, Any]:
+    """Of a consumer group: what each member has and is to have, and whom its reconciliation waits for."""
+    return {
+        "members": {
+            member_id: {
+                "epoch": epochs.has(member_id).epoch,
+                "state": epochs.has(member_id).state,
+                "assigned": by_topic(epochs.has(member_id).assigned),
+                "revoking": by_topic(epochs.has(member_id).revoking),
+                "target": by_topic(epochs.target_of(member_id)),
+                "waits_for": epochs.has(member_id).waits_for,
+            }
+            for member_id in history.present
+        },
+        "waiting": [{"member": member_id or None, "what": what} for member_id, what in epochs.waiting()],
     }
 
 
@@ -190,4 +220,11 @@ def _rebalance_json(explanation: Explanation, each: Rebalance) -> dict[str, Any]
         "faults": each.faults,
         "first_seq": each.first_seq,
         "last_seq": each.last_seq,
-    }
+    } | (
+        {
+            "assignor": each.protocol,
+            "waits": [{"member": wait.member_id, "for": wait.holder} for wait in each.waits],
+        }
+        if isinstance(each, Reconciliation)
+        else {}
+    )

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.causes import Cause
+from kafka_shim.why.epochs import Epochs
 from kafka_shim.why.moves import Partition, compare, owners_of
 from kafka_shim.why.rebalance import Join, Rebalance
 
@@ -82,21 +83,31 @@ class GroupHistory:
         self.revoked: dict[Partition, tuple[str, float]] = {}
         """Partitions that nobody owns: who gave each up, and when."""
         self.first = self.last = 0.0
-        self._current: Rebalance | None = None
+        self.current: Rebalance | None = None
+        """The newest rebalance."""
+        self.epochs: Epochs | None = None
+        """What only a consumer group (KIP-848) has; None for a classic one."""
+        self.heartbeat_interval_ms: int | None = None
+        """What a consumer group was last told to keep to; None if no such answer was seen."""
+        self.sessions: dict[str, float] = {}
+        """Seconds that each member may be silent, by its id, where timers are in the trace."""
         self._generation_members: tuple[str, ...] = ()
         self._offsets: dict[Partition, int] = {}
         self._reasons: dict[str, str] = {}
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Take the next event of this group."""
+        if event["event"] == "timer":
+            self._timer(event)
+            return
         at = float(event["wall"])
         self.first = self.first or at
         self.last = at
         take = getattr(self, f"_{event['event']}", None)
         if take is not None:
             take(event, at, at - float(event["mono"]))
-        if self._current is not None:
-            self._current.last_seq = event.get("seq", 0)
+        if self.current is not None:
+            self.current.last_seq = event.get("seq", 0)
 
     def member(self, member_id: str) -> Member:
         """What is known of a member; nothing yet if it is new."""
@@ -105,13 +116,23 @@ class GroupHistory:
             found = self.members[member_id] = Member(member_id)
         return found
 
+    @property
+    def kind(self) -> str:
+        """The kind of group, as far as the trace tells it."""
+        return "classic" if self.epochs is None else "consumer"
+
     # Rebalances
 
+    def begin(self, rebalance: Rebalance) -> None:
+        """A rebalance began."""
+        self.current = rebalance
+        self.rebalances.append(rebalance)
+
     def _begin(self, event: Mapping[str, Any], started: float, *, initial: bool) -> Rebalance:
-        before = self._current
+        before = self.current
         if before is not None and before.assigned is None:
             before.superseded = started
-        rebalance = self._current = Rebalance(
+        rebalance = Rebalance(
             group=self.group,
             cause=event["cause"] or "",
             trigger=event["trigger"],
@@ -126,16 +147,32 @@ class GroupHistory:
         trigger = self.members.get(rebalance.trigger)
         if rebalance.cause == Cause.SESSION_EXPIRED and trigger is not None:
             rebalance.silent = (trigger.session_timeout_ms or 0) / 1000
-        self.rebalances.append(rebalance)
+        self.begin(rebalance)
         return rebalance
 
     def _state(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         self.state = event["to"]
         if event["to"] == "PreparingRebalance":
             self._begin(event, at, initial=event["from"] == "Empty")
+        elif self.epochs is not None:
+            self.epochs.state(event, at)
+
+    def _of_epochs(self) -> Epochs:
+        if self.epochs is None:
+            self.epochs = Epochs(self)
+        return self.epochs
+
+    def _epoch(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        self._of_epochs().epoch(event, at)
+
+    def _target(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        self._of_epochs().target(event, at)
+
+    def _reconciliation(self, event: Mapping[str, Any], at: float, shift: float) -> None:
+        self._of_epochs().reconciliation(event, at)
 
     def _round(self, event: Mapping[str, Any], at: float, shift: float) -> None:
-        current = self._current
+        current = self.current
         started = event["started"] + shift
         if current is None or current.ended is not None:
             # A relay writes no `state` event: the round is the first that is known of the rebalance.
@@ -157,7 +194,7 @@ class GroupHistory:
 
     def _assignment(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         after = owners_of(event["assignments"])
-        current = self._current
+        current = self.current
         if current is not None and current.generation == event["generation"]:
             current.assigned = at
             before = {partition: member for partition, (member, _) in self.revoked.items()} | self.owners
@@ -184,20 +221,29 @@ class GroupHistory:
         if change in _JOINED:
             member.joined = at
             self.present[member.member_id] = None
+            if self.epochs is not None:
+                self.epochs.took_place(member.member_id, member.instance_id)
         elif change in _GONE:
             member.gone, member.how = at, change
             member.reason = self._reasons.pop(member.member_id, member.reason)
             self.present.pop(member.member_id, None)
+            if self.epochs is not None:
+                self.epochs.gone(member.member_id, member.instance_id, change, at)
+
+    def _timer(self, event: Mapping[str, Any]) -> None:
+        """The first timer of a session is armed for as long as the session is."""
+        if _is_session(event):
+            self.sessions.setdefault(event["member_id"], event["deadline"] - event["mono"])
 
     # Requests
 
     def _fault(self, event: Mapping[str, Any], at: float, shift: float) -> None:
-        if self._current is not None:
-            self._current.faults.append(f"{event['action']} of {event['api']}")
+        if self.current is not None:
+            self.current.faults.append(f"{event['action']} of {event['api']}")
 
     def _exchange(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         api, error, member_id = event["api"], event["error"], event["member"] or ""
-        current = self._current
+        current = self.current
         if api == "JoinGroup":
             self._joined(event, shift)
         elif api == "SyncGroup":
@@ -209,6 +255,11 @@ class GroupHistory:
         elif api == "Heartbeat":
             if error == ErrorCode.REBALANCE_IN_PROGRESS and current is not None:
                 current.called.setdefault(member_id, max(0.0, event["arrived"] + shift - current.started))
+        elif api == "ConsumerGroupHeartbeat":
+            if member_id and event["request"]["rebalance_timeout_ms"] >= 0:
+                self.member(member_id).rebalance_timeout_ms = event["request"]["rebalance_timeout_ms"]
+            if not error:
+                self.heartbeat_interval_ms = event["answer"]["heartbeat_interval_ms"]
         elif api == "LeaveGroup":
             for leaver in event["request"]["members"] or ():
                 self._left(leaver["member_id"], leaver.get("reason") or "")
@@ -224,7 +275,7 @@ class GroupHistory:
         member.session_timeout_ms = request["session_timeout_ms"]
         timeout = request["rebalance_timeout_ms"]
         member.rebalance_timeout_ms = timeout if timeout >= 0 else request["session_timeout_ms"]
-        current = self._current
+        current = self.current
         if not event["error"] and current is not None and event["answer"]["generation_id"] == current.generation:
             current.arrived[member_id] = event["arrived"] + shift
 
@@ -249,6 +300,9 @@ class GroupHistory:
     def _group(self, event: Mapping[str, Any], at: float, shift: float) -> None:
         self.state = event["state"]
         self.generation = event["generation"]
+        if event["change"] in ("deleted", "expired"):
+            # What comes after it may be a group of another kind.
+            self.epochs = None
 
 
 class History:
@@ -267,8 +321,12 @@ class History:
         if event["event"] == "trace":
             return
         group = event.get("group")
-        if group and event["event"] not in ("timer", "parked"):
+        if group and event["event"] != "parked" and (event["event"] != "timer" or _is_session(event)):
             history = self.groups.get(group)
             if history is None:
                 history = self.groups[group] = GroupHistory(group)
             history.add(event)
+
+
+def _is_session(event: Mapping[str, Any]) -> bool:
+    return bool(event["kind"] == "session" and event["change"] == "armed")

@@ -14,8 +14,10 @@ from kafka_shim.why.causes import clause
 from kafka_shim.why.names import Names
 from kafka_shim.why.rebalance import Rebalance
 
-DRAWN: Final = frozenset({"JoinGroup", "SyncGroup", "LeaveGroup", "Heartbeat", "OffsetCommit"})
-"""APIs that are drawn; Heartbeats only if they were answered with an error."""
+DRAWN: Final = frozenset(
+    {"JoinGroup", "SyncGroup", "LeaveGroup", "Heartbeat", "ConsumerGroupHeartbeat", "OffsetCommit"}
+)
+"""APIs that are drawn; heartbeats and commits only if they were answered with an error, or say something new."""
 
 
 def sequence_diagram(rebalance: Rebalance, events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -28,6 +30,8 @@ def sequence_diagram(rebalance: Rebalance, events: Iterable[Mapping[str, Any]]) 
             if answered < rebalance.started or arrived > rebalance.started + rebalance.seconds:
                 continue
             if event["api"] in ("Heartbeat", "OffsetCommit") and not event["error"]:
+                continue
+            if event["api"] == "ConsumerGroupHeartbeat" and not _says_something(event):
                 continue
             who = names(event["member"]) if event["member"] else event["client_id"]
             steps.append((arrived, f"{_id(who)}->>coordinator: {event['api']}{_said(event)}"))
@@ -45,8 +49,31 @@ def _id(name: str) -> str:
     return "".join(character if character.isalnum() or character in "-_" else "_" for character in name) or "client"
 
 
+def _says_something(event: Mapping[str, Any]) -> bool:
+    """Whether a heartbeat joins, leaves, tells what its member owns, or is answered more than that all is well."""
+    request, answer = event["request"], event["answer"]
+    return bool(
+        event["error"]
+        or request["member_epoch"] <= 0
+        or request["topic_partitions"] is not None
+        or answer["assignment"] is not None
+        or answer["member_epoch"] != request["member_epoch"]
+    )
+
+
+def _count(topics: Any) -> str:
+    count = sum(len(topic["partitions"]) for topic in topics)
+    return f"{count} partition{'' if count == 1 else 's'}"
+
+
 def _said(event: Mapping[str, Any]) -> str:
     request = event["request"]
+    if event["api"] == "ConsumerGroupHeartbeat":
+        epoch = request["member_epoch"]
+        if epoch <= 0:
+            return ", joins" if epoch == 0 else ", leaves"
+        owns = request["topic_partitions"]
+        return f", epoch {epoch}" + ("" if owns is None else f", owns {_count(owns)}")
     if event["api"] == "JoinGroup":
         return " with its id" if request["member_id"] else " without an id"
     if event["api"] == "SyncGroup":
@@ -58,6 +85,10 @@ def _said(event: Mapping[str, Any]) -> str:
 def _answer(event: Mapping[str, Any]) -> str:
     if event["error"]:
         return f"{ErrorCode(event['error']).name} ({event['error']})"
+    if event["api"] == "ConsumerGroupHeartbeat":
+        assigned = event["answer"]["assignment"]
+        has = "" if assigned is None else f", has {_count(assigned['topic_partitions'])}"
+        return f"epoch {event['answer']['member_epoch']}{has}"
     if event["api"] == "JoinGroup":
         answer = event["answer"]
         return f"generation {answer['generation_id']}" + (", leader" if answer["leader"] == event["member"] else "")

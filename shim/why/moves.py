@@ -37,6 +37,14 @@ def owners_of(assignments: Mapping[str, Mapping[str, Iterable[int]] | int]) -> d
     }
 
 
+def by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    """The numbers of partitions by their topics, sorted."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        topics.setdefault(topic, []).append(number)
+    return topics
+
+
 def compare(before: Owners, after: Owners, members: Iterable[str]) -> Moved:
     """What moved from `before` to `after`, an assignment to `members`.
 

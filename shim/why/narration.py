@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.why.causes import clause
 from kafka_shim.why.names import Names
+from kafka_shim.why.reconciliation import AWAY
 
 _MEMBER: Final = {
     "added": "joins",
@@ -62,6 +63,7 @@ class Narrator:
         what = _MEMBER.get(event["change"])
         if what is None:
             return []
+        self.name.introduce(event["member_id"], event["instance_id"] or event["client_id"])
         static = f" (group.instance.id {event['instance_id']})" if event["instance_id"] else ""
         if event["change"] == "added" and event["client_host"]:
             what += f" from {event['client_host'].lstrip('/')}"
@@ -74,6 +76,8 @@ class Narrator:
             return [f"rebalance begins, cause {event['cause']}: {because}"]
         if event["to"] == "Empty":
             return [f"the group is empty, generation {event['generation']}"]
+        if event["to"] == "Stable" and event["rule"] == "consumer":
+            return [f"epoch {event['generation']} is stable"]
         return []
 
     def _round(self, event: Mapping[str, Any]) -> list[str]:
@@ -97,6 +101,27 @@ class Narrator:
             last = event["waited_for"][0]
             lines.append(f"the last to join was {self.name(last['member_id'])}, {last['ms']:.0f} ms after the start")
         return lines
+
+    def _epoch(self, event: Mapping[str, Any]) -> list[str]:
+        because = clause(event["cause"], self.name(event["trigger"]))
+        return [f"epoch {event['generation']} begins, cause {event['cause']}: {because}"]
+
+    def _target(self, event: Mapping[str, Any]) -> list[str]:
+        lines = [f"target assignment of epoch {event['generation']}, by {event['assignor']}; what is new of it:"]
+        for member_id, owned in event["assignments"].items():
+            lines.append(f"    {self.name(member_id):24} {_owned(owned)}")
+        return lines if event["assignments"] else [lines[0].replace("what is new of it:", "nobody has another")]
+
+    def _reconciliation(self, event: Mapping[str, Any]) -> list[str]:
+        who = self.name(event["member_id"])
+        if event["generation"] == AWAY:
+            return [f"{who} is away, a static member, and keeps {_owned(event['assigned'])}"]
+        line = f"{who} is at epoch {event['generation']} and has {_owned(event['assigned'])}"
+        if event["revoking"]:
+            line += f"; it is to give up {_owned(event['revoking'])}"
+        if event["waits_for"]:
+            line += f"; it waits for {', '.join(self.name(holder) for holder in event['waits_for'])}"
+        return [line]
 
     def _assignment(self, event: Mapping[str, Any]) -> list[str]:
         lines = [f"generation {event['generation']} is stable; who owns what:"]
@@ -132,6 +157,7 @@ class Narrator:
         )
         if error is None:
             return []
+        self.name.introduce(event["member"] or "", event["client_id"])
         return [f"{event['api']} of {self.name(event['member'] or '') or event['client_id']} is answered {error}"]
 
 
@@ -139,6 +165,9 @@ _ERRORS: Final = {
     22: "ILLEGAL_GENERATION (22)",
     25: "UNKNOWN_MEMBER_ID (25)",
     82: "FENCED_INSTANCE_ID (82)",
+    110: "FENCED_MEMBER_EPOCH (110)",
+    111: "UNRELEASED_INSTANCE_ID (111)",
+    113: "STALE_MEMBER_EPOCH (113)",
 }
 _COMMIT: Final = "OffsetCommit"
 _ERRORS_OF_COMMITS: Final = {

@@ -22,6 +22,8 @@ Event = dict[str, Any]
 
 STDIN: Final = Path("-")
 _BORING: Final = b'"api":"Heartbeat"'
+_STEADY: Final = b'"api":"ConsumerGroupHeartbeat"'
+_SAYS_LITTLE: Final = b'"rebalance_timeout_ms":-1'
 _ACCEPTED: Final = b'"error":0'
 _WITHOUT_GROUP: Final = (b'{"event":"trace"', b'{"event":"end_offsets"')
 
@@ -63,7 +65,9 @@ def _of_group(group: str) -> Callable[[bytes], bool]:
     def keep(line: bytes) -> bool:
         if named not in line:
             return line.startswith(_WITHOUT_GROUP)
-        return not (_BORING in line and _ACCEPTED in line)
+        if _ACCEPTED not in line:
+            return True
+        return _BORING not in line and not (_STEADY in line and _SAYS_LITTLE in line)
 
     return keep
 

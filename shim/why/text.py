@@ -14,6 +14,7 @@ from kafka_shim.why.advice import LIKELY, Remedy
 from kafka_shim.why.causes import clause
 from kafka_shim.why.explanation import Explanation, span
 from kafka_shim.why.rebalance import Rebalance
+from kafka_shim.why.reconciliation import Reconciliation
 
 BAR: Final = 44
 _NAME: Final = 20
@@ -23,10 +24,11 @@ def lines(explanation: Explanation, *, bars: bool = True, brief: bool = False, z
     """The lines of an explanation; `brief` is one line for each rebalance. `zone` is that of the times shown."""
     history = explanation.history
     members, partitions = len(history.present), len(history.owners)
-    generation = "" if history.generation is None else f", generation {history.generation}"
+    word = "generation" if history.epochs is None else "epoch"
+    generation = "" if history.generation is None else f", {word} {history.generation}"
     state = f", {history.state}" if history.state else ""
     yield (
-        f"{history.group}  classic, {history.protocol or 'no protocol yet'},"
+        f"{history.group}  {history.kind}, {history.protocol or 'no protocol yet'},"
         f" {_count(members, 'member')}, {_count(partitions, 'partition')}{state}{generation}"
     )
     yield explanation.verdict
@@ -76,7 +78,8 @@ def _count(number: int, noun: str) -> str:
 
 def _generations(each: Rebalance) -> str:
     before = "none" if each.generation_before is None else each.generation_before
-    return f"generation {before} -> {'not reached' if each.generation is None else each.generation}"
+    word = "epoch" if isinstance(each, Reconciliation) else "generation"
+    return f"{word} {before} -> {'not reached' if each.generation is None else each.generation}"
 
 
 def _brief(explanation: Explanation, each: Rebalance, zone: tzinfo) -> str:
@@ -102,7 +105,9 @@ def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) 
         yield f"  {title:9} {phase.name:{_NAME}} {filler}{span(phase.seconds):>7} {share:4.0%}{who}"
         title = ""
     slow = each.slow
-    if slow is not None:
+    if isinstance(each, Reconciliation):
+        yield from _reconciliation(explanation, each)
+    elif slow is not None:
         called = f"; it was called by a heartbeat after {span(slow.called)}" if slow.called is not None else ""
         next_ = each.joins[1]
         yield (
@@ -120,12 +125,39 @@ def _whole(explanation: Explanation, each: Rebalance, bars: bool, zone: tzinfo) 
         )
     elif each.moved is None and each.assigned is not None:
         yield "  moved     nothing yet: the partitions given up get their owners in the follow-up"
-    yield (
+    if isinstance(each, Reconciliation):
+        yield f"  cost      {each.partition_seconds:.1f} partition-seconds stopped; who keeps a partition goes on"
+    else:
+        yield _cost(each)
+    for fault in each.faults:
+        yield f"  fault     injected: {fault}"
+
+
+def _cost(each: Rebalance) -> str:
+    return (
         f"  cost      {each.member_seconds:.1f} member-seconds, {each.partition_seconds:.1f} partition-seconds stopped"
         + ("; eager: all stop until the last has joined" if each.eager and len(each.members) > 1 else "")
     )
-    for fault in each.faults:
-        yield f"  fault     injected: {fault}"
+
+
+def _reconciliation(explanation: Explanation, each: Reconciliation) -> Iterator[str]:
+    """What only a rebalance of a consumer group has: who was slow to give up partitions, and who waited for whom."""
+    names, slow = explanation.names, each.slow
+    if slow is not None and slow.called is not None:
+        yield (
+            f"  slow      {names(slow.member_id)} gave up its partitions {span(slow.seconds - slow.called)} after it"
+            f" was told to, {span(slow.called)} after the start"
+        )
+    waiters: dict[str, list[str]] = {}
+    for wait in each.waits:
+        waiters.setdefault(wait.holder, []).append(names(wait.member_id))
+    for holder, waiting in list(waiters.items())[:5]:
+        more = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
+        yield f"  waited    {', '.join(waiting[:5])}{more} for {names(holder)}"
+    epochs = explanation.history.epochs
+    if epochs is not None and each is explanation.history.current:
+        for member_id, what in epochs.waiting()[:5]:
+            yield f"  waits for {explanation.names(member_id) + ', which ' if member_id else ''}{what}"
 
 
 def _advice(explanation: Explanation) -> Iterator[str]:

@@ -16,6 +16,7 @@ from tests.browser import Browser
 from tests.why.simulated import recorded
 
 TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
+CONSUMER_GROUP = Path(__file__).parent / "recordings" / "consumer-group.jsonl.gz"
 DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
@@ -66,6 +67,40 @@ def test_a_page_of_one_file_asks_nobody_and_shows_what_the_trace_says(
             each.moved.moved for each in group.rebalances if each.moved is not None
         ]
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.errors == []
+
+
+def test_a_consumer_group_has_epochs_and_targets(browser: Browser, tmp_path: Path) -> None:
+    trace = gzip.decompress(CONSUMER_GROUP.read_bytes())
+    path = tmp_path / "trace.html"
+    path.write_bytes(standalone(trace, "consumer group"))
+    history = History()
+    for line in trace.splitlines():
+        history.add(json.loads(line))
+    group = history.groups["billing"]
+    browser.open(path.as_uri(), width=1400)
+    waited(browser, "page.model.groups.size === 1")
+    browser.evaluate(f"select('billing'); {DRAWN}")
+    found = browser.evaluate(
+        "page.model.groups.get('billing').rebalances.map((each) => ({cause: each.cause, moved: each.moved,"
+        " phases: phasesOf(each, 0).map((phase) => [phase.name, phase.seconds])}))"
+    )
+    # The last one is not over: the static member is away.
+    finished = list(zip(found, group.rebalances, strict=True))[:-1]
+    assert len(finished) == 7
+    for drawn, each in finished:
+        assert drawn["cause"] == each.cause
+        assert drawn["moved"] == (each.moved.moved if each.moved is not None else None)
+        assert [name for name, _ in drawn["phases"]] == [phase.name for phase in each.phases]
+        assert [s for _, s in drawn["phases"]] == pytest.approx([phase.seconds for phase in each.phases], abs=0.001)
+    lanes = browser.evaluate("[...page.model.groups.get('billing').members.values()].map((member) => member.name)")
+    assert lanes == ["a", "b", "c", "s", "s#2"]
+    cells = browser.evaluate(
+        "[...document.querySelectorAll('#owners tr')].map((tr) => [...tr.cells].at(-1).textContent)"
+    )
+    assert cells == ["target", "orders 0-7"]
+    browser.evaluate(f"open(1); {DRAWN}")
+    assert "waitedb for a" in browser.evaluate("document.querySelector('#drawer').textContent")
     assert browser.errors == []
 
 

@@ -143,7 +143,7 @@ class Change:
             forget(written, self.replaced_member.member_id)
         if self.cause is not None:
             written.began(self.cause, trigger)
-            shard.counters.rebalances[self.cause] += 1
+            shard.counters.consumer_rebalances += 1
         if reconciled is not updated and reconciled.classic is None:
             if reconciled.state is MemberState.UNREVOKED_PARTITIONS:
                 arm_rebalance(written, reconciled, self.now)

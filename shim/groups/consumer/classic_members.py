@@ -81,7 +81,7 @@ def _downgraded(change: Change, holder: Member, updated: Member, owned: Partitio
     if not change.subscription_changed:
         target = group.targets.get(holder.member_id, NO_PARTITIONS)
         reconciled = change.reconcile(updated, group.target_epoch, target, owned)
-    downgrade(group, [holder], updated, now, rebalances=change.subscription_changed)
+    downgrade(group, [holder], updated, now, change="fenced", rebalances=change.subscription_changed)
     return joined(reconciled)
 
 

@@ -69,10 +69,12 @@ def check_not_fenced(holder: Member, member_id: str, instance_id: str) -> None:
 
 def leave_for_a_while(group: ConsumerGroup, member: Member) -> None:
     """A static member goes and keeps its partitions until it is back, or its session ends, which runs on."""
+    before = group.state if group.shard.outbox.listening else GroupState.EMPTY
     away = replace(member, epoch=LEAVE_STATIC, pending_revocation=NO_PARTITIONS)
     group.shard.write(*records.current_assignment(group.group_id, away))
     if group.shard.outbox.listening:
         events.reconciliation(group, away)
+        events.state(group, before)
 
 
 def fence(group: ConsumerGroup, members: Sequence[Member], cause: Cause, change: str, now: float) -> None:
@@ -80,7 +82,7 @@ def fence(group: ConsumerGroup, members: Sequence[Member], cause: Cause, change:
     if not members:
         return
     if may_downgrade(group, members):
-        downgrade(group, members, None, now, rebalances=True)
+        downgrade(group, members, None, now, change=change, rebalances=True)
         return
     shard = group.shard
     before = group.state if shard.outbox.listening else GroupState.EMPTY
@@ -101,7 +103,6 @@ def fence(group: ConsumerGroup, members: Sequence[Member], cause: Cause, change:
     for member in members:
         forget(group, member.member_id)
     group.began(cause, members[0].member_id)
-    shard.counters.rebalances[cause] += 1
     if shard.outbox.listening:
         for member in members:
             events.member(group, member, change)

@@ -83,5 +83,6 @@ class ConsumerGroup(ConsumerGroupState):
         return timer
 
     def began(self, cause: Cause, trigger: str) -> None:
-        """A new group epoch has just begun."""
+        """A new group epoch has just begun; `trigger` is the member that brought it about, empty if nobody did."""
         self.cause, self.trigger = cause, trigger
+        self.shard.counters.rebalances[cause] += 1

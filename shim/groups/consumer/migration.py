@@ -21,7 +21,7 @@ from kafka_shim.groups.classic.member import Member as ClassicMember
 from kafka_shim.groups.classic.sessions import wake
 from kafka_shim.groups.classic.states import RULES, State, Trigger
 from kafka_shim.groups.classic.timers import TimerKind as ClassicTimer
-from kafka_shim.groups.consumer import records
+from kafka_shim.groups.consumer import events, records
 from kafka_shim.groups.consumer.embedded import embedded_assignment
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
@@ -145,11 +145,13 @@ def downgrade(
     joining: Member | None,
     now: float,
     *,
+    change: str,
     rebalances: bool,
 ) -> None:
     """Make a classic group of those that stay, and of `joining`, which takes the place of the static one that goes.
 
-    The group epoch becomes the generation, target assignments what members have.
+    The group epoch becomes the generation, target assignments what members have. `change` is what becomes of those that
+    go, for the trace.
     """
     shard, group_id = group.shard, group.group_id
     gone = {member.member_id for member in going}
@@ -181,6 +183,10 @@ def downgrade(
         written.update(restored, offered.protocols, offered.rebalance_timeout_ms, offered.session_timeout_ms)
         wake(shard, restored, now)
     if shard.outbox.listening:
+        for member in going:
+            events.member(group, member, change)
+        if joining is not None:
+            events.member(group, joining, "replaced")
         group_events.group(shard.outbox, group, "deleted")
         group_events.group(shard.outbox, written, "loaded")
     if rebalances:

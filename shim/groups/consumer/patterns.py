@@ -82,11 +82,16 @@ def resolve(group: ConsumerGroup, now: float) -> None:
     group.patterns_stale = False
     written: list[Record] = []
     cause: Cause | None = None
+    trigger = ""
     for pattern in subscriptions.patterns:
         found = ResolvedRegex(matches(pattern, topics), RESOLVED_HERE, now_ms)
         known = subscriptions.resolved.get(pattern)
         if found.topics != (known.topics if known is not None else frozenset()):
-            cause = Cause.SUBSCRIPTION_CHANGED if known is None else Cause.TOPIC_METADATA_CHANGED
+            if known is None:
+                cause = Cause.SUBSCRIPTION_CHANGED
+                trigger = next(member.member_id for member in group.members.values() if member.regex == pattern)
+            else:
+                cause = Cause.TOPIC_METADATA_CHANGED
         written.append(records.resolved_regex(group.group_id, pattern, found))
     for key, value in written:
         shard.write(key, value)
@@ -97,8 +102,8 @@ def resolve(group: ConsumerGroup, now: float) -> None:
         before = group.state
         shard.write(*records.epoch(group.group_id, group.group_epoch + 1, found_hash))
         group.metadata_stale = False
-        group.began(cause, "regular expressions were resolved")
-        shard.counters.rebalances[cause] += 1
+        group.began(cause, trigger)
+        shard.counters.consumer_rebalances += 1
         if shard.outbox.listening:
             events.epoch(group)
             events.state(group, before)

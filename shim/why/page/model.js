@@ -2,7 +2,9 @@
 // What the events of docs/trace.md amount to: groups, lanes of members, rebalances. It draws nothing.
 "use strict";
 
-const UUID_LENGTH = 36;
+const UUID_LENGTH = 36, SHORT_UUID_LENGTH = 22;
+/** The member epoch of a static member that is away. */
+const AWAY = -2;
 
 /** A group as its events tell it. Times are seconds of Unix time. */
 class Group {
@@ -12,6 +14,8 @@ class Group {
     this.state = "";
     this.protocol = "";
     this.generation = -1;
+    /** "consumer" for KIP-848; such a group has epochs, and its members a target */
+    this.kind = "classic";
     /** @type {Map<string, any>} members by id, in the order in which they came */
     this.members = new Map();
     /** @type {any[]} rebalances, oldest first */
@@ -29,11 +33,12 @@ class Group {
     this.changes = 0;
   }
 
-  /** @param {string} id */
-  nameOf(id) {
+  /** @param {string} id @param {string} client its client id or group instance id, if its own id is a UUID alone */
+  nameOf(id, client = "") {
     let name = this.names.get(id);
     if (name === undefined) {
-      const base = id.length > UUID_LENGTH + 1 ? id.slice(0, -UUID_LENGTH - 1) : id;
+      const bare = client && (id.length === UUID_LENGTH || id.length === SHORT_UUID_LENGTH);
+      const base = bare ? client : id.length > UUID_LENGTH + 1 ? id.slice(0, -UUID_LENGTH - 1) : id;
       const count = (this.counts.get(base) || 0) + 1;
       this.counts.set(base, count);
       name = count > 1 ? `${base}#${count}` : base;
@@ -46,11 +51,14 @@ class Group {
     return [...this.members.values()].filter((member) => member.left === null);
   }
 
-  /** @param {string} id @param {number} at */
-  member(id, at) {
+  /** @param {string} id @param {number} at @param {string} client */
+  member(id, at, client = "") {
     let member = this.members.get(id);
     if (member === undefined) {
-      member = { id, name: this.nameOf(id), host: "", instance: null, joined: at, left: null, how: "", pauses: [], segments: [], owned: [], before: [] };
+      member = {
+        id, name: this.nameOf(id, client), host: "", instance: null, joined: at, left: null, how: "", pauses: [], segments: [], owned: [], before: [],
+        epoch: null, state: "", revoking: [], target: null, waits: [],
+      };
       this.members.set(id, member);
     }
     return member;
@@ -67,15 +75,26 @@ class Group {
       case "group":
         this.state = event.state;
         this.generation = event.generation;
+        if (event.change === "deleted" || event.change === "expired") this.kind = "classic";
         break;
       case "state":
         this.state = event.to;
         this.generation = event.generation;
         if (event.to === "PreparingRebalance") this.begin(event, at, event.from === "Empty");
+        if (event.to === "Stable" && event.rule === "consumer") this.settle(at);
         if (event.to === "Empty") for (const member of this.members.values()) this.own(member, [], at);
         break;
       case "member":
         this.changed(event, at);
+        break;
+      case "epoch":
+        this.epoch(event, at);
+        break;
+      case "target":
+        this.targeted(event, at);
+        break;
+      case "reconciliation":
+        this.reconciled(event, at);
         break;
       case "round":
         this.round(event, shift);
@@ -99,16 +118,78 @@ class Group {
 
   changed(event, at) {
     if (event.change === "pending") return;
-    const member = this.member(event.member_id, at);
+    const member = this.member(event.member_id, at, event.instance_id || event.client_id);
     member.host = (event.client_host || "").replace("/", "") || member.host;
     member.instance = event.instance_id;
     if (event.change === "added" || event.change === "replaced") {
       member.left = null;
+      const place = event.change === "replaced" && [...this.members.values()].find((each) => each.how === "fenced" && each.instance === event.instance_id);
+      if (place) member.target = place.target;
     } else {
       member.left = at;
+      const current = this.rebalances[this.rebalances.length - 1];
+      if (current?.epoch && current.assigned === null && member.revoking.length) current.released = { member: member.id, at };
+      member.revoking = [];
       member.how = event.change;
       this.own(member, [], at);
     }
+  }
+
+  // A consumer group (KIP-848): a rebalance is from a new epoch until all members are stable at it
+
+  epoch(event, at) {
+    this.kind = "consumer";
+    const before = this.rebalances[this.rebalances.length - 1];
+    if (before && before.assigned === null) {
+      const holder = this.present.find((member) => member.revoking.length);
+      if (before.epoch && holder) before.released = { member: holder.id, at };
+      before.ended ??= at;
+    }
+    const current = this.begin(event, at, false);
+    Object.assign(current, { epoch: true, generation: event.generation, before: event.generation - 1, targeted: null, released: null, settled: new Map(), waited: [] });
+    current.members = this.present.map((member) => member.id);
+    this.generation = event.generation;
+    if (!current.members.length) current.assigned = current.ended = at;
+  }
+
+  targeted(event, at) {
+    const current = this.rebalances[this.rebalances.length - 1];
+    this.protocol = event.assignor;
+    for (const [id, topics] of Object.entries(event.assignments)) this.member(id, at).target = partitionsOf(topics);
+    if (!current?.epoch || current.targeted !== null) return;
+    current.targeted = at;
+    current.moved = 0;
+    for (const member of this.present) {
+      for (const [topic, partition] of member.target ?? []) {
+        const last = this.owners.get(`${topic} ${partition}`);
+        if (last !== undefined && last !== member.id) current.moved++;
+      }
+    }
+  }
+
+  reconciled(event, at) {
+    const member = this.member(event.member_id, at);
+    const current = this.rebalances[this.rebalances.length - 1];
+    const gaveUp = member.revoking.length > 0 && !Object.keys(event.revoking).length;
+    Object.assign(member, { epoch: event.generation, state: event.state, revoking: partitionsOf(event.revoking), owned: partitionsOf(event.assigned), waits: event.waits_for });
+    const keys = [...member.owned, ...member.revoking].map(([topic, partition]) => `${topic} ${partition}`).sort();
+    this.own(member, keys, at);
+    for (const [topic, partition] of member.owned) this.owners.set(`${topic} ${partition}`, member.id);
+    const pause = member.pauses[member.pauses.length - 1];
+    if (member.revoking.length && !(pause && pause.to === null)) member.pauses.push({ from: at, to: null });
+    if (!member.revoking.length && pause && pause.to === null) pause.to = at;
+    if (!current?.epoch || current.assigned !== null || event.generation === AWAY) return;
+    if (gaveUp) current.released = { member: member.id, at };
+    for (const holder of event.waits_for) {
+      if (!current.waited.some(([who, whom]) => who === member.id && whom === holder)) current.waited.push([member.id, holder]);
+    }
+    if (event.state === "STABLE" && event.generation === current.generation) current.settled.set(member.id, at);
+    if (this.present.every((each) => current.settled.has(each.id))) this.settle(at);
+  }
+
+  settle(at) {
+    const current = this.rebalances[this.rebalances.length - 1];
+    if (current?.epoch && current.assigned === null) current.assigned = current.ended = at;
   }
 
   round(event, shift) {
@@ -172,7 +253,8 @@ class Group {
 
   exchanged(event, at, shift) {
     if (!event.member) return;
-    if (event.api !== "Heartbeat" || event.error) this.marks.push({ member: event.member, at, api: event.api, error: event.error });
+    const steady = event.api === "ConsumerGroupHeartbeat" && event.request.member_epoch > 0 && event.request.topic_partitions === null;
+    if ((event.api !== "Heartbeat" && !steady) || event.error) this.marks.push({ member: event.member, at, api: event.api, error: event.error });
     const current = this.rebalances[this.rebalances.length - 1];
     const synced = event.api === "SyncGroup" && !event.error && current && event.request.generation_id === current.generation;
     // A member that syncs again, or came after the round, delayed nobody.
@@ -185,6 +267,7 @@ class Group {
 
 /** The phases of a rebalance, disjoint; they add up to its time. As `kafka_shim.why` has them. */
 function phasesOf(rebalance, now) {
+  if (rebalance.epoch) return phasesOfEpoch(rebalance, now);
   const over = rebalance.assigned === null ? rebalance.ended ?? now : Math.max(rebalance.assigned, rebalance.synced ?? 0);
   const ended = Math.min(rebalance.ended ?? over, over);
   const assigned = Math.min(rebalance.assigned ?? over, over);
@@ -202,6 +285,26 @@ function phasesOf(rebalance, now) {
   phases.push({ name: "leader thinks", seconds: assigned - ended, member: rebalance.leader });
   phases.push({ name: "waiting for syncs", seconds: over - assigned, member: "" });
   return phases.filter((phase) => phase.seconds > 0);
+}
+
+/** The phases of a rebalance of a consumer group. */
+function phasesOfEpoch(rebalance, now) {
+  const over = rebalance.assigned ?? rebalance.ended ?? now;
+  const targeted = Math.min(rebalance.targeted ?? over, over);
+  const phases = [{ name: "waiting for any heartbeat", seconds: targeted - rebalance.started, member: "" }];
+  let given = targeted;
+  if (rebalance.released !== null) {
+    given = Math.min(Math.max(rebalance.released.at, targeted), over);
+    phases.push({ name: "waiting for revocation", seconds: given - targeted, member: rebalance.released.member });
+  }
+  const late = [...rebalance.settled].reduce((a, b) => (b[1] >= a[1] ? b : a), ["", 0]);
+  phases.push({ name: "waiting for heartbeats", seconds: over - given, member: late[0] });
+  return phases.filter((phase) => phase.seconds > 0);
+}
+
+/** Pairs of topic and partition. */
+function partitionsOf(topics) {
+  return Object.entries(topics).flatMap(([topic, partitions]) => partitions.map((partition) => [topic, partition]));
 }
 
 /** All groups of a trace or of a running coordinator. */
@@ -231,7 +334,8 @@ class Model {
       const line = text.slice(from, to);
       from = to + 1;
       // Accepted heartbeats are most of a trace, and none is drawn.
-      if (line && !(line.includes('"api":"Heartbeat"') && line.includes('"error":0'))) this.add(JSON.parse(line));
+      const accepted = line.includes('"api":"Heartbeat"') && line.includes('"error":0');
+      if (line && !accepted) this.add(JSON.parse(line));
     }
   }
 }

@@ -93,9 +93,10 @@ function renderGroup(group, now) {
   const key = [group.name, group.rebalances.length, group.state, group.present.length, group.changes, going, page.selected, page.why?.verdict].join();
   if (key === shownGroup) return;
   shownGroup = key;
-  $("#group-title").textContent = `${group.name}: ${group.state || "seen through a relay"}, generation ${group.generation}`;
+  $("#group-title").textContent = `${group.name}: ${group.state || "seen through a relay"}, ${group.kind === "consumer" ? "epoch" : "generation"} ${group.generation}`;
   $("#verdict").textContent = page.why?.group === group.name ? page.why.verdict : "";
-  $("#legend").textContent = "A bar is what a member owns; hatched while it stands still; below it requests, red if refused; a shade over all lanes is a rebalance.";
+  const hatched = group.kind === "consumer" ? "hatched while it is to give some of it up" : "hatched while it stands still";
+  $("#legend").textContent = `A bar is what a member owns; ${hatched}; below it requests, red if refused; a shade over all lanes is a rebalance.`;
   $("#rebalances tbody").replaceChildren(...group.rebalances.map((rebalance, index) => {
     const phases = phasesOf(rebalance, now);
     const longest = phases.reduce((a, b) => (b.seconds > a.seconds ? b : a), { name: "", seconds: 0, member: "" });
@@ -109,8 +110,21 @@ function renderGroup(group, now) {
     return tr;
   }).reverse());
   const owned = (list) => grouped(list) || "nothing";
-  $("#owners tbody").replaceChildren(...group.present.map((member) =>
-    row([member.name, member.host, { className: "wrap", text: owned(member.owned) }, { className: "wrap", text: owned(member.before) }])));
+  const consumer = group.kind === "consumer";
+  $("#owners th:last-child").textContent = consumer ? "target" : "before";
+  $("#owners tbody").replaceChildren(...group.present.map((member) => row([
+    member.name + (consumer && member.epoch !== null ? `, epoch ${member.epoch === AWAY ? "-2 (away)" : member.epoch}` : ""), member.host,
+    { className: "wrap", text: consumer ? standing(group, member) : owned(member.owned) },
+    { className: "wrap", text: owned(consumer ? member.target ?? member.owned : member.before) },
+  ])));
+}
+
+/** What a member of a consumer group has, what it is to give up, and whom it waits for. */
+function standing(group, member) {
+  const parts = [grouped(member.owned) || "nothing"];
+  if (member.revoking.length) parts.push(`is to give up ${grouped(member.revoking)}`);
+  if (member.waits.length) parts.push(`waits for ${member.waits.map((id) => group.nameOf(id)).join(", ")}`);
+  return parts.join("; ");
 }
 
 /** Partitions as people write them: `orders 0-2, 5`. */
@@ -174,9 +188,10 @@ function fillDrawer(group, rebalance) {
     line.append(name, bar, text);
     fact(phase.name, line);
   }
+  for (const [who, whom] of rebalance.waited ?? []) fact("waited", `${group.nameOf(who)} for ${group.nameOf(whom)}`);
   if (rebalance.dropped.length) fact("dropped", rebalance.dropped.map((id) => group.nameOf(id)).join(", "));
   if (rebalance.moved !== null) fact("moved", `${rebalance.moved} partitions${detail?.moved ? `, ${detail.moved.needed} had to` : ""}`);
-  if (detail) fact("cost", `${detail.member_seconds.toFixed(1)} member-seconds, ${detail.partition_seconds.toFixed(1)} partition-seconds`);
+  if (detail) fact("cost", `${rebalance.epoch ? "" : `${detail.member_seconds.toFixed(1)} member-seconds, `}${detail.partition_seconds.toFixed(1)} partition-seconds`);
   for (const remedy of page.why?.group === group.name ? page.why.remedies : []) {
     fact("what to do", `${remedy.who}, ${remedy.side}: ${remedy.setting} ${remedy.seen} → ${remedy.proposed}. ${remedy.why} (${remedy.grade})`);
   }
@@ -240,7 +255,8 @@ function take(event) {
   const group = page.model.add(event);
   if (group === null) return;
   if (!page.group) select(group.name);
-  if (event.event === "assignment" && group.name === page.group) explain();
+  const settled = event.event === "assignment" || (event.event === "state" && event.to === "Stable");
+  if (settled && group.name === page.group) explain();
   redraw();
 }
 

@@ -1,0 +1,54 @@
+"""What the trace says of consumer groups where no test of a rule looks at it."""
+
+from kafka_shim.groups.causes import Cause
+from tests.groups.consumer.context import Cluster, settle
+from tests.groups.context import GROUP, subscription
+
+
+def test_who_brought_a_new_pattern_brought_the_epoch_about() -> None:
+    cluster = Cluster(orders=4)
+    first, second = cluster.consumer("a", "orders"), cluster.consumer("b", regex="ord.*")
+    first.join()
+    second.join()
+    cluster.advance(1)
+    epochs = [(event["cause"], event["trigger"]) for event in cluster.of("epoch")]
+    assert epochs[-1] == (Cause.SUBSCRIPTION_CHANGED, "b")
+    # Three epochs, none of a member that left.
+    assert cluster.service.counters.consumer_rebalances == len(epochs)
+
+
+def test_a_static_member_that_goes_for_a_while_leaves_the_group_reconciling() -> None:
+    cluster = Cluster(orders=4)
+    member = cluster.consumer("a", "orders", instance_id="one")
+    member.join()
+    member.leave(-2)
+    assert [event["to"] for event in cluster.of("state")][-2:] == ["Stable", "Reconciling"]
+    cluster.consumer("b", "orders", instance_id="one").join()
+    assert cluster.of("state")[-1]["to"] == "Stable"
+    assert len(cluster.of("epoch")) == 1
+
+
+def test_members_that_wait_name_who_has_their_partitions() -> None:
+    cluster = Cluster(orders=4)
+    first, second = cluster.consumer("a", "orders"), cluster.consumer("b", "orders")
+    first.join()
+    second.join()
+    first.heartbeat()
+    waits = [(event["member_id"], event["waits_for"]) for event in cluster.of("reconciliation") if event["waits_for"]]
+    assert waits == [("b", ["a"])]
+    settle(first, second)
+    assert cluster.of("state")[-1]["to"] == "Stable"
+    second.leave()
+    assert cluster.service.counters.consumer_rebalances == 2
+    assert cluster.service.counters.rebalances[Cause.MEMBER_LEFT] == 1
+
+
+def test_who_leaves_a_group_of_classic_members_alone_is_seen_to_leave() -> None:
+    cluster = Cluster(orders=4)
+    cluster.consumer("a", "orders").join()
+    member_id = cluster.join("", ("range", subscription("orders"))).response.member_id
+    cluster.join(member_id, ("range", subscription("orders")))
+    cluster.consumer("a", "orders").leave()
+    assert type(cluster.service.groups[GROUP]).type == "classic"
+    assert [(event["member_id"], event["change"]) for event in cluster.of("member")][-1] == ("a", "left")
+    assert cluster.causes() == [Cause.PROTOCOL_CHANGED]

@@ -1,0 +1,203 @@
+"""What is told of consumer groups (KIP-848), from a trace of our server with confluent-kafka, and from made-up events.
+
+The recording: `a`, which takes two seconds to give up partitions, `b` and `c` join one after the other, `b` leaves, `c`
+is killed, a static member joins and is restarted, `orders` grows from 6 to 8 partitions, and both leave.
+"""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_shim.groups.causes import Cause
+from kafka_shim.why.explanation import Explanation, as_json, explain
+from kafka_shim.why.history import GroupHistory, History
+from kafka_shim.why.mermaid import sequence_diagram
+from kafka_shim.why.narration import Narrator
+from kafka_shim.why.reading import read
+from kafka_shim.why.reconciliation import HANDING_OVER, NOT_ASSIGNED, REVOKING, Reconciliation, Wait
+from kafka_shim.why.text import lines, whole
+
+TRACE = Path(__file__).parent / "recordings" / "consumer-group.jsonl.gz"
+
+
+@pytest.fixture(scope="module")
+def explanation() -> Explanation:
+    found = explained(read([TRACE], group="billing"))
+    assert all(isinstance(each, Reconciliation) for each in found.rebalances)
+    return found
+
+
+def explained(events: Any) -> Explanation:
+    history = History()
+    for event in events:
+        history.add(event)
+    group = history.groups["billing"]
+    found = explain(group, list(group.rebalances))
+    assert found is not None
+    return found
+
+
+def test_every_epoch_has_its_cause_and_trigger(explanation: Explanation) -> None:
+    assert [(each.generation, each.cause, explanation.names(each.trigger)) for each in explanation.rebalances] == [
+        (1, Cause.NEW_MEMBER, "a"),
+        (2, Cause.NEW_MEMBER, "b"),
+        (3, Cause.NEW_MEMBER, "c"),
+        (4, Cause.MEMBER_LEFT, "b"),
+        (5, Cause.SESSION_EXPIRED, "c"),
+        (6, Cause.NEW_MEMBER, "s"),
+        (7, Cause.TOPIC_METADATA_CHANGED, explanation.names(explanation.rebalances[6].trigger)),
+        (8, Cause.MEMBER_LEFT, "a"),
+    ]
+
+
+def test_phases_add_up_and_name_who_was_waited_for(explanation: Explanation) -> None:
+    for each in explanation.rebalances:
+        assert sum(phase.seconds for phase in each.phases) == pytest.approx(each.seconds)
+    second, fourth = explanation.rebalances[1], explanation.rebalances[3]
+    revoking = next(phase for phase in second.phases if phase.name == REVOKING)
+    assert [explanation.names(member) for member in revoking.members] == ["a"]
+    assert revoking.seconds == pytest.approx(2.0, abs=0.5)
+    # Nobody had to give up anything: who was there only heard of more.
+    assert [phase.name for phase in fourth.phases] == [NOT_ASSIGNED, HANDING_OVER]
+
+
+def test_who_is_slow_to_give_up_is_named_and_helped(explanation: Explanation) -> None:
+    slow = explanation.rebalances[1].slow
+    assert slow is not None
+    assert explanation.names(slow.member_id) == "a"
+    assert slow.called is not None
+    assert slow.seconds - slow.called == pytest.approx(2.0, abs=0.2)
+    assert explanation.advice.remedies[0].setting == "max.poll.records"
+    assert explanation.advice.remedies[0].who == "a"
+
+
+def test_whom_each_waited_for_is_known(explanation: Explanation) -> None:
+    a, b, c = (explanation.rebalances[place].trigger for place in range(3))
+    second, third = explanation.rebalances[1], explanation.rebalances[2]
+    assert isinstance(second, Reconciliation)
+    assert isinstance(third, Reconciliation)
+    assert set(second.waits) == {Wait(b, a)}
+    assert set(third.waits) == {Wait(c, a), Wait(c, b)}
+
+
+def test_what_moved_and_what_it_cost(explanation: Explanation) -> None:
+    moved = [(each.moved.moved, each.moved.needed) for each in explanation.rebalances[:7] if each.moved is not None]
+    assert moved == [(0, 0), (3, 3), (2, 2), (2, 2), (3, 3), (3, 3), (0, 0)]
+    costs = [each.partition_seconds for each in explanation.rebalances]
+    # Three partitions for two seconds; three for the session of a member that was killed.
+    assert costs[1] == pytest.approx(6.0, abs=1.0)
+    assert costs[4] == pytest.approx(9.0, abs=1.0)
+    assert [each.member_seconds for each in explanation.rebalances] == [0.0] * 8
+
+
+def test_a_static_member_that_comes_back_is_no_rebalance(explanation: Explanation) -> None:
+    statics = [member for member in explanation.history.members.values() if member.instance_id == "s"]
+    assert [member.how for member in statics] == ["fenced", ""]
+    assert [each.cause for each in explanation.rebalances].count(Cause.STATIC_REPLACED) == 0
+
+
+def test_the_text_and_the_json_say_the_same(explanation: Explanation) -> None:
+    text = "\n".join((*lines(explanation), *whole(explanation, bars=False, zone=None)))  # type: ignore[arg-type]
+    assert "billing  consumer, uniform, " in text
+    assert "epoch 1 -> 2, " in text
+    assert "  slow      a gave up its partitions 2.0 s after it was told to" in text
+    assert "  waited    b for a" in text
+    assert "member-seconds" not in text
+    document = json.loads(json.dumps(as_json(explanation)))
+    assert document["kind"] == "consumer"
+    assert [each["assignor"] for each in document["rebalances"]][:3] == ["uniform"] * 3
+    assert document["waiting"] == []
+
+
+def test_a_rebalance_under_way_says_whom_it_waits_for() -> None:
+    events = list(read([TRACE], group="billing"))
+    (begin,) = (place for place, each in enumerate(events) if each["event"] == "epoch" and each["generation"] == 2)
+    (told,) = (
+        place
+        for place, each in enumerate(events)
+        if each["event"] == "reconciliation" and each["revoking"] and each["generation"] == 1
+    )
+    early, later = explained(events[: begin + 1]), explained(events[: told + 1])
+    assert [what for _, what in waiting(early.history)] == ["any member is to send a heartbeat"]
+    assert [(later.names(member), what) for member, what in waiting(later.history)] == [
+        ("a", "is to give up 3 partitions")
+    ]
+    assert "  waits for a, which is to give up 3 partitions" in "\n".join(lines(later))
+    members = as_json(later)["members"]
+    a = next(each for member, each in members.items() if later.names(member) == "a")
+    assert (a["epoch"], a["assigned"], a["revoking"]) == (1, {"orders": [0, 1, 2]}, {"orders": [3, 4, 5]})
+    assert a["target"] == {"orders": [0, 1, 2]}
+
+
+def waiting(history: GroupHistory) -> list[tuple[str, str]]:
+    assert history.epochs is not None
+    return history.epochs.waiting()
+
+
+def test_the_story_has_epochs_targets_and_what_each_is_to_give_up() -> None:
+    story = Narrator()
+    told = [line.text for event in read([TRACE], group="billing") for line in story.lines(event)]
+    assert told[:2] == ["the group is created", "a joins from 127.0.0.1"]
+    assert "epoch 2 begins, cause NEW_MEMBER: b is new" in told
+    assert "target assignment of epoch 2, by uniform; what is new of it:" in told
+    assert "a is at epoch 1 and has orders 0-2; it is to give up orders 3-5" in told
+    assert "b is at epoch 2 and has nothing; it waits for a" in told
+    assert "epoch 2 is stable" in told
+    assert any(line.endswith(" is away, a static member, and keeps orders 3-5") for line in told)
+
+
+def test_a_diagram_has_the_heartbeats_that_say_something(explanation: Explanation) -> None:
+    with gzip.open(TRACE) as trace:
+        events = [event for line in trace if (event := json.loads(line)).get("group") == "billing"]
+    drawn = list(sequence_diagram(explanation.rebalances[1], events))
+    assert any("ConsumerGroupHeartbeat, joins" in line for line in drawn)
+    assert any("ConsumerGroupHeartbeat, epoch 1, owns 3 partitions" in line for line in drawn)
+    assert any("epoch 2, has 3 partitions" in line for line in drawn)
+    assert len(drawn) < 30
+
+
+def test_a_member_that_never_gives_up_is_named_when_it_is_removed() -> None:
+    found = explained(made_up())
+    assert [each.cause for each in found.rebalances] == ["NEW_MEMBER", "NEW_MEMBER", "REBALANCE_TIMEOUT"]
+    second = found.rebalances[1]
+    assert [(phase.name, phase.members) for phase in second.phases] == [(REVOKING, ("deaf",))]
+    assert second.seconds == pytest.approx(60.0)
+    assert second.dropped == ("deaf",)
+    remedy = found.advice.remedies[0]
+    assert (remedy.who, remedy.setting) == ("deaf", "max.poll.interval.ms")
+
+
+def made_up() -> list[dict[str, Any]]:
+    """`new` joins the group of `deaf`, which never gives up a partition and is removed a minute later."""
+
+    def at(seconds: float, event: str, **fields: Any) -> dict[str, Any]:
+        return {"event": event, "group": "billing", "wall": 1000.0 + seconds, "mono": seconds, **fields}
+
+    def member(seconds: float, member_id: str, change: str) -> dict[str, Any]:
+        who = {"member_id": member_id, "instance_id": None, "client_id": "c", "client_host": "", "rule": "consumer"}
+        return at(seconds, "member", change=change, **who)
+
+    def reconciled(seconds: float, member_id: str, epoch: int, state: str, *has: list[int]) -> dict[str, Any]:
+        assigned, revoking = ({"t": list(numbers)} if numbers else {} for numbers in has)
+        return at(seconds, "reconciliation", member_id=member_id, generation=epoch, state=state, assigned=assigned,
+                  revoking=revoking, waits_for=["deaf"] if state == "UNRELEASED_PARTITIONS" else [])  # fmt: skip
+
+    def epoch(seconds: float, number: int, cause: str, trigger: str) -> dict[str, Any]:
+        return at(seconds, "epoch", generation=number, cause=cause, trigger=trigger)
+
+    def target(seconds: float, number: int, **assignments: list[int]) -> dict[str, Any]:
+        named = {who: {"t": numbers} for who, numbers in assignments.items()}
+        return at(seconds, "target", generation=number, assignor="uniform", assignments=named)
+
+    return [
+        member(0, "deaf", "added"), epoch(0, 1, "NEW_MEMBER", "deaf"), target(0, 1, deaf=[0, 1]),
+        reconciled(0, "deaf", 1, "STABLE", [0, 1], []),
+        member(10, "new", "added"), epoch(10, 2, "NEW_MEMBER", "new"), target(10, 2, deaf=[0], new=[1]),
+        reconciled(10, "new", 2, "UNRELEASED_PARTITIONS", [], []),
+        reconciled(10, "deaf", 1, "UNREVOKED_PARTITIONS", [0], [1]),
+        member(70, "deaf", "removed"), epoch(70, 3, "REBALANCE_TIMEOUT", "deaf"), target(71, 3, new=[0, 1]),
+        reconciled(71, "new", 3, "STABLE", [0, 1], []),
+    ]  # fmt: skip
