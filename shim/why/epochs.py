@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from kafka_shim.why.history import GroupHistory
 
 STABLE: Final = "STABLE"
+WITH_EPOCHS: Final = frozenset({"consumer", "share", "streams"})
+"""The kinds of groups that have epochs, as the `rule` of their events names them. A streams group has tasks, by
+subtopology, where others have partitions."""
 
 
 class Epochs:
     """`targets` is what each member is to have, `current` what it has, both by member id."""
 
     def __init__(self, history: GroupHistory) -> None:
+        self.kind = "consumer"
         self.targets: dict[str, frozenset[Partition]] = {}
         self.current: dict[str, Current] = {}
         self._history = history
@@ -130,6 +134,8 @@ class Epochs:
 
     def state(self, event: Mapping[str, Any], at: float) -> None:
         """The group is in another state; one that is Stable has ended its rebalance."""
+        if event["rule"] in WITH_EPOCHS:
+            self.kind = event["rule"]
         rebalance = self._history.current
         if event["to"] == "Stable" and isinstance(rebalance, Reconciliation) and rebalance.assigned is None:
             rebalance.assigned = max(at, rebalance.started)

@@ -119,7 +119,7 @@ class GroupHistory:
     @property
     def kind(self) -> str:
         """The kind of group, as far as the trace tells it."""
-        return "classic" if self.epochs is None else "consumer"
+        return "classic" if self.epochs is None else self.epochs.kind
 
     # Rebalances
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.why.causes import clause
+from kafka_shim.why.epochs import WITH_EPOCHS
 from kafka_shim.why.names import Names
 from kafka_shim.why.reconciliation import AWAY
 
@@ -76,7 +77,7 @@ class Narrator:
             return [f"rebalance begins, cause {event['cause']}: {because}"]
         if event["to"] == "Empty":
             return [f"the group is empty, generation {event['generation']}"]
-        if event["to"] == "Stable" and event["rule"] == "consumer":
+        if event["to"] == "Stable" and event["rule"] in WITH_EPOCHS:
             return [f"epoch {event['generation']} is stable"]
         return []
 

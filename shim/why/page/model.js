@@ -81,7 +81,7 @@ class Group {
         this.state = event.to;
         this.generation = event.generation;
         if (event.to === "PreparingRebalance") this.begin(event, at, event.from === "Empty");
-        if (event.to === "Stable" && event.rule === "consumer") this.settle(at);
+        if (event.to === "Stable") this.settle(at);
         if (event.to === "Empty") for (const member of this.members.values()) this.own(member, [], at);
         break;
       case "member":
