@@ -7,14 +7,12 @@ Decides which events belong to one of its rebalances, and who owns what meanwhil
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from kafka_shim.groups.causes import Cause
 from kafka_shim.why.moves import Partition, compare
+from kafka_shim.why.rebalance import Rebalance
 from kafka_shim.why.reconciliation import AWAY, Current, Reconciliation, Wait
-
-if TYPE_CHECKING:
-    from kafka_shim.why.history import GroupHistory
 
 STABLE: Final = "STABLE"
 WITH_EPOCHS: Final = frozenset({"consumer", "share", "streams"})
@@ -22,10 +20,29 @@ WITH_EPOCHS: Final = frozenset({"consumer", "share", "streams"})
 subtopology, where others have partitions."""
 
 
+class Group(Protocol):
+    """What is known of a group of any kind; see `GroupHistory`, which implements it."""
+
+    generation: int | None
+    protocol: str
+    present: dict[str, None]
+    owners: dict[Partition, str]
+    revoked: dict[Partition, tuple[str, float]]
+    current: Rebalance | None
+    sessions: dict[str, float]
+
+    @property
+    def group(self) -> str: ...
+
+    def member(self, member_id: str) -> object: ...
+
+    def begin(self, rebalance: Rebalance) -> None: ...
+
+
 class Epochs:
     """`targets` is what each member is to have, `current` what it has, both by member id."""
 
-    def __init__(self, history: GroupHistory) -> None:
+    def __init__(self, history: Group) -> None:
         self.kind = "consumer"
         self.targets: dict[str, frozenset[Partition]] = {}
         self.current: dict[str, Current] = {}

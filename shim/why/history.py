@@ -71,7 +71,7 @@ class GroupHistory:
     """One group: its rebalances, oldest first, its members, and who owns what now."""
 
     def __init__(self, group: str) -> None:
-        self.group = group
+        self.group: str = group
         self.state = ""
         self.generation: int | None = None
         self.protocol = ""
