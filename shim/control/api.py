@@ -80,7 +80,7 @@ def make_routes(workbench: Workbench, lab: bool, with_token: bool) -> list[Route
         Route("/v1/openapi.json", show_document),
         Route("/openapi.json", show_document),
         Route("/docs", show_page),
-        *page_routes(),
+        *page_routes(lab=lab),
         *(Route(path, refuse, methods=["GET", "POST", "DELETE"]) for path in refused),
         *(_route(path, of_path, workbench, lab) for path, of_path in by_path.items()),
     ]

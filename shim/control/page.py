@@ -21,24 +21,26 @@ _HEADERS: Final = {
 }
 
 
-def page_routes() -> list[Route]:
-    """`/` and the files it loads."""
-    return [Route("/", _index), Route("/page/{name}", _file)]
+def page_routes(*, lab: bool) -> list[Route]:
+    """`/` and the files it loads. With `lab` the page shows what works the laboratory."""
+    index = asset("index.html")
+    if lab:
+        index = index.replace(b"<html ", b"<html data-lab ", 1)
 
+    async def show(request: Request) -> Response:
+        return _answer(request, index, "text/html")
 
-async def _index(request: Request) -> Response:
-    return _answer(request, "index.html", "text/html")
+    return [Route("/", show), Route("/page/{name}", _file)]
 
 
 async def _file(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in MEDIA_TYPES:
         return Problem(404, "NOT_FOUND", "There is no such file.").answer()
-    return _answer(request, name, MEDIA_TYPES[name])
+    return _answer(request, asset(name), MEDIA_TYPES[name])
 
 
-def _answer(request: Request, name: str, media_type: str) -> Response:
-    body = asset(name)
+def _answer(request: Request, body: bytes, media_type: str) -> Response:
     tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
     headers = _HEADERS | {"etag": tag}
     if request.headers.get("if-none-match") == tag:

@@ -249,3 +249,60 @@ def test_a_group_is_watched_while_it_forms_and_breaks(browser: Browser) -> None:
             server.control_url.partition("//")[2]
         }
         assert browser.errors == []
+
+
+def test_the_laboratory_is_worked_from_the_page(browser: Browser, tmp_path: Path) -> None:
+    config = {"group.initial.rebalance.delay.ms": "0"}
+
+    def send(form: str, **given: str) -> None:
+        browser.evaluate(
+            f"(() => {{ const form = document.querySelector({form!r}); for (const [name, value] of"
+            f" Object.entries({json.dumps(given)})) form.elements[name].value = value; form.requestSubmit(); }})()"
+        )
+
+    def press(what: str, name: str) -> None:
+        row = f"[...document.querySelectorAll('#lab-table tr')].find((tr) => tr.textContent.includes({what!r}))"
+        named = f"[...{row}.querySelectorAll('button')].find((button) => button.textContent === {name!r})"
+        waited(browser, f"({row}) && ({named})")
+        browser.evaluate(f"{named}.click()")
+
+    with CoordinatorServer(topics={"orders": 4}, config=config, control=True) as server:
+        browser.open(server.control_url + "/", width=1400)
+        waited(browser, "document.querySelector('#lab').hidden === false")
+        browser.evaluate("document.querySelector('#lab').open = true")
+        assert browser.evaluate("document.querySelector('#lab-topics').value") == "orders"
+        send("#lab-puppet", client_id="one")
+        send("#lab-puppet", client_id="two")
+        group = server.group("billing")
+        group.stable(members=2)
+        browser.evaluate("document.querySelector('#freeze').click()")
+        waited(browser, "document.querySelector('#clock').textContent.startsWith('Time stands still; the next timer')")
+        assert server.clock.is_frozen
+        press("one in billing", "silence")
+        send("#lab-advance", seconds="45")
+        group.stable(members=["two"])
+        waited(browser, "page.model.groups.get('billing').rebalances.at(-1).cause === 'SESSION_EXPIRED'")
+        before = browser.evaluate("fetch('/v1/clock').then((answer) => answer.json())")
+        browser.evaluate("document.querySelector('#next-timer').click()")
+        send("#lab-barrier", point="join-arrived")
+        waited(browser, "document.querySelector('#lab-table').textContent.includes('holds 0')")
+        send("#lab-puppet", client_id="three")
+        waited(browser, "document.querySelector('#lab-table').textContent.includes('holds 1')")
+        press("holds 1", "remove")
+        browser.evaluate("document.querySelector('#freeze').click()")
+        group.stable(members=2)
+        now = browser.evaluate("fetch('/v1/clock').then((answer) => answer.json())")
+        assert now["now"] >= before["due"]
+        send("#lab-fault", error="NO_SUCH_ERROR")
+        waited(browser, "document.querySelector('#lab-refused').textContent !== ''")
+        send("#lab-fault", error="NOT_COORDINATOR")
+        press("error Heartbeat", "remove")
+        press("broker", "kill")
+        press("down", "restart")
+        # Nothing but what was refused on purpose.
+        assert [error for error in browser.errors if "400" not in error] == []
+        for width, dark in ((1400, True), (420, False)):
+            browser.open(server.control_url + "/", width=width, dark=dark)
+            waited(browser, "document.querySelector('#lab').hidden === false")
+            browser.evaluate(f"document.querySelector('#lab').open = true; {DRAWN}")
+            assert browser.evaluate("document.documentElement.scrollWidth") <= width

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, UnsetType
@@ -17,18 +18,21 @@ class Clock(Answer, kw_only=True):
 
     now: Annotated[float, Meta(description="Its monotonic seconds.")]
     frozen: bool
+    due: Annotated[float | None, Meta(description="When the next timer fires, on this clock; null if none is armed.")]
 
 
 class SetClock(Body, kw_only=True):
-    """What to do to it: first stop it or let it go on, then put it forward."""
+    """What to do to it: first stop it or let it go on, then put it forward to the next timer, then by seconds."""
 
     frozen: bool | UnsetType = UNSET
+    next_timer: Annotated[bool, Meta(description="Put it forward until the next timer fires.")] = False
     advance: Annotated[float, Meta(ge=0, le=31 * 86_400, description="Seconds to put it forward.")] = 0.0
 
 
 def _clock(workbench: LabWorkbench) -> Clock:
     clock = _own(workbench)
-    return Clock(now=clock(), frozen=clock.is_frozen)
+    due = workbench.next_due()
+    return Clock(now=clock(), frozen=clock.is_frozen, due=due if due < inf else None)
 
 
 async def _set(workbench: LabWorkbench, body: SetClock) -> Clock:
@@ -37,6 +41,8 @@ async def _set(workbench: LabWorkbench, body: SetClock) -> Clock:
         workbench.freeze()
     elif body.frozen is False:
         workbench.resume()
+    if body.next_timer and (due := workbench.next_due()) < inf:
+        await workbench.advance_giving_way(max(due - _own(workbench)(), 0.0))
     if body.advance:
         await workbench.advance_giving_way(body.advance)
     workbench.settle()

@@ -253,6 +253,7 @@ async function explain() {
 
 function take(event) {
   const group = page.model.add(event);
+  labChanged();
   if (group === null) return;
   if (!page.group) select(group.name);
   const settled = event.event === "assignment" || (event.event === "state" && event.to === "Stable");
@@ -311,7 +312,7 @@ function last() {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement) return;
   const act = event.key === "Escape" ? close : KEYS[event.key.toLowerCase()];
   if (act && !$("#group").hidden) {
     event.preventDefault();

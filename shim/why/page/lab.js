@@ -1,0 +1,101 @@
+// @ts-check
+// The laboratory of a server that runs with `--lab`: its clock, puppets, faults, barriers and brokers, by the control API.
+"use strict";
+
+const POINTS = [
+  "request", "join-arrived", "join-complete", "sync-arrived", "leader-sync-arrived", "sync-complete", "heartbeat-arrived",
+  "commit-arrived", "commit-applied", "leave-arrived", "answer",
+];
+
+/** The answer of the control API; what it refuses is shown, and is null. */
+async function ask(method, path, body) {
+  const options = { method, headers: body ? { "Content-Type": "application/json" } : {}, body: body && JSON.stringify(body) };
+  const answer = await fetch(path, options);
+  const found = await answer.json();
+  $("#lab-refused").textContent = answer.ok ? "" : found.message;
+  return answer.ok ? found : null;
+}
+
+/** Do something, then show the laboratory as it is now. */
+async function act(method, path, body) {
+  await ask(method, path, body);
+  await renderLab();
+}
+
+function acts(...buttons) {
+  const cell = document.createElement("span");
+  cell.append(...buttons);
+  return cell;
+}
+
+async function renderLab() {
+  const [clock, puppets, faults, barriers, brokers] = await Promise.all(
+    ["clock", "puppets", "faults", "barriers", "brokers"].map(async (name) => (await fetch(`/v1/${name}`)).json()));
+  const due = clock.due === null ? "no timer is armed" : `the next timer fires in ${seconds(Math.max(0, clock.due - clock.now))}`;
+  $("#clock").textContent = `${clock.frozen ? "Time stands still" : "Time runs"}; ${due}.`;
+  $("#freeze").textContent = clock.frozen ? "Let time run" : "Freeze time";
+  $("#freeze").onclick = () => act("POST", "/v1/clock", { frozen: !clock.frozen });
+  $("#next-timer").disabled = clock.due === null;
+  const lines = [];
+  for (const each of puppets.puppets) {
+    const path = `/v1/puppets/${each.puppet}`;
+    lines.push(["puppet", `${each.client_id} in ${each.group}`, acts(...["join", "leave", "crash", "silence"].map((deed) => button(deed, () => act("POST", path, { do: deed }))))]);
+  }
+  for (const each of faults.faults) {
+    lines.push(["fault", `${each.action} ${each.api ?? "any request"}, happened: ${each.fired}`, acts(button("remove", () => act("DELETE", `/v1/faults/${each.fault}`)))]);
+  }
+  for (const each of barriers.barriers) {
+    const path = `/v1/barriers/${each.barrier}`;
+    lines.push(["barrier", `${each.point}, holds ${each.held.length}`, acts(
+      button("let one go", () => act("POST", `${path}/release`, { requests: 1 })), button("remove", () => act("DELETE", path)))]);
+  }
+  for (const each of brokers.brokers) {
+    const path = `/v1/brokers/${each.broker}`;
+    lines.push(["broker", `${each.broker} at ${each.host}:${each.port}, ${each.up ? "up" : "down"}`, acts(
+      ...(each.up ? ["stop", "kill"] : ["restart"]).map((deed) => button(deed, () => act("POST", path, { do: deed }))))]);
+  }
+  $("#lab-table tbody").replaceChildren(...lines.map((line) => row(line)));
+}
+
+function form(id, send) {
+  $(id).addEventListener("submit", (event) => {
+    event.preventDefault();
+    const given = Object.fromEntries(new FormData(event.target));
+    send(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== "")));
+  });
+}
+
+/** Shows the laboratory, where the server has one. */
+async function openLab() {
+  if (!page.live || !("lab" in document.documentElement.dataset)) return;
+  $("#lab-point").replaceChildren(...POINTS.map((name) => new Option(name, name)));
+  const { topics } = await ask("GET", "/v1/topics");
+  $("#lab-topics").value = topics.length ? topics[0].topic : "";
+  $("#next-timer").onclick = () => act("POST", "/v1/clock", { next_timer: true });
+  form("#lab-advance", (given) => act("POST", "/v1/clock", { advance: Number(given.seconds) }));
+  form("#lab-puppet", (given) => act("POST", "/v1/puppets", { ...given, topics: given.topics.split(/[ ,]+/), protocols: [given.protocols] }));
+  form("#lab-fault", (given) => {
+    if (given.seconds !== undefined) given.seconds = Number(given.seconds);
+    if (given.action !== "error") delete given.error;
+    if (!["delay", "slow"].includes(given.action)) delete given.seconds;
+    // A fault that never happens fails a test; here nobody claims that it will.
+    act("POST", "/v1/faults", { ...given, optional: true });
+  });
+  form("#lab-barrier", (given) => act("POST", "/v1/barriers", given));
+  $("#lab").addEventListener("toggle", renderLab);
+  await renderLab();
+  $("#lab").hidden = false;
+}
+
+// What events change shows without being asked for, twice a second at most.
+let labDue = false;
+function labChanged() {
+  if (labDue || !$("#lab").open) return;
+  labDue = true;
+  setTimeout(() => {
+    labDue = false;
+    renderLab();
+  }, 500);
+}
+
+openLab();
