@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from struct import pack
 
-from kafka_shim.groups.consumer.xxh3 import xxh3_64
+import xxhash
 
 _MAGIC = b"\0"
 
@@ -21,13 +21,13 @@ def topic_hash(topic_id: bytes, name: str, partitions: int) -> int:
     # Two longs in the order of the reading machine, which hash4j takes to be little-endian.
     parts = [_MAGIC, topic_id[7::-1], topic_id[:7:-1], _text(name), pack("<i", partitions)]
     parts += (pack("<i", partition) for partition in range(partitions))
-    return _signed(xxh3_64(b"".join(parts)))
+    return _signed(xxhash.xxh3_64_intdigest(b"".join(parts)))
 
 
 def group_hash(topic_hashes: Iterable[tuple[str, int]]) -> int:
     """The hash of the topics of a group, each a name and its hash; 0 if none of its topics exist."""
     ordered = sorted(topic_hashes, key=lambda each: each[0].encode("utf-16-be", "surrogatepass"))
-    return _signed(xxh3_64(b"".join(pack("<q", each) for _, each in ordered))) if ordered else 0
+    return _signed(xxhash.xxh3_64_intdigest(b"".join(pack("<q", each) for _, each in ordered))) if ordered else 0
 
 
 def _text(text: str) -> bytes:
