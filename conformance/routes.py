@@ -30,8 +30,12 @@ _TYPED_SINCE: Final = 1
 _NOT_YET: Final = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 )
-_OF_TRANSACTIONS: Final = frozenset({"InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"})
-_OF_LEADERS: Final = frozenset({"Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch"})
+_OF_TRANSACTIONS: Final = frozenset(
+    {"InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "DescribeTransactions"}
+)
+_OF_LEADERS: Final = frozenset(
+    {"Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "DeleteRecords", "DescribeProducers"}
+)
 _OF_THE_CONTROLLER: Final = frozenset({"CreateTopics", "DeleteTopics", "CreatePartitions"})
 _GROUP_LISTS: Final = ("groups", "groups_names", "group_ids")
 
@@ -125,10 +129,15 @@ class Routes:
     def _leader(self, request: Any) -> Endpoint:
         """The leader of the first partition a request is about."""
         topic = (getattr(request, "topics", None) or request.topic_data)[0]
-        partition = (getattr(topic, "partitions", None) or topic.partition_data)[0]
-        number = next(
-            getattr(partition, name) for name in ("partition_index", "partition", "index") if hasattr(partition, name)
+        partition = next(
+            found[0]
+            for name in ("partitions", "partition_data", "partition_indexes")
+            if (found := getattr(topic, name, None))
         )
+        number = partition
+        if not isinstance(partition, int):
+            names = ("partition_index", "partition", "index")
+            number = next(getattr(partition, name) for name in names if hasattr(partition, name))
         entry = MetadataRequestTopic(name=getattr(topic, "topic", None) or topic.name)
         answer = self._ask(MetadataRequest([entry]), self._newest("Metadata"))
         for each in answer.topics[0].partitions:
@@ -168,5 +177,7 @@ def _transactional_id(request: Any) -> str:
     for name in ("transactional_id", "v3_and_below_transactional_id"):
         if getattr(request, name, None):
             return str(getattr(request, name))
+    for name in getattr(request, "transactional_ids", ()):
+        return str(name)
     transactions = getattr(request, "transactions", None)
     return transactions[0].transactional_id if transactions else ""

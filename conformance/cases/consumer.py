@@ -281,3 +281,22 @@ def size(t: Trial) -> None:
     for _ in range(t.limits.max_consumer_group_size):
         t.consumer(topic).join()
     t.expect(t.consumer(topic).full(), error_code=E.GROUP_MAX_SIZE_REACHED)
+
+
+@case(
+    "consumer/size/2",
+    "In a full group nobody takes the place of a static member: 81 whether it is there (not 111) or left with epoch -2",
+    source="semantics 4.3",
+    api="ConsumerGroupHeartbeat",
+    level=Level.SHOULD,
+    profile="limits",
+    needs=("small-consumer-groups",),
+)
+def size_of_static_members(t: Trial) -> None:
+    topic = t.topic()
+    members = [t.consumer(topic, instance_id=f"instance-{n}") for n in range(t.limits.max_consumer_group_size)]
+    for each in members:
+        each.join()
+    t.expect(t.consumer(topic, instance_id="instance-0").full(), error_code=E.GROUP_MAX_SIZE_REACHED)
+    t.expect(members[0].leave(-2), error_code=0, member_epoch=-2)
+    t.expect(t.consumer(topic, instance_id="instance-0").full(), error_code=E.GROUP_MAX_SIZE_REACHED)

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions: topics in pages, in the order of their names.
 
 Decides where a page begins and ends. Does not know how a partition is kept (`topics.py`). A topic that does not exist
-takes no room on a page. Sources: KIP-966; Kafka's DescribeTopicPartitionsRequestHandler and
+takes no room on a page, but none follows on one that is full. Sources: KIP-966; Kafka's DescribeTopicPartitionsRequestHandler and
 KRaftMetadataCache.describeTopicResponse.
 """
 
@@ -50,14 +50,14 @@ class TopicPages:
         for name in sorted(names):
             if cursor is not None and name < cursor.topic_name:
                 continue
+            if left == 0:
+                response.next_cursor = Cursor(name, 0)
+                break
             topic = self.topics.named(name)
             if topic is None:
                 response.topics.append(_missing(name))
                 continue
             first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
-            if left == 0:
-                response.next_cursor = Cursor(name, first)
-                break
             shown = topic.partitions[first : first + left]
             response.topics.append(self._described(topic, shown))
             left -= len(shown)

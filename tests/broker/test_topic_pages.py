@@ -84,12 +84,13 @@ def test_the_broker_bounds_a_page_too() -> None:
 
 
 def test_topics_that_do_not_exist_take_no_room(cluster: Cluster) -> None:
+    response = page(cluster, "zz", "a", "..", "zz", limit=4)
+    before = [("..", ErrorCode.INVALID_TOPIC_EXCEPTION, []), ("a", 0, [0, 1, 2])]
+    assert shown(response) == [*before, ("zz", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])]
+    assert response.next_cursor is None
     response = page(cluster, "zz", "a", "..", "zz", limit=3)
-    assert shown(response) == [
-        ("..", ErrorCode.INVALID_TOPIC_EXCEPTION, []),
-        ("a", 0, [0, 1, 2]),
-        ("zz", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []),
-    ]
+    assert shown(response) == before
+    assert response.next_cursor == Cursor("zz", 0)
 
 
 @pytest.mark.parametrize("cursor", [("aa", 0), ("a", -1)])

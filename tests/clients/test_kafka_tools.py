@@ -1,11 +1,14 @@
-"""Kafka's own command line tools, unmodified: produce, consume, groups and their offsets, topics."""
+"""Kafka's own command line tools, unmodified: records, groups and their offsets, topics, logs, transactions."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kafka_shim.conformance.targets.kafka import cache_folder
 
@@ -94,3 +97,30 @@ def test_a_topic_is_grown_and_deleted_from_the_command_line(tool: Tool, make_top
     assert sorted(ends.split()) == [f"{topic}:{number}:0" for number in range(5)]
     tool(TOPICS, "--delete", "--topic", topic)
     assert topic not in tool(TOPICS, "--list")
+
+
+def test_logs_and_transactions_are_seen_from_the_command_line(
+    tool: Tool, make_topic: Callable[..., str], admin: AdminClient, bootstrap: str, name: str, tmp_path: Path
+) -> None:
+    topic = make_topic(2)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, b"value", partition=0)
+    producer.flush(20)
+    transactions = rows(tool("org.apache.kafka.tools.TransactionsCommand", "list"))
+    assert [row[3] for row in transactions if row[0] == name] == ["Ongoing"]
+    producer.commit_transaction(20)
+
+    described = tool(TOPICS, "--describe", "--topic", topic)
+    assert described.count("Leader: 1") == 2
+    assert topic in tool("org.apache.kafka.tools.LogDirsCommand", "--describe", "--topic-list", topic)
+    quorum = tool("org.apache.kafka.tools.MetadataQuorumCommand", "describe", "--status")
+    assert "LeaderId:               1" in quorum
+
+    offsets = tmp_path / "offsets.json"
+    offsets.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": 1}], "version": 1}))
+    deleted = tool("org.apache.kafka.tools.DeleteRecordsCommand", "--offset-json-file", str(offsets))
+    assert f"partition: {topic}-0\tlow_watermark: 1" in deleted
+    (earliest,) = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.earliest()}).values()
+    assert earliest.result(20).offset == 1

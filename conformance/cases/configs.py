@@ -1,0 +1,151 @@
+"""Configurations as administrators list, replace and describe them: AlterConfigs, ListConfigResources,
+DescribeConfigs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kafka_shim.apis.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from kafka_shim.apis.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
+from kafka_shim.apis.list_config_resources import ListConfigResourcesRequest
+from kafka_shim.apis.metadata import MetadataRequest
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.case import case
+from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.verdict import Level
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+OF_TOPIC, DEFAULT = 1, 5
+SOURCE = "semantics 6.3"
+
+alter_case = partial(
+    case, api="AlterConfigs", source=SOURCE, level=Level.SHOULD, uses=("CreateTopics", "DescribeConfigs")
+)
+list_case = partial(case, api="ListConfigResources", source=SOURCE, level=Level.SHOULD)
+describe_case = partial(case, api="DescribeConfigs", source=SOURCE, level=Level.SHOULD)
+
+
+def alter(t: Trial, kind: int, name: str, values: dict[str, str | None], *, validate_only: bool = False) -> int:
+    """AlterConfigs of one resource; its error."""
+    resource = AlterConfigsResource(kind, name, [AlterableConfig(*each) for each in values.items()])
+    (answer,) = t.call(AlterConfigsRequest([resource], validate_only)).responses
+    t.expect(answer, resource_type=kind, resource_name=name)
+    t.check((answer.error_code == 0) == (not answer.error_message), f"the message is {answer.error_message!r}")
+    return int(answer.error_code)
+
+
+def described(
+    t: Trial, kind: int, name: str, *keys: str, documented: bool = False
+) -> dict[str, DescribeConfigsResourceResult]:
+    """The values of one resource, all unless names are given, by name."""
+    resource = DescribeConfigsResource(kind, name, list(keys) or None)
+    (answer,) = t.call(DescribeConfigsRequest([resource], True, documented)).results
+    t.expect(answer, error_code=0, resource_type=kind, resource_name=name)
+    return {each.name: each for each in answer.configs}
+
+
+def own(t: Trial, topic: str) -> dict[str, str | None]:
+    """The values that a topic has of its own."""
+    return {name: each.value for name, each in described(t, TOPIC, topic).items() if each.config_source == OF_TOPIC}
+
+
+@alter_case("alter-configs/topic/1", "Values that are not named go back to their defaults")
+def replaced(t: Trial) -> None:
+    topic = t.new_topic(1)
+    t.equal(alter(t, TOPIC, topic, {"retention.ms": "600000", "segment.ms": "70000"}), 0, "the error")
+    wanted: dict[str, str | None] = {"retention.ms": "600000", "segment.ms": "70000"}
+    t.until(lambda: own(t, topic), lambda got: got == wanted, "the values never came")
+    t.equal(alter(t, TOPIC, topic, {"segment.ms": "80000"}), 0, "the error")
+    t.until(lambda: own(t, topic), lambda got: got == {"segment.ms": "80000"}, "the values never came")
+    t.equal(alter(t, TOPIC, topic, {}), 0, "the error")
+    t.until(lambda: own(t, topic), lambda got: not got, "the values never went")
+
+
+@alter_case("alter-configs/topic/2", "What is only validated changes nothing")
+def validated(t: Trial) -> None:
+    topic = t.new_topic(1)
+    t.equal(alter(t, TOPIC, topic, {"retention.ms": "600000"}, validate_only=True), 0, "the error")
+    t.equal(own(t, topic), {}, "the topic's own values")
+    refused = alter(t, TOPIC, topic, {"retention.ms": "never"}, validate_only=True)
+    t.equal(refused, E.INVALID_CONFIG, "the error of a value that cannot be")
+
+
+@alter_case(
+    "alter-configs/refused/1",
+    "A name that is none and a value that cannot be: INVALID_CONFIG (40); a null value: INVALID_REQUEST (42)",
+)
+def bad_values(t: Trial) -> None:
+    topic = t.new_topic(1)
+    t.equal(alter(t, TOPIC, topic, {"no.such.config": "1"}), E.INVALID_CONFIG, "the error of an unknown name")
+    t.equal(alter(t, TOPIC, topic, {"retention.ms": "never"}), E.INVALID_CONFIG, "the error of no number")
+    t.equal(alter(t, TOPIC, topic, {"retention.ms": None}), E.INVALID_REQUEST, "the error of null")
+
+
+@alter_case(
+    "alter-configs/refused/2",
+    "No such topic: UNKNOWN_TOPIC_OR_PARTITION (3); no name or a type without configuration: INVALID_REQUEST (42)",
+)
+def bad_resources(t: Trial) -> None:
+    t.equal(alter(t, TOPIC, f"{t.group}-none", {}), E.UNKNOWN_TOPIC_OR_PARTITION, "the error of no topic")
+    for kind, name in ((TOPIC, ""), (GROUP, ""), (9, "x"), (BROKER_LOGGER, "1"), (BROKER, "x")):
+        t.equal(alter(t, kind, name, {}), E.INVALID_REQUEST, f"the error of type {kind} {name!r}")
+
+
+@alter_case("alter-configs/group/1", "A group's values are replaced as a topic's are", uses=("DescribeConfigs",))
+def group(t: Trial) -> None:
+    def session() -> str | None:
+        return described(t, GROUP, t.group)["consumer.session.timeout.ms"].value
+
+    default = session()
+    t.equal(alter(t, GROUP, t.group, {"consumer.session.timeout.ms": "50000"}), 0, "the error")
+    t.until(session, lambda got: got == "50000", "the value never came")
+    t.equal(alter(t, GROUP, t.group, {}), 0, "the error")
+    t.until(session, lambda got: got == default, "the value never went")
+
+
+def resources(t: Trial, *types: int) -> list[tuple[int, str]]:
+    answer = t.expect(t.call(ListConfigResourcesRequest(list(types))), error_code=0)
+    return [(each.resource_type, each.resource_name) for each in answer.config_resources]
+
+
+@list_case("config-resources/list/1", "Topics, brokers and their loggers are listed; version 0 lists none of them")
+def listed(t: Trial) -> None:
+    topic = t.topic(3)
+    found = resources(t)
+    if t.version == 0:
+        t.check({kind for kind, _ in found} <= {CLIENT_METRICS}, f"version 0 lists client metrics alone, not {found}")
+        return
+    t.check((TOPIC, topic) in found, "the topic is not listed")
+    nodes = {str(each.node_id) for each in t.call(MetadataRequest([])).brokers}
+    for kind in (BROKER, BROKER_LOGGER):
+        t.equal({name for each, name in found if each == kind}, nodes, f"resources of type {kind}")
+
+
+@list_case("config-resources/list/2", "Only the types that are asked for", versions=(1, 1))
+def of_types(t: Trial) -> None:
+    t.topic(3)
+    t.equal({kind for kind, _ in resources(t, BROKER)}, {BROKER}, "types")
+    t.equal({kind for kind, _ in resources(t, BROKER, TOPIC)}, {BROKER, TOPIC}, "types")
+
+
+@list_case("config-resources/list/3", "A type without configuration: UNSUPPORTED_VERSION (35)", versions=(1, 1))
+def no_type(t: Trial) -> None:
+    answer = t.call(ListConfigResourcesRequest([TOPIC, 99]))
+    t.equal((int(answer.error_code), answer.config_resources), (E.UNSUPPORTED_VERSION, []), "error and resources")
+
+
+@list_case(
+    "config-resources/list/4",
+    "A group is listed when it has values of its own",
+    versions=(1, 1),
+    uses=("AlterConfigs",),
+)
+def groups(t: Trial) -> None:
+    t.check((GROUP, t.group) not in resources(t, GROUP), "a group without values is listed")
+    t.equal(alter(t, GROUP, t.group, {"consumer.session.timeout.ms": "50000"}), 0, "the error")
+    t.until(lambda: resources(t, GROUP), lambda got: (GROUP, t.group) in got, "the group is not listed")
+    t.equal(alter(t, GROUP, t.group, {}), 0, "the error")
