@@ -1,8 +1,8 @@
 """DescribeTopicPartitions: topics in pages, in the order of their names.
 
 Decides where a page begins and ends. Does not know how a partition is kept (`topics.py`). A topic that does not exist
-takes no room on a page, but none follows on one that is full. Sources: KIP-966; Kafka's DescribeTopicPartitionsRequestHandler and
-KRaftMetadataCache.describeTopicResponse.
+takes no room on a page, but none follows on one that is full. Sources: KIP-966; Kafka's
+DescribeTopicPartitionsRequestHandler and KRaftMetadataCache.describeTopicResponse.
 """
 
 from __future__ import annotations
