@@ -1,4 +1,5 @@
-"""A client of somebody's own: a command that speaks the line protocol of docs/clients.md, asked what it is.
+"""A client of somebody's own: a command that speaks the line protocol of docs/clients.md, and its description of
+itself.
 
 Decides what an answer to `COMMAND describe` must hold. It runs no case.
 """
@@ -35,38 +36,38 @@ def describe(command: str) -> dict[str, Any]:
         processes.end(process)
         raise AdapterError(f"{command} describe did not end within {_PATIENCE:.0f} s") from late
     try:
-        told = json.loads(stdout.strip().rpartition("\n")[2])
-        check(told)
+        description = json.loads(stdout.strip().rpartition("\n")[2])
+        check(description)
     except (ValueError, TypeError) as error:
         shown = (stderr or stdout).strip()[-300:]
         raise AdapterError(f"{command} describe printed no description ({error}): {shown}") from error
-    found: dict[str, Any] = told
+    found: dict[str, Any] = description
     return found
 
 
-def check(told: Any) -> None:
+def check(description: Any) -> None:
     """Raise ValueError, in a sentence, unless this describes a client."""
-    if not isinstance(told, dict) or not isinstance(told.get("name"), str) or not told["name"]:
+    if not isinstance(description, dict) or not isinstance(description.get("name"), str) or not description["name"]:
         raise ValueError("it needs a name")
     for field, choices in (("protocols", _PROTOCOLS), ("abilities", ABILITIES), ("assignors", None)):
-        for each in told.get(field, []):
+        for each in description.get(field, []):
             if choices is not None and each not in choices:
                 raise ValueError(f"{each} is none of its {field}: {', '.join(sorted(choices))}")
 
 
 def clients_of(command: str) -> list[Client]:
     """The clients that an adapter is: one for each group protocol it has."""
-    told = describe(command)
+    description = describe(command)
     words = shlex.split(command)
     return [
         Client(
-            told["name"] if protocol == "classic" else f"{told['name']}-consumer",
+            description["name"] if protocol == "classic" else f"{description['name']}-consumer",
             "",
-            assignors=tuple(told.get("assignors", ("range",))),
-            static=bool(told.get("static", False)),
-            abilities=tuple(told.get("abilities", ())),
+            assignors=tuple(description.get("assignors", ("range",))),
+            static=bool(description.get("static", False)),
+            abilities=tuple(description.get("abilities", ())),
             protocol=protocol,
             build=lambda adapter, lock: words,
         )
-        for protocol in told.get("protocols", ["classic"])
+        for protocol in description.get("protocols", ["classic"])
     ]

@@ -1,7 +1,7 @@
 """The client cases: rebalance bugs that clients have had, each as what a coordinator does and what must then hold.
 
-Frames are not prescribed one by one: clients differ in what they send and when they try again. What must hold is said
-of the group as a whole, of ids and generations, and of what a client must not do.
+Frames are not prescribed one by one: clients differ in what they send and when they try again. The checks
+are about the group as a whole, ids and generations, and what a client must not do.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def heartbeat_lost(s: Scenario) -> None:
     s.answered("Heartbeat", member, start)
     s.share([member])
     s.produce()
-    s.told(lambda: len(member.records(s.topic)) == 40, "all records are consumed")
+    s.until(lambda: len(member.records(s.topic)) == 40, "all records are consumed")
 
 
 @client_case(
@@ -92,8 +92,8 @@ def rebalance_keeps_id(s: Scenario) -> None:
     s.relay.plan("Heartbeat", "error", ErrorCode.REBALANCE_IN_PROGRESS)
     s.answered("JoinGroup", member, s.answered("Heartbeat", member, start, ErrorCode.REBALANCE_IN_PROGRESS).at)
     s.share([member])
-    said = {each.request.member_id for each in s.relay.seen("JoinGroup", member.name, start)}
-    s.check(said == {before}, f"it joined as {said}, it was {before!r}")
+    ids = {each.request.member_id for each in s.relay.seen("JoinGroup", member.name, start)}
+    s.check(ids == {before}, f"it joined as {ids}, its id was {before!r}")
 
 
 @client_case(
@@ -118,15 +118,17 @@ def missed_generation(s: Scenario) -> None:
 )
 def id_lost_in_join(s: Scenario) -> None:
     (member,) = s.stable()
-    told = len(member.events)
+    events_before = len(member.events)
     refused = s.relay.plan("JoinGroup", "error", ErrorCode.UNKNOWN_MEMBER_ID)
     s.relay.plan("Heartbeat", "error", ErrorCode.REBALANCE_IN_PROGRESS)
     s.frames(lambda: refused.fired, "the member joins again")
-    s.told(lambda: [each for each in member.events[told:] if each["event"] == "assigned"], "it is assigned anew")
+    s.until(
+        lambda: [each for each in member.events[events_before:] if each["event"] == "assigned"], "it is assigned anew"
+    )
     s.share([member])
-    kinds = [each["event"] for each in member.events[told:]]
+    kinds = [each["event"] for each in member.events[events_before:]]
     assigned = kinds.index("assigned")
-    s.check(bool({"revoked", "lost"} & set(kinds[:assigned])), f"its listener was told {kinds}")
+    s.check(bool({"revoked", "lost"} & set(kinds[:assigned])), f"its listener's calls were {kinds}")
 
 
 @client_case(
@@ -190,7 +192,7 @@ def slow_revocation(s: Scenario) -> None:
 def busy_member(s: Scenario) -> None:
     (first,) = s.stable()
     s.produce()
-    s.told(lambda: first.records(s.topic), "records are consumed")
+    s.until(lambda: first.records(s.topic), "records are consumed")
     first.do("hold")
     start = now()
     second = s.start()
@@ -215,7 +217,7 @@ def commit_across_generations(s: Scenario) -> None:
     s.relay.release(held, ErrorCode.ILLEGAL_GENERATION)
     s.share([first, second])
     s.produce()
-    s.told(lambda: len(first.records(s.topic)) + len(second.records(s.topic)) >= 40, "all records are consumed")
+    s.until(lambda: len(first.records(s.topic)) + len(second.records(s.topic)) >= 40, "all records are consumed")
 
 
 @client_case(
@@ -357,7 +359,7 @@ def cooperative_leave(s: Scenario) -> None:
 
 @client_case(
     "R18",
-    "Two members that join at once take the ids they are given and settle",
+    "Two members that join at once take their new ids and settle",
     source="KIP-394, kafka-node#1355",
 )
 def two_join(s: Scenario) -> None:

@@ -1,4 +1,4 @@
-"""`--client`: the client cases with one client or all, told to a person and in files."""
+"""`--client`: the client cases with one client or all, on the console and in files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafka_shim.conformance.clients.adapter import AdapterError, clients_of
 from kafka_shim.conformance.clients.case import ClientCase
 from kafka_shim.conformance.clients.catalogue import select_client_cases, select_clients
 from kafka_shim.conformance.clients.crew import EVERY_CLIENT, Client
-from kafka_shim.conformance.clients.expected import Known
+from kafka_shim.conformance.clients.expected import Expectations
 from kafka_shim.conformance.clients.runner import ClientResult, ClientRun
 from kafka_shim.conformance.clients.runner import run as run_cases
 from kafka_shim.conformance.plain import print_table
@@ -72,27 +72,38 @@ def run(console: Console, choice: Choice) -> int:
                     click.echo(f"{case.id} {client.name}")
         return 0
     try:
-        known = Known.read(choice.expect) if choice.expect else Known({}) if choice.adapter else Known.read()
+        expectations = (
+            Expectations.read(choice.expect)
+            if choice.expect
+            else Expectations({})
+            if choice.adapter
+            else Expectations.read()
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise click.UsageError(f"{choice.expect} says no expectations of clients: {error!r}") from error
     try:
-        finished = watched(console, open_target(choice.target), cases, clients, known, choice)
+        finished = watched(console, open_target(choice.target), cases, clients, expectations, choice)
     except TargetError as error:
         click.echo(f"the target could not be had: {error}", err=True)
         return 2
     if choice.json_path:
-        report.write_json(finished, known, choice.json_path)
+        report.write_json(finished, expectations, choice.json_path)
     if choice.junit_path:
-        report.write_junit(finished, known, choice.junit_path)
+        report.write_junit(finished, expectations, choice.junit_path)
     if choice.html_path:
-        report.write_html(finished, known, choice.html_path)
+        report.write_html(finished, expectations, choice.html_path)
     if choice.evidence:
-        report.write_evidence(finished, known, choice.evidence)
-    return tell(console, finished, known)
+        report.write_evidence(finished, expectations, choice.evidence)
+    return tell(console, finished, expectations)
 
 
 def watched(
-    console: Console, target: Target, cases: list[ClientCase], clients: list[Client], known: Known, choice: Choice
+    console: Console,
+    target: Target,
+    cases: list[ClientCase],
+    clients: list[Client],
+    expectations: Expectations,
+    choice: Choice,
 ) -> ClientRun:
     """Run with a progress bar, telling surprises as they come."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -101,11 +112,11 @@ def watched(
 
         def finished(result: ClientResult) -> None:
             progress.advance(task)
-            surprise = known.surprise(result)
+            surprise = expectations.surprise(result)
             if surprise is not None:
                 reason = result.reason.partition("\n")[0] or surprise
-                told = f"{result.verdict} {result.case.id} {result.client.name}  {escape(reason)}"
-                progress.console.print(told, soft_wrap=True)
+                line = f"{result.verdict} {result.case.id} {result.client.name}  {escape(reason)}"
+                progress.console.print(line, soft_wrap=True)
 
         return run_cases(
             target,
@@ -128,7 +139,7 @@ def tell_cases(console: Console, cases: list[ClientCase]) -> None:
     click.echo(f"{len(rows)} cases")
 
 
-def tell(console: Console, run: ClientRun, known: Known) -> int:
+def tell(console: Console, run: ClientRun, expectations: Expectations) -> int:
     """Print the summary, clients by verdicts; the exit code."""
     counts: dict[str, Counter[Verdict]] = {}
     for each in run.results:
@@ -139,18 +150,20 @@ def tell(console: Console, run: ClientRun, known: Known) -> int:
     print_table(console, ("client", *seen), rows)
     for each in run.results:
         if each.verdict not in (Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED):
-            why = known.reason(each)
-            said = f"known: {why}" if why else each.reason.partition("\n")[0]
-            console.print(f"{each.verdict} {each.case.id} {each.client.name}  {escape(said)}", soft_wrap=True)
+            why = expectations.reason(each)
+            reason = f"known: {why}" if why else each.reason.partition("\n")[0]
+            console.print(f"{each.verdict} {each.case.id} {each.client.name}  {escape(reason)}", soft_wrap=True)
     for client, why in run.missing.items():
         console.print(f"{client} was skipped: {escape(why)}", soft_wrap=True)
     others = sorted({each.target for each in run.results} - {run.target})
     for other in others:
         console.print(f"the consumer protocol was tried on {other}: {run.target} does not serve it")
-    surprises = [each for each in run.results if known.surprise(each) is not None]
+    surprises = [each for each in run.results if expectations.surprise(each) is not None]
     console.print(f"{len(run.results)} cells, {len(surprises)} not as expected, {run.seconds:.1f} s")
-    told = "every invariant holds in the trace" if not run.violations else f"{len(run.violations)} invariants violated"
-    console.print(told if run.target.startswith("shim") else "the target writes no trace to check invariants in")
+    summary = (
+        "every invariant holds in the trace" if not run.violations else f"{len(run.violations)} invariants violated"
+    )
+    console.print(summary if run.target.startswith("shim") else "the target writes no trace to check invariants in")
     for violation in run.violations[:_VIOLATIONS_TOLD]:
         console.print(f"[red]violated[/] {escape(violation)}", soft_wrap=True)
     if any(each.verdict is Verdict.HARNESS_ERROR for each in run.results):

@@ -1,7 +1,7 @@
 """The scenarios of `cases.py` for the consumer protocol (KIP-848), those that make sense where the coordinator assigns.
 
 The numbers are the same: each is what that bug of a classic client becomes here. R08 and R14 are about a leader that
-assigns, of which there is none. Like there, what must hold is said of the group, of ids, epochs and ownership.
+assigns, which does not exist here. As there, the checks are about the group, ids, epochs and ownership.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kafka_shim.conformance.clients.consumer_scenario import (
     MAX_POLL_MS,
     SESSION_MS,
     ConsumerScenario,
+    assignment_in,
     count,
-    given,
 )
 from kafka_shim.conformance.clients.crew import Member
 from kafka_shim.conformance.clients.scenario import PATIENCE, now
@@ -30,12 +30,12 @@ TIGHT_SESSION_MS: Final = 2_000
 
 
 def assigned_since(member: Member, number: int) -> bool:
-    """Whether it has told of an assignment, from its event number `number` on."""
-    return "assigned" in told_since(member, number)
+    """Whether it reports an assignment, from its event number `number` on."""
+    return "assigned" in rebalance_events(member, number)
 
 
-def told_since(member: Member, number: int) -> list[str]:
-    """The kinds of rebalance events it has told, from its event number `number` on."""
+def rebalance_events(member: Member, number: int) -> list[str]:
+    """The kinds of the rebalance events it reports, from its event number `number` on."""
     return [each["event"] for each in member.events[number:] if each["event"] in ("assigned", "revoked", "lost")]
 
 
@@ -87,7 +87,7 @@ def heartbeat_lost(s: ConsumerScenario) -> None:
     s.well(member, now())
     s.share([member])
     s.produce()
-    s.told(lambda: len(member.records(s.topic)) == 40, "all records are consumed")
+    s.until(lambda: len(member.records(s.topic)) == 40, "all records are consumed")
 
 
 @consumer_case(
@@ -123,8 +123,8 @@ def missed_epochs(s: ConsumerScenario) -> None:
     members = [first, *others]
     s.share(members)
     for member in members:
-        last = [given(each) for each in s.beats(member) if given(each) is not None][-1]
-        s.check(count(last) == len(member.owns), f"{member.name} owns {member.owns} and was given {last}")
+        last = [assignment_in(each) for each in s.beats(member) if assignment_in(each) is not None][-1]
+        s.check(count(last) == len(member.owns), f"{member.name} owns {member.owns} and was assigned {last}")
 
 
 @consumer_case(
@@ -135,12 +135,12 @@ def missed_epochs(s: ConsumerScenario) -> None:
 def fenced(s: ConsumerScenario) -> None:
     (member,) = s.stable()
     for code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
-        told = len(member.events)
+        events_before = len(member.events)
         s.rejoined(member, s.refuse_beat(member, code).at)
-        s.told(functools.partial(assigned_since, member, told), "it is assigned anew")
+        s.until(functools.partial(assigned_since, member, events_before), "it is assigned anew")
         s.share([member])
-        kinds = told_since(member, told)
-        s.check(kinds[0] in ("lost", "revoked"), f"after error {code} its listener was told {kinds}")
+        kinds = rebalance_events(member, events_before)
+        s.check(kinds[0] in ("lost", "revoked"), f"after error {code} its listener's calls were {kinds}")
         s.well(member, now())
 
 
@@ -182,10 +182,10 @@ def slow_revocation(s: ConsumerScenario) -> None:
 def busy_member(s: ConsumerScenario) -> None:
     (first,) = s.stable()
     s.produce()
-    s.told(lambda: first.records(s.topic), "records are consumed")
+    s.until(lambda: first.records(s.topic), "records are consumed")
     first.do("hold")
     second = s.start()
-    taken = s.beat(first, lambda each: given(each) is not None, "is told to give up partitions", now())
+    taken = s.beat(first, lambda each: assignment_in(each) is not None, "has to give up partitions", now())
     for _ in range(3):
         taken = s.well(first, taken.answered or 0.0)
     first.do("go")
@@ -204,21 +204,21 @@ def commit_across_epochs(s: ConsumerScenario) -> None:
     s.frames(lambda: held.fired, "the commit is sent")
     start = now()
     second = s.start()
-    s.beat(first, lambda each: given(each) is not None, "is told to give up partitions", start)
+    s.beat(first, lambda each: assignment_in(each) is not None, "has to give up partitions", start)
     s.relay.release(held, ErrorCode.STALE_MEMBER_EPOCH)
     s.share([first, second])
     s.produce()
-    s.told(lambda: len(first.records(s.topic)) + len(second.records(s.topic)) >= 40, "all records are consumed")
+    s.until(lambda: len(first.records(s.topic)) + len(second.records(s.topic)) >= 40, "all records are consumed")
 
 
 @consumer_case(
     "R12",
-    "A commit answered STALE_MEMBER_EPOCH while partitions are given up does not cost those that stay",
+    "A commit answered STALE_MEMBER_EPOCH while partitions are revoked does not cost those that stay",
     source="librdkafka#4059, #4908; KIP-848",
 )
 def commit_in_reconciliation(s: ConsumerScenario) -> None:
     (first,) = s.stable()
-    told, start = len(first.events), now()
+    events_before, start = len(first.events), now()
     held = s.plan_beat(first, "hold", also=lambda each: each.request.topic_partitions is not None)
     refused = s.relay.plan("OffsetCommit", "error", ErrorCode.STALE_MEMBER_EPOCH)
     second = s.start()
@@ -227,7 +227,7 @@ def commit_in_reconciliation(s: ConsumerScenario) -> None:
     s.frames(lambda: refused.fired, "the commit is sent")
     s.relay.release(held)
     s.share([first, second])
-    gone = first.revoked(told)
+    gone = first.revoked(events_before)
     s.check(len(gone) == 2, f"it lost {sorted(gone)}")
     s.check(not [each for each in s.beats(first, start) if each.request.member_epoch <= 0], "it joined anew")
 

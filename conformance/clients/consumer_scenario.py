@@ -44,8 +44,8 @@ class ConsumerScenario(Scenario):
 
     def configure(self, *, interval_ms: int, session_ms: int) -> None:
         """How often members of the group heartbeat, and how long they live without."""
-        wanted = {"consumer.heartbeat.interval.ms": interval_ms, "consumer.session.timeout.ms": session_ms}
-        configs = [AlterableConfig(name, 0, str(value)) for name, value in wanted.items()]
+        settings = {"consumer.heartbeat.interval.ms": interval_ms, "consumer.session.timeout.ms": session_ms}
+        configs = [AlterableConfig(name, 0, str(value)) for name, value in settings.items()]
         resource = AlterConfigsResource(_GROUP_RESOURCE, self.group, configs)
         answer = self.call(IncrementalAlterConfigsRequest([resource]), _ALTER_VERSION)
         if answer.responses[0].error_code:
@@ -59,7 +59,7 @@ class ConsumerScenario(Scenario):
         """As for any scenario, and until the listeners have heard of all that the members own."""
         members = list(members)
         super().share(members, patience)
-        self.told(lambda: all(heard(each) == each.owns for each in members), "the listeners hear of it")
+        self.until(lambda: all(heard(each) == each.owns for each in members), "the listeners hear of it")
 
     # -- heartbeats
 
@@ -68,7 +68,7 @@ class ConsumerScenario(Scenario):
         return self.relay.seen(HEARTBEAT, member.name, since)
 
     def generation(self, member: Member) -> int:
-        """The member epoch, or generation, it was last told by the coordinator."""
+        """The member epoch, or generation, of its last answer."""
         beats = [each for each in self.beats(member) if each.error == 0]
         if beats and not self.relay.seen("JoinGroup", member.name, beats[-1].at):
             return int(beats[-1].response.member_epoch)
@@ -88,7 +88,7 @@ class ConsumerScenario(Scenario):
         return plan.fired[0]
 
     def ids(self, member: Member, since: float = 0.0) -> set[str]:
-        """The member ids it has said in heartbeats."""
+        """The member ids in its heartbeats."""
         return {each.request.member_id for each in self.beats(member, since)}
 
     def beat(
@@ -136,15 +136,18 @@ class ConsumerScenario(Scenario):
             self.check(is_full(beat), f"{member.name} joins with a heartbeat that does not say everything: {request}")
             self.check(request.topic_partitions == [], f"{member.name} joins and owns something: {request}")
         if request.member_epoch > 0:
-            told = [
+            epochs = [
                 each.response.member_epoch for each in earlier if each.error == 0 and (each.answered or 0) <= beat.at
             ]
-            self.check(bool(told), f"{member.name} says epoch {request.member_epoch}, told none")
-            self.check(request.member_epoch == told[-1], f"{member.name} says {request.member_epoch}, told {told[-1]}")
+            self.check(bool(epochs), f"{member.name} sends epoch {request.member_epoch}, no answer had one")
+            self.check(
+                request.member_epoch == epochs[-1],
+                f"{member.name} sends epoch {request.member_epoch}, the last answer had {epochs[-1]}",
+            )
 
 
 def heard(member: Member) -> set[Partition]:
-    """What a member owns by what its listener was told."""
+    """What a member owns, by the calls of its listener."""
     has: set[Partition] = set()
     for event in member.events:
         if event["event"] == "assigned":
@@ -166,14 +169,14 @@ def owned(beat: Exchange) -> Numbers | None:
     return None if beat.request.topic_partitions is None else _numbers(beat.request.topic_partitions)
 
 
-def given(beat: Exchange) -> Numbers | None:
+def assignment_in(beat: Exchange) -> Numbers | None:
     """The assignment a heartbeat was answered with; None where it has none."""
     answer = beat.response
     return None if answer is None or answer.assignment is None else _numbers(answer.assignment.topic_partitions)
 
 
 def count(numbers: Numbers | None) -> int:
-    """How many partitions; -1 for nothing said."""
+    """How many partitions; -1 for none in the heartbeat."""
     return -1 if numbers is None else sum(map(len, numbers.values()))
 
 

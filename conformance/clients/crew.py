@@ -1,7 +1,7 @@
-"""Real clients in processes of their own, and ways to await what they tell.
+"""Real clients in processes of their own, and waits for what they report.
 
 A `Crew` starts members of one group, each a process under the interpreter that has its client library, and waits for
-conditions over all they have said. Nothing sleeps: a wait ends with the event that fulfils it, or fails with the story
+conditions over all they report. Nothing sleeps: a wait ends with the event that fulfils it, or fails with the story
 so far.
 """
 
@@ -166,13 +166,14 @@ CONSUMER_PROTOCOL = {
 EVERY_CLIENT = CLIENTS | OTHER_LANGUAGES | CONSUMER_PROTOCOL
 
 
-class Told(AssertionError):
+class MemberFailed(AssertionError):
     """What was awaited did not come; the message tells what came instead."""
 
 
 @dataclass
 class Member:
-    """A client process. `events` is all it has told, each `at` monotonic seconds; guarded by the crew's condition."""
+    """A client process. `events` is all it has reported, each `at` monotonic seconds; guarded by the crew's
+    condition."""
 
     name: str
     process: subprocess.Popen[str]
@@ -209,20 +210,22 @@ class Member:
             self.errors.append(line.rstrip())
             del self.errors[:-_ERRORS_KEPT]
 
-    # What it has told. Call these inside a wait, or when the member is quiet.
+    # What it has reported. Call these inside a wait, or when the member is quiet.
 
     def named(self, event: str) -> list[dict[str, Any]]:
         return [found for found in self.events if found["event"] == event]
 
     @property
     def owns(self) -> frozenset[Partition]:
-        told = self.named("owns")
-        return frozenset((topic, partition) for topic, partition in told[-1]["partitions"]) if told else frozenset()
+        reports = self.named("owns")
+        return (
+            frozenset((topic, partition) for topic, partition in reports[-1]["partitions"]) if reports else frozenset()
+        )
 
     @property
     def generation(self) -> int:
-        told = self.named("owns")
-        return int(told[-1]["generation"]) if told else -1
+        reports = self.named("owns")
+        return int(reports[-1]["generation"]) if reports else -1
 
     @property
     def member_id(self) -> str:
@@ -230,7 +233,7 @@ class Member:
 
     @property
     def rebalances(self) -> int:
-        """How often it was given an assignment."""
+        """How often it was assigned partitions."""
         return len(self.named("assigned"))
 
     def revoked(self, since: int = 0) -> set[Partition]:
@@ -253,7 +256,7 @@ class Member:
         numbers = {number for _, number in partitions}
         return [record for record in self.records(topic) if record[0] in numbers]
 
-    # What it is told to do.
+    # Commands.
 
     def ask(self, do: str, **fields: Any) -> int:
         """Send a command; the number its reply will have."""
@@ -267,21 +270,21 @@ class Member:
         """The reply with that number, awaited."""
         with self.changed:
             if not self.changed.wait_for(lambda: number in self.replies, patience):
-                raise Told(f"{self.name} did not answer command {number}\n{self.story()}")
+                raise MemberFailed(f"{self.name} did not answer command {number}\n{self.story()}")
             return self.replies[number]
 
     def do(self, name: str, **fields: Any) -> Any:
         """Carry out a command that must succeed; its value."""
         reply = self.answer(self.ask(name, **fields))
         if "error" in reply:
-            raise Told(f"{self.name}: {name} failed with {reply['error']}: {reply['text']}\n{self.story()}")
+            raise MemberFailed(f"{self.name}: {name} failed with {reply['error']}: {reply['text']}\n{self.story()}")
         return reply["value"]
 
     def refused(self, name: str, **fields: Any) -> str:
         """Carry out a command that must fail; the error's name and text."""
         reply = self.answer(self.ask(name, **fields))
         if "error" not in reply:
-            raise Told(f"{self.name}: {name} was to fail and did not\n{self.story()}")
+            raise MemberFailed(f"{self.name}: {name} was to fail and did not\n{self.story()}")
         return f"{reply['error']}: {reply['text']}"
 
     def close(self) -> None:
@@ -300,14 +303,16 @@ class Member:
         self.process.send_signal(signal.SIGCONT)
 
     def log(self) -> str:
-        """All it has told, and the end of what its client has logged."""
+        """All it has reported, and the end of its client's log."""
         with self.changed:
-            told = [f"{event['at']:.3f} {json.dumps(event)}" for event in self.events]
-        return "\n".join([f"{self.name} (exit {self.process.poll()}) told:", *told, "it logged:", *self.errors])
+            reports = [f"{event['at']:.3f} {json.dumps(event)}" for event in self.events]
+        return "\n".join([f"{self.name} (exit {self.process.poll()}) reported:", *reports, "it logged:", *self.errors])
 
     def story(self) -> str:
-        told = [json.dumps(event)[:300] for event in self.events[-25:]]
-        return "\n".join([f"{self.name} (exit {self.process.poll()}) told:", *told, "on stderr:", *self.errors[-15:]])
+        reports = [json.dumps(event)[:300] for event in self.events[-25:]]
+        return "\n".join(
+            [f"{self.name} (exit {self.process.poll()}) reported:", *reports, "on stderr:", *self.errors[-15:]]
+        )
 
 
 class Crew:
@@ -344,12 +349,12 @@ class Crew:
         return member
 
     def wait(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-        """What `condition` returns once it is true. It is tried whenever any member has told something."""
+        """What `condition` returns once it is true. It is tried at every report of a member."""
         with self.changed:
             found = self.changed.wait_for(condition, patience)
             if not found:
                 stories = "\n\n".join(member.story() for member in self.members)
-                raise Told(f"not within {patience:.0f} s: {what}\n\n{stories}")
+                raise MemberFailed(f"not within {patience:.0f} s: {what}\n\n{stories}")
             return found
 
     def shared(self, members: Iterable[Member], partitions: Iterable[Partition], sizes: Iterable[int]) -> None:

@@ -1,4 +1,4 @@
-"""What clients are known to do wrong: `expect.toml`, and what is news beside it.
+"""Known failures of clients, `expect.toml`, and which results are news.
 
 A change in either direction is news: a case that fails without a line, and one that passes in spite of one.
 """
@@ -15,14 +15,14 @@ from kafka_shim.conformance.verdict import Verdict
 EXPECT: Final = Path(__file__).with_name("expect.toml")
 
 
-class Known:
-    """The known failures, by client and case: why each fails."""
+class Expectations:
+    """The known failures, by client and case, each with its reason."""
 
     def __init__(self, reasons: dict[tuple[str, str], str]) -> None:
         self.reasons = reasons
 
     @classmethod
-    def read(cls, path: Path = EXPECT) -> Known:
+    def read(cls, path: Path = EXPECT) -> Expectations:
         """The known failures of a file such as
 
         [[expected]]

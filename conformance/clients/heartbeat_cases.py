@@ -1,7 +1,7 @@
-"""What a client of the consumer protocol (KIP-848) says in its heartbeats, and what it makes of their answers.
+"""The heartbeats of a client of the consumer protocol (KIP-848), and what it makes of their answers.
 
-Where `consumer_cases.py` asks for the outcome, these cases look at frames: what must be in them for a coordinator that
-believes what it is told to be told the truth.
+Where `consumer_cases.py` checks the outcome, these cases check frames: a coordinator believes them, so they must be
+true.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kafka_shim.conformance.clients.consumer_scenario import (
     MAX_POLL_MS,
     SESSION_MS,
     ConsumerScenario,
+    assignment_in,
     count,
-    given,
     is_full,
     owned,
 )
@@ -39,18 +39,22 @@ QUIET_SECONDS: Final = 4 * INTERVAL_MS / 1000
 def first_heartbeat(s: ConsumerScenario) -> None:
     (member,) = s.stable(max_poll_ms=61_000)
     first = s.beats(member)[0]
-    said = first.request
+    request = first.request
     s.check(first.version >= 1, f"it speaks version {first.version}")
-    s.check(said.member_epoch == 0 and bool(said.member_id), f"epoch {said.member_epoch}, id {said.member_id!r}")
-    s.check(said.group_id == s.group and said.subscribed_topic_names == [s.topic], f"it subscribes with {said}")
-    s.check(said.rebalance_timeout_ms == 61_000, f"its rebalance timeout is {said.rebalance_timeout_ms}")
-    s.check(said.topic_partitions == [], f"it says it owns {said.topic_partitions}")
-    s.check(not said.instance_id and not said.subscribed_topic_regex, f"it says {said}")
+    s.check(
+        request.member_epoch == 0 and bool(request.member_id), f"epoch {request.member_epoch}, id {request.member_id!r}"
+    )
+    s.check(
+        request.group_id == s.group and request.subscribed_topic_names == [s.topic], f"it subscribes with {request}"
+    )
+    s.check(request.rebalance_timeout_ms == 61_000, f"its rebalance timeout is {request.rebalance_timeout_ms}")
+    s.check(request.topic_partitions == [], f"it says it owns {request.topic_partitions}")
+    s.check(not request.instance_id and not request.subscribed_topic_regex, f"it says {request}")
 
 
 @consumer_case(
     "H02",
-    "A heartbeat says nothing that it has said before: null or -1 in its place",
+    "A heartbeat does not repeat a field without a change: it has null or -1",
     source="KIP-848",
     level=Level.SHOULD,
 )
@@ -58,11 +62,11 @@ def deltas(s: ConsumerScenario) -> None:
     (member,) = s.stable()
     settled = s.well(member, now()).at
     for _ in range(3):
-        said = s.well(member, settled + 1e-6)
-        settled = said.at
-        silent = (said.request.subscribed_topic_names, said.request.topic_partitions, said.request.server_assignor)
-        s.check(silent == (None, None, None), f"it said again: {said.request}")
-        s.check(said.request.rebalance_timeout_ms == -1, f"it said its timeout again: {said.request}")
+        beat = s.well(member, settled + 1e-6)
+        settled = beat.at
+        silent = (beat.request.subscribed_topic_names, beat.request.topic_partitions, beat.request.server_assignor)
+        s.check(silent == (None, None, None), f"it repeats: {beat.request}")
+        s.check(beat.request.rebalance_timeout_ms == -1, f"it repeats its timeout: {beat.request}")
 
 
 @consumer_case(
@@ -74,22 +78,22 @@ def interval(s: ConsumerScenario) -> None:
     (member,) = s.stable()
     for interval_ms in (INTERVAL_MS, 1_000):
         s.configure(interval_ms=interval_ms, session_ms=SESSION_MS)
-        times = [told_interval(s, member, interval_ms).at]
+        times = [await_interval(s, member, interval_ms).at]
         for _ in range(4):
             times.append(s.well(member, times[-1] + 1e-6).at)
         apart = sorted((later - earlier) * 1000 for earlier, later in pairwise(times))
         # One may be late on a busy machine; none may be early.
         kept = apart[0] >= 0.7 * interval_ms and apart[2] <= 2.0 * interval_ms
-        s.check(kept, f"told {interval_ms} ms, they are {[round(each) for each in apart]} apart")
+        s.check(kept, f"the interval is {interval_ms} ms, they are {[round(each) for each in apart]} apart")
 
 
-def told_interval(s: ConsumerScenario, member: Member, interval_ms: int) -> Exchange:
-    """Wait until the coordinator has told the member this interval."""
+def await_interval(s: ConsumerScenario, member: Member, interval_ms: int) -> Exchange:
+    """Wait for an answer to the member with this interval."""
 
-    def told(beat: Exchange) -> bool:
+    def has_interval(beat: Exchange) -> bool:
         return beat.error == 0 and beat.response.heartbeat_interval_ms == interval_ms
 
-    return s.beat(member, told, f"is told {interval_ms} ms", now())
+    return s.beat(member, has_interval, f"gets {interval_ms} ms", now())
 
 
 @consumer_case(
@@ -103,9 +107,9 @@ def expelled(s: ConsumerScenario) -> None:
     withheld = s.plan_beat(member, "withhold")
     s.frames(lambda: withheld.fired, "a heartbeat is sent")
     s.configure(interval_ms=INTERVAL_MS, session_ms=SESSION_MS)
-    # Another member learns when the first one's session has ended: it is given all there is.
+    # Another member shows when the first one's session has ended: it gets all partitions.
     second = s.start()
-    s.beat(second, lambda each: count(given(each)) == len(s.partitions), "is given everything")
+    s.beat(second, lambda each: count(assignment_in(each)) == len(s.partitions), "gets everything")
     s.relay.release(withheld)
     late = withheld.fired[0]
     s.frames(lambda: late.answered, "the heartbeat that comes late is answered")
@@ -116,7 +120,7 @@ def expelled(s: ConsumerScenario) -> None:
 
 @consumer_case(
     "H05",
-    "Partitions taken away are reported as gone when the listener has given them up, not before, and in the old epoch; "
+    "Revoked partitions are reported as gone after the listener has returned, not before, and in the old epoch; "
     "nobody has them sooner",
     source="KIP-848",
     needs=("revoke-pause",),
@@ -126,16 +130,16 @@ def acknowledged_when_done(s: ConsumerScenario) -> None:
     (first,) = s.stable(revoke_s=pause)
     epoch, start = s.generation(first), now()
     second = s.start()
-    taken = s.beat(first, lambda each: count(given(each)) == 2, "is told to give up partitions", start)
+    taken = s.beat(first, lambda each: count(assignment_in(each)) == 2, "has to give up partitions", start)
     gone = s.beat(first, lambda each: count(owned(each)) == 2, "says what it has left", start)
     s.share([first, second])
     revoked = next(each for each in first.named("revoked") if each["at"] >= start)
-    s.check(gone.request.member_epoch == epoch, f"it said so in epoch {gone.request.member_epoch}, not {epoch}")
-    s.check(gone.at - (taken.answered or 0) >= 0.9 * pause, "it said so before its listener was done")
-    s.check(gone.at >= revoked["at"], "it said so before its listener was told")
+    s.check(gone.request.member_epoch == epoch, f"it reported that in epoch {gone.request.member_epoch}, not {epoch}")
+    s.check(gone.at - (taken.answered or 0) >= 0.9 * pause, "it reported that before its listener was done")
+    s.check(gone.at >= revoked["at"], "it reported that before its listener was called")
     between = [each for each in s.beats(first, start) if taken.at < each.at < gone.at]
     s.check(all(count(owned(each)) in (-1, 4) for each in between), "it reported less before its listener was done")
-    had = s.beat(second, lambda each: count(given(each)) > 0, "is given partitions")
+    had = s.beat(second, lambda each: count(assignment_in(each)) > 0, "gets partitions")
     s.check(had.answered is not None and had.answered >= gone.at, "two owners at once")
 
 
@@ -148,9 +152,13 @@ def acknowledged_when_done(s: ConsumerScenario) -> None:
 def acknowledged_at_once(s: ConsumerScenario) -> None:
     s.configure(interval_ms=3_000, session_ms=20_000)
     (member,) = s.stable()
-    told = s.beat(member, lambda each: count(given(each)) == 4, "is given its partitions")
-    said = s.beat(member, lambda each: owned(each) == given(told), "says that it owns them", told.at)
-    s.check(said.at - (told.answered or 0) < 2.0, f"it took {said.at - (told.answered or 0):.1f} s")
+    assigned = s.beat(member, lambda each: count(assignment_in(each)) == 4, "gets its partitions")
+    acknowledged = s.beat(
+        member, lambda each: owned(each) == assignment_in(assigned), "reports that it owns them", assigned.at
+    )
+    s.check(
+        acknowledged.at - (assigned.answered or 0) < 2.0, f"it took {acknowledged.at - (assigned.answered or 0):.1f} s"
+    )
 
 
 @consumer_case(
@@ -185,7 +193,7 @@ def static_return(s: ConsumerScenario) -> None:
     first = s.start(instance="writer")
     second = s.start()
     s.share([first, second])
-    epoch, had, told = s.generation(second), first.owns, len(second.events)
+    epoch, had, events_before = s.generation(second), first.owns, len(second.events)
     first.close()
     left = s.beat(first, lambda each: each.request.member_epoch < 0, "leaves")
     s.check(left.request.member_epoch == -2, f"it left with epoch {left.request.member_epoch}")
@@ -196,10 +204,10 @@ def static_return(s: ConsumerScenario) -> None:
     s.check(joined.instance_id == "writer", f"it joined as instance {joined.instance_id!r}")
     s.check(third.owns == had, f"it owns {sorted(third.owns)}, not {sorted(had)}")
     s.check(s.generation(second) == epoch, "the group rebalanced")
-    s.check(not told_rebalances(second.events[told:]), "the other member was told of a rebalance")
+    s.check(not rebalance_events(second.events[events_before:]), "the other member's listener was called")
 
 
-def told_rebalances(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def rebalance_events(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for each in events if each["event"] in ("assigned", "revoked", "lost") and each["partitions"]]
 
 
@@ -215,9 +223,11 @@ def instance_in_use(s: ConsumerScenario) -> None:
     start = now()
     second = s.start(instance="writer")
     s.beat(
-        second, lambda each: each.error == ErrorCode.UNRELEASED_INSTANCE_ID, "is told that its instance id is in use"
+        second,
+        lambda each: each.error == ErrorCode.UNRELEASED_INSTANCE_ID,
+        "is answered that its instance id is in use",
     )
-    s.told(lambda: second.named("error"), "the application is told")
+    s.until(lambda: second.named("error"), "the application gets the error")
     s.well(first, now())
     s.share([first])
     s.check(not [each for each in s.beats(first, start) if each.error], "the other was disturbed")
@@ -233,7 +243,7 @@ def instance_fenced(s: ConsumerScenario) -> None:
     (member,) = s.stable(instance="writer")
     refused = s.plan_beat(member, "error", ErrorCode.FENCED_INSTANCE_ID)
     s.frames(lambda: refused.fired, "a heartbeat is sent")
-    s.told(lambda: member.named("error"), "the application is told")
+    s.until(lambda: member.named("error"), "the application gets the error")
     since = now()
     again = s.relay.wait(lambda: s.beats(member, since), QUIET_SECONDS)
     s.check(not again, f"it heartbeats on: {again and again[0].request}")
@@ -250,50 +260,50 @@ def commits_with_epoch(s: ConsumerScenario) -> None:
         topic, partition = sorted(member.owns)[0]
         member.do("commit", offsets=[[topic, partition, 3]])
         commit = s.relay.seen("OffsetCommit", member.name)[-1]
-        said = (commit.request.member_id, commit.request.generation_id_or_member_epoch)
+        identity = (commit.request.member_id, commit.request.generation_id_or_member_epoch)
         beat = s.beats(member)[-1]
         s.check(commit.version >= 9, f"it commits in version {commit.version}")
-        s.check(said == (beat.request.member_id, s.generation(member)), f"it commits as {said}")
+        s.check(identity == (beat.request.member_id, s.generation(member)), f"it commits as {identity}")
         s.check(commit.error == 0, f"its commit was answered {commit.error}")
 
 
 @consumer_case(
     "H12",
-    "A commit answered STALE_MEMBER_EPOCH is tried again with the new epoch, or told to have failed",
+    "A commit answered STALE_MEMBER_EPOCH is sent again with the new epoch, or reported as failed",
     source="KIP-848; semantics 3.1",
 )
 def stale_commit(s: ConsumerScenario) -> None:
     (first,) = s.stable()
     held = s.relay.plan("OffsetCommit", "hold", when=lambda each: each.client_id == first.name)
-    asked = first.ask("commit", offsets=[[s.topic, 0, 3]])
+    command = first.ask("commit", offsets=[[s.topic, 0, 3]])
     s.frames(lambda: held.fired, "the commit is sent")
     second = s.start()
     s.beat(second, lambda each: each.error == 0 and each.request.member_epoch > 0, "joins")
     s.relay.release(held, ErrorCode.STALE_MEMBER_EPOCH)
-    reply = first.answer(asked)
+    reply = first.answer(command)
     s.share([first, second])
     accepted = [each for each in s.relay.seen("OffsetCommit", first.name) if each.error == 0 and not each.by_plan]
-    s.check("error" in reply or bool(accepted), "it told a commit that the coordinator had refused")
+    s.check("error" in reply or bool(accepted), "it reported a commit that the coordinator had refused")
 
 
 @consumer_case(
     "H13",
-    "Committed offsets are asked for with the member's id and epoch, and again when the epoch was stale",
+    "Committed offsets are fetched with the member's id and epoch, and again when the epoch was stale",
     source="KIP-848; semantics 3.3",
     level=Level.MAY,
 )
 def stale_fetch(s: ConsumerScenario) -> None:
-    # A coordinator that is told no epoch cannot find it stale.
+    # Without an epoch in the request it cannot be stale.
     epochs = s.relay.plan(
         "OffsetFetch", "error", ErrorCode.STALE_MEMBER_EPOCH, when=lambda each: each.request.groups[0].member_epoch >= 0
     )
     member = s.start()
     s.share([member])
     s.produce()
-    s.told(lambda: len(member.records(s.topic)) == 40, "all records are consumed")
-    asked = s.relay.seen("OffsetFetch", member.name)[0].request.groups[0]
-    s.check(bool(epochs.fired), f"it asked as {asked.member_id!r} with epoch {asked.member_epoch}")
-    s.check(asked.member_id == s.beats(member)[0].request.member_id, f"it asked as {asked.member_id!r}")
+    s.until(lambda: len(member.records(s.topic)) == 40, "all records are consumed")
+    request = s.relay.seen("OffsetFetch", member.name)[0].request.groups[0]
+    s.check(bool(epochs.fired), f"it fetched as {request.member_id!r} with epoch {request.member_epoch}")
+    s.check(request.member_id == s.beats(member)[0].request.member_id, f"it fetched as {request.member_id!r}")
 
 
 @consumer_case(
@@ -307,14 +317,14 @@ def regular_expression(s: ConsumerScenario) -> None:
     pattern = f"{s.topic[:-1]}[{s.topic[-1]}]"
     member = s.start(topics=[], pattern=pattern)
     s.share([member])
-    said = s.beats(member)[0].request
-    s.check(pattern in (said.subscribed_topic_regex or ""), f"it subscribes with {said}")
-    s.check(not said.subscribed_topic_names, f"it subscribes to {said.subscribed_topic_names} by name")
+    request = s.beats(member)[0].request
+    s.check(pattern in (request.subscribed_topic_regex or ""), f"it subscribes with {request}")
+    s.check(not request.subscribed_topic_names, f"it subscribes to {request.subscribed_topic_names} by name")
 
 
 @consumer_case(
     "H15",
-    "The assignor the application asks for is asked of the coordinator",
+    "The application's choice of assignor is in the heartbeat",
     source="KIP-848",
 )
 def assignor(s: ConsumerScenario) -> None:
@@ -322,15 +332,15 @@ def assignor(s: ConsumerScenario) -> None:
     second = s.start(assignors=["range"])
     s.share([first, second])
     for member in (first, second):
-        said = s.beats(member)[0].request.server_assignor
-        s.check(said == "range", f"it asks for {said}")
+        name = s.beats(member)[0].request.server_assignor
+        s.check(name == "range", f"it asks for {name}")
         numbers = sorted(number for _, number in member.owns)
         s.check(numbers in ([0, 1], [2, 3]), f"it owns {numbers}, which is no range")
 
 
 @consumer_case(
     "H16",
-    "A subscription that changes is said in a heartbeat of the same epoch, without leaving",
+    "A changed subscription goes into a heartbeat of the same epoch, without leaving",
     source="KIP-848",
     needs=("subscribe",),
 )
@@ -340,9 +350,9 @@ def subscription_changes(s: ConsumerScenario) -> None:
     s.topic = f"{old}-more"
     s.make_topic(2)
     member.do("subscribe", topics=[old, s.topic])
-    said = s.beat(member, lambda each: each.request.subscribed_topic_names is not None, "says it", start)
-    s.check(sorted(said.request.subscribed_topic_names) == [old, s.topic], f"it subscribes to {said.request}")
-    s.told(lambda: len(member.owns) == 6, "it is assigned both topics")
+    beat = s.beat(member, lambda each: each.request.subscribed_topic_names is not None, "says it", start)
+    s.check(sorted(beat.request.subscribed_topic_names) == [old, s.topic], f"it subscribes to {beat.request}")
+    s.until(lambda: len(member.owns) == 6, "it is assigned both topics")
     left = [each for each in s.beats(member, start) if each.request.member_epoch <= 0]
     s.check(not left, f"it left or joined anew: {[each.request.member_epoch for each in left]}")
 
@@ -367,7 +377,7 @@ def unsubscribes(s: ConsumerScenario) -> None:
 
 @consumer_case(
     "H18",
-    "A refusal that trying again cannot change (30, 42, 81, 112) is told to the application, and not tried in a loop",
+    "An error that no retry can change (30, 42, 81, 112) reaches the application, and is not retried in a loop",
     source="KIP-848; semantics 4.2, 4.3",
 )
 def refused_for_good(s: ConsumerScenario) -> None:
@@ -379,7 +389,7 @@ def refused_for_good(s: ConsumerScenario) -> None:
     ):
         plan = s.relay.plan(HEARTBEAT, "error", code, times=float("inf"))
         member = s.start()
-        since = told_refusal(s, member, code)
+        since = await_refusal(s, member, code)
         s.relay.wait(lambda: None, QUIET_SECONDS)
         tried = len(s.beats(member, since))
         s.check(tried <= 10, f"error {code} was tried again {tried} times in {QUIET_SECONDS} s")
@@ -387,9 +397,9 @@ def refused_for_good(s: ConsumerScenario) -> None:
         member.kill()
 
 
-def told_refusal(s: ConsumerScenario, member: Member, code: int) -> float:
-    """Wait until the application is told; when that was."""
-    s.told(lambda: member.named("error"), f"the application is told of error {code}")
+def await_refusal(s: ConsumerScenario, member: Member, code: int) -> float:
+    """Wait until the application gets the error; when that was."""
+    s.until(lambda: member.named("error"), f"the application gets error {code}")
     return now()
 
 
@@ -404,7 +414,7 @@ def listener_too_slow(s: ConsumerScenario) -> None:
     s.share([first])
     start = now()
     second = s.start()
-    s.beat(second, lambda each: count(given(each)) == 4, "is given everything", start, 2 * PATIENCE)
+    s.beat(second, lambda each: count(assignment_in(each)) == 4, "gets everything", start, 2 * PATIENCE)
     s.rejoined(first, start)
     s.share([first, second], 2 * PATIENCE)
 
@@ -422,8 +432,8 @@ def topic_made_later(s: ConsumerScenario) -> None:
     s.frames(lambda: s.relay.seen("Metadata", member.name), "it asks for the topic")
     s.make_topic()
     s.share([member])
-    told = s.beat(member, lambda each: count(given(each)) == 4, "is given its partitions")
-    s.beat(member, lambda each: owned(each) == given(told), "says that it owns them", told.at)
+    assigned = s.beat(member, lambda each: count(assignment_in(each)) == 4, "gets its partitions")
+    s.beat(member, lambda each: owned(each) == assignment_in(assigned), "reports that it owns them", assigned.at)
     s.check(len([each for each in s.beats(member) if each.request.member_epoch == 0]) == 1, "it joined anew")
 
 

@@ -18,7 +18,7 @@ from kafka_shim.conformance.verdict import Level
 COOPERATIVE: Final = ["cooperative-sticky"]
 CREATE_PARTITIONS_VERSION: Final = 3
 EACH: Final = 10
-"""How many records a partition is given at a time."""
+"""How many records a partition gets at a time."""
 
 CLOSING: Final = 10.0
 
@@ -30,7 +30,7 @@ def read(member: Member, partition: Partition) -> list[int]:
 
 def await_read(s: Scenario, members: list[Member], partition: Partition, offset: int) -> None:
     """Wait until one of them has delivered an offset of a partition."""
-    s.told(lambda: any(offset in read(each, partition) for each in members), f"{partition} is read to {offset}")
+    s.until(lambda: any(offset in read(each, partition) for each in members), f"{partition} is read to {offset}")
 
 
 def reading(s: Scenario, **config: Any) -> Member:
@@ -130,7 +130,7 @@ def seeks_on_assign(s: Scenario) -> None:
 
 @client_case(
     "R25",
-    "In a cooperative rebalance the listener is told of new partitions alone, and what stays is not read again",
+    "In a cooperative rebalance the listener gets only the new partitions, and what stays is not read again",
     source="KIP-429",
     needs=("cooperative",),
 )
@@ -144,7 +144,7 @@ def incremental(s: Scenario) -> None:
     s.share([first])
     assigned = [each for each in first.events[events:] if each["event"] == "assigned"]
     again = {(topic, number) for each in assigned for topic, number in each["partitions"]} & kept
-    s.check(not again, f"its listener was given {sorted(again)} again")
+    s.check(not again, f"its listener got {sorted(again)} again")
     s.check(not first.revoked(events), f"{sorted(first.revoked(events))} were taken from it")
     s.produce(EACH * len(s.partitions))
     for partition in sorted(kept):
@@ -170,7 +170,7 @@ def unsubscribes_on_assign(s: Scenario) -> None:
 
 @client_case(
     "R27",
-    "A member that closes with records in its buffer leaves soon, and commits nothing that was not asked for",
+    "A member that closes with records in its buffer leaves soon, and commits nothing that the application did not",
     source="Javadoc of KafkaConsumer.close",
     level=Level.SHOULD,
 )
@@ -178,11 +178,11 @@ def closes_with_a_full_buffer(s: Scenario) -> None:
     first, second = s.stable(2, session_ms=30_000)
     second.do("hold")
     s.produce(EACH * 50)
-    s.told(lambda: all(read(first, partition) for partition in first.owns), "the other member reads")
+    s.until(lambda: all(read(first, partition) for partition in first.owns), "the other member reads")
     start = now()
     second.ask("close")
     s.frames(lambda: s.relay.seen("LeaveGroup", second.name, start), "LeaveGroup is sent", CLOSING)
-    s.check(not s.relay.seen("OffsetCommit", second.name), "it committed, and nobody asked for it")
+    s.check(not s.relay.seen("OffsetCommit", second.name), "it committed, and the application did not")
     s.share([first])
 
 
@@ -245,14 +245,14 @@ def seeks(s: Scenario) -> None:
     member = reading(s)
     partition, *_ = s.partitions
     member.do("seek", offsets=[[*partition, 3]])
-    s.told(lambda: read(member, partition).count(EACH - 1) == 2, f"{partition} is read again")
+    s.until(lambda: read(member, partition).count(EACH - 1) == 2, f"{partition} is read again")
     again = read(member, partition)[EACH:]
     s.check(again == list(range(3, EACH)), f"after the seek it read {again}")
 
 
 @client_case(
     "R32",
-    "Committed offsets that cannot be had yet are asked for again: nothing is read from elsewhere meanwhile",
+    "Committed offsets that are not available yet are fetched again, and nothing is read meanwhile",
     source="error codes of the protocol guide: COORDINATOR_LOAD_IN_PROGRESS is retriable",
 )
 def offsets_not_yet(s: Scenario) -> None:
@@ -264,4 +264,4 @@ def offsets_not_yet(s: Scenario) -> None:
     for partition in s.partitions:
         await_read(s, [second], partition, EACH - 1)
         in_order(s, second, partition, 6, EACH - 1)
-    s.check(bool(refused.fired), "it never asked for committed offsets")
+    s.check(bool(refused.fired), "it never fetched committed offsets")

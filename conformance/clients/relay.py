@@ -40,7 +40,7 @@ _GROUP_KEYS: Final = frozenset(
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
     }
 )
-_KNOWN: Final = {**APIS, consumer_group_heartbeat.API.key: consumer_group_heartbeat.API}
+_READ_APIS: Final = {**APIS, consumer_group_heartbeat.API.key: consumer_group_heartbeat.API}
 """The APIs it reads. A coordinator may serve more of them than ours does."""
 _RECORDS: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 
@@ -53,7 +53,8 @@ class Exchange:
     or if the answer was lost.
 
     `request` and `response` are None where the relay does not read them. `by_plan` says that a plan changed something.
-    `asked` and `told` are the frames as the client sent and got them, without their sizes; records are not kept.
+    `request_frame` and `response_frame` are the frames as the client sent and got them, without their sizes; records
+    are not kept.
     """
 
     connection: int
@@ -66,8 +67,8 @@ class Exchange:
     response: Any = None
     answered: float | None = None
     by_plan: bool = False
-    asked: bytes = b""
-    told: bytes = b""
+    request_frame: bytes = b""
+    response_frame: bytes = b""
 
     @property
     def error(self) -> int | None:
@@ -152,7 +153,7 @@ class _Line:
 
     def _requested(self, data: bytes) -> None:
         key, version, correlation_id, client_id, offset = decode_request_header(data)
-        api = _KNOWN.get(key)
+        api = _READ_APIS.get(key)
         request = None
         if api is not None and version in api.request.versions and key not in _RECORDS:
             with suppress(DecodeError):
@@ -167,7 +168,7 @@ class _Line:
             time.monotonic(),
         )
         if key not in _RECORDS:
-            exchange.asked = data
+            exchange.request_frame = data
         slot = _Slot(exchange, key, correlation_id, self)
         with self.relay.changed:
             self.relay.exchanges.append(exchange)
@@ -222,7 +223,7 @@ class _Line:
             self.client.sendall(_SIZE.pack(len(data)) + data)
             slot.exchange.answered = at
             if slot.key not in _RECORDS:
-                slot.exchange.told = data
+                slot.exchange.response_frame = data
 
     def flush(self) -> None:
         """Send what is ready, in order. The relay's lock is held."""
@@ -239,7 +240,7 @@ class _Line:
 
 
 class Relay:
-    """The relay of one scenario. Use it in a `with` block; `bootstrap` is what clients are given.
+    """The relay of one scenario. Use it in a `with` block; `bootstrap` is the address for clients.
 
     `changed` guards everything here and is notified whenever a request comes or an answer leaves. `troubles` are errors
     of the relay's own.
@@ -290,7 +291,7 @@ class Relay:
             return self.plans[-1]
 
     def release(self, plan: Plan, code: int | None = None) -> None:
-        """Let go what a plan holds, with another error in place of the answer if `code` is given; hold no more."""
+        """Let go what a plan holds, with another error in place of the answer if there is a `code`; hold no more."""
         with self.changed:
             plan.times = 0
             for slot in plan.held:
@@ -329,11 +330,11 @@ class Relay:
         with self.changed:
             return self.changed.wait_for(condition, seconds) or None
 
-    # What is said to clients. The lock is held.
+    # Answers to clients. The lock is held.
 
     def answer_error(self, slot: _Slot, code: int) -> None:
         """Make the answer of a slot one that says `code`."""
-        api, exchange = _KNOWN[slot.key], slot.exchange
+        api, exchange = _READ_APIS[slot.key], slot.exchange
         # What the client sent stays as it was: it is evidence.
         request = api.normalise(copy.deepcopy(exchange.request), exchange.version)
         response = api.shape(api.error(request, code), exchange.version)
@@ -349,7 +350,7 @@ class Relay:
         exchange = slot.exchange
         if exchange.request is None or slot.key == ApiKey.API_VERSIONS:
             return data
-        api, version = _KNOWN[slot.key], exchange.version
+        api, version = _READ_APIS[slot.key], exchange.version
         offset = 5 if is_flexible(slot.key, version) else 4
         try:
             decoded, _ = api.response.decoder(version)(data, offset)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from kafka_shim.conformance.clients.expected import Known
+from kafka_shim.conformance.clients.expected import Expectations
 from kafka_shim.conformance.clients.relay import Exchange
 from kafka_shim.conformance.clients.runner import QUIET, ClientResult, ClientRun
 from kafka_shim.conformance.report.evidence import hex_lines
@@ -18,9 +18,9 @@ from kafka_shim.conformance.verdict import Verdict
 
 SCHEMA: Final = 1
 _TRACE_LINES: Final = 2_000
-_STYLE: Final = """
-body{font:14px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:90rem;padding:0 1rem;color:#1b1f24;background:#fff}
-table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #d8dee4;padding:.2rem .5rem;text-align:left;
+_STYLE: Final = """ body{font:14px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:90rem;padding:0
+1rem;color:#1b1f24;background:#fff} table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid
+#d8dee4;padding:.2rem .5rem;text-align:left;
 vertical-align:top}summary{cursor:pointer}pre{overflow:auto;background:#f6f8fa;padding:.6rem;font-size:12px}
 .pass{background:#d8f0d8}.fail,.harness-error{background:#f8d7d7}.non-strict{background:#fdf3c8}
 .skip,.unimplemented{color:#8c959f}
@@ -29,7 +29,7 @@ vertical-align:top}summary{cursor:pointer}pre{overflow:auto;background:#f6f8fa;p
 """
 
 
-def as_json(run: ClientRun, known: Known) -> dict[str, Any]:
+def as_json(run: ClientRun, expectations: Expectations) -> dict[str, Any]:
     """The run as plain data."""
     return {
         "schema": SCHEMA,
@@ -50,8 +50,8 @@ def as_json(run: ClientRun, known: Known) -> dict[str, Any]:
                 "level": each.case.level.value,
                 "verdict": each.verdict.value,
                 "reason": each.reason.partition("\n")[0],
-                "expected": known.reason(each),
-                "surprise": known.surprise(each),
+                "expected": expectations.reason(each),
+                "surprise": expectations.surprise(each),
                 "violations": each.violations,
                 "seconds": round(each.seconds, 2),
             }
@@ -60,18 +60,18 @@ def as_json(run: ClientRun, known: Known) -> dict[str, Any]:
     }
 
 
-def write_json(run: ClientRun, known: Known, path: Path) -> None:
-    path.write_text(json.dumps(as_json(run, known), indent=1) + "\n")
+def write_json(run: ClientRun, expectations: Expectations, path: Path) -> None:
+    path.write_text(json.dumps(as_json(run, expectations), indent=1) + "\n")
 
 
-def write_junit(run: ClientRun, known: Known, path: Path) -> None:
+def write_junit(run: ClientRun, expectations: Expectations, path: Path) -> None:
     """One test case per cell, and one for the invariants; a failure is what is not as expected."""
     suite = ElementTree.Element("testsuite", name=f"clients against {run.target}")
     for each in run.results:
         element = ElementTree.SubElement(
             suite, "testcase", classname=each.client.name, name=each.case.id, time=f"{each.seconds:.3f}"
         )
-        surprise = known.surprise(each)
+        surprise = expectations.surprise(each)
         if each.verdict is Verdict.HARNESS_ERROR:
             ElementTree.SubElement(element, "error", message="harness").text = each.reason
         elif surprise is not None:
@@ -80,8 +80,8 @@ def write_junit(run: ClientRun, known: Known, path: Path) -> None:
             ElementTree.SubElement(element, "skipped", message=each.reason)
     invariants = ElementTree.SubElement(suite, "testcase", classname=run.target, name="invariants")
     if run.violations:
-        told = ElementTree.SubElement(invariants, "failure", message=f"{len(run.violations)} violations")
-        told.text = "\n".join(run.violations)
+        failure = ElementTree.SubElement(invariants, "failure", message=f"{len(run.violations)} violations")
+        failure.text = "\n".join(run.violations)
     suite.set("tests", str(len(run.results) + 1))
     for kind in ("failure", "error", "skipped"):
         plural = {"failure": "failures", "error": "errors", "skipped": "skipped"}[kind]
@@ -89,7 +89,7 @@ def write_junit(run: ClientRun, known: Known, path: Path) -> None:
     ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def write_html(run: ClientRun, known: Known, path: Path) -> None:
+def write_html(run: ClientRun, expectations: Expectations, path: Path) -> None:
     """A table of cases by clients, and the evidence of what did not hold."""
     clients = list(dict.fromkeys(each.client.name for each in run.results))
     by_case: dict[tuple[str, str], dict[str, list[ClientResult]]] = {}
@@ -108,11 +108,11 @@ def write_html(run: ClientRun, known: Known, path: Path) -> None:
         parts.append(f"<tr><td>{escape(case_id)}<br><small>{escape(protocol)}</small>")
         parts.append(f"<td>{escape(case.level)}<td>{escape(case.title)}<br>")
         parts.append(f"<small>{escape(case.source)}</small>")
-        parts += [_cell(cells.get(client, []), known) for client in clients]
+        parts += [_cell(cells.get(client, []), expectations) for client in clients]
     parts.append("</table><h2>Evidence</h2>")
     parts += [
-        f"<details><summary>{escape(_summary(each, known))}</summary>"
-        f"<pre>{escape(annotated(each, known))}</pre></details>"
+        f"<details><summary>{escape(_summary(each, expectations))}</summary>"
+        f"<pre>{escape(annotated(each, expectations))}</pre></details>"
         for each in run.results
         if each.verdict not in QUIET or each.violations
     ]
@@ -120,11 +120,11 @@ def write_html(run: ClientRun, known: Known, path: Path) -> None:
     path.write_text("\n".join(parts) + "\n")
 
 
-def _cell(results: list[ClientResult], known: Known) -> str:
+def _cell(results: list[ClientResult], expectations: Expectations) -> str:
     if not results:
         return "<td>"
     worst = next((each for each in results if each.verdict not in QUIET), results[0])
-    tip = known.reason(worst) or worst.reason[:200]
+    tip = expectations.reason(worst) or worst.reason[:200]
     return f"<td class='{worst.verdict}' title='{escape(tip, quote=True)}'>{escape(worst.verdict)}"
 
 
@@ -136,33 +136,33 @@ def frames(exchanges: Iterable[Exchange]) -> list[str]:
     for each in exchanges:
         head = f"c{each.connection:<3} {each.client_id}"
         lines = [f"{(each.at - start) * 1000:10.3f} ms  {head} > {each.api} v{each.version} {each.request or ''}"]
-        shown.append((each.at, lines + hex_lines(each.asked, 512)))
+        shown.append((each.at, lines + hex_lines(each.request_frame, 512)))
         if each.answered is not None:
             plan = " (by plan)" if each.by_plan else ""
             line = f"{(each.answered - start) * 1000:10.3f} ms  {head} < {each.api}{plan} {each.response or ''}"
-            shown.append((each.answered, [line, *hex_lines(each.told, 512)]))
+            shown.append((each.answered, [line, *hex_lines(each.response_frame, 512)]))
     return [line for _, lines in sorted(shown, key=lambda each: each[0]) for line in lines]
 
 
-def _summary(result: ClientResult, known: Known) -> str:
-    why = known.reason(result)
-    told = f"{result.case.id} {result.client.name}: {_first_line(result)}"
-    return f"{told}; known: {why}" if why else told
+def _summary(result: ClientResult, expectations: Expectations) -> str:
+    why = expectations.reason(result)
+    line = f"{result.case.id} {result.client.name}: {_first_line(result)}"
+    return f"{line}; known: {why}" if why else line
 
 
 def _first_line(result: ClientResult) -> str:
     return result.reason.partition("\n")[0] or "it holds"
 
 
-def annotated(result: ClientResult, known: Known) -> str:
-    """The text of one cell's evidence: frames, what the members told and logged, the coordinator's trace."""
+def annotated(result: ClientResult, expectations: Expectations) -> str:
+    """The text of one cell's evidence: frames, reports and logs of the members, the coordinator's trace."""
     case = result.case
     lines = [
         f"{case.id} {result.client.name} against {result.target}: {result.verdict}",
         f"must hold: {case.title}",
         f"source:    {case.source}",
         f"verdict:   {_first_line(result) if result.verdict is not Verdict.HARNESS_ERROR else result.reason}",
-        f"known:     {known.reason(result) or 'no'}",
+        f"known:     {expectations.reason(result) or 'no'}",
         *[f"violated:  {line}" for line in result.violations],
         "",
         "The group's frames",
@@ -177,10 +177,10 @@ def annotated(result: ClientResult, known: Known) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_evidence(run: ClientRun, known: Known, folder: Path) -> None:
+def write_evidence(run: ClientRun, expectations: Expectations, folder: Path) -> None:
     """One file per cell that did not pass, or whose trace breaks an invariant."""
     folder.mkdir(parents=True, exist_ok=True)
     for each in run.results:
         if each.verdict not in QUIET or each.violations:
             turn = f"-{each.turn}" if each.turn else ""
-            (folder / f"{each.case.id}-{each.client.name}{turn}.txt").write_text(annotated(each, known))
+            (folder / f"{each.case.id}-{each.client.name}{turn}.txt").write_text(annotated(each, expectations))

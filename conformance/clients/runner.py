@@ -19,7 +19,7 @@ from kafka_shim.conformance import processes
 from kafka_shim.conformance.clients.builds import ClientMissing
 from kafka_shim.conformance.clients.case import ClientCase
 from kafka_shim.conformance.clients.consumer_scenario import ConsumerScenario
-from kafka_shim.conformance.clients.crew import Client, Told
+from kafka_shim.conformance.clients.crew import Client, MemberFailed
 from kafka_shim.conformance.clients.relay import Exchange
 from kafka_shim.conformance.clients.scenario import Scenario
 from kafka_shim.conformance.clients.sides import Sides
@@ -35,9 +35,9 @@ QUIET: Final = frozenset({Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED})
 class ClientResult:
     """What one case came to with one client.
 
-    `target` is the coordinator it ran against. `story` is the group's frames, a line each. `exchanges`, `logs` (what
-    each member told and logged) and `trace` (the coordinator's, of this group) are evidence, kept where something is
-    not as it should be. `violations` are the invariants that the coordinator's trace of this group shows broken.
+    `target` is the coordinator it ran against. `story` is the group's frames, a line each. `exchanges`, `logs` (reports
+    and log of each member) and `trace` (the coordinator's, of this group) are evidence, kept where something is not as
+    it should be. `violations` are the invariants that the coordinator's trace of this group shows broken.
     """
 
     case: ClientCase
@@ -93,7 +93,7 @@ def run_one(instance: Instance, case: ClientCase, client: Client) -> ClientResul
                 scenario.aftermath()
         finally:
             result = replace(result, story=scenario.story(), group=scenario.group)
-    except (Failed, Told) as failure:
+    except (Failed, MemberFailed) as failure:
         failed = Verdict.FAIL if case.level is Level.MUST else Verdict.NON_STRICT
         result = replace(result, verdict=failed, reason=str(failure))
     except (ClientMissing, Skipped) as skipped:
@@ -175,18 +175,18 @@ def run_cell(sides: Sides, case: ClientCase, client: Client, missing: dict[str, 
 
 
 def with_traces(results: list[ClientResult], folder: Path, violations: list[str]) -> list[ClientResult]:
-    """The results with what the coordinator's trace says of their groups."""
+    """The results with the coordinator's trace of their groups."""
     broken = {each.group: [line for line in violations if f" group {each.group} " in line] for each in results}
-    wanted: dict[str, list[str]] = {
+    traces: dict[str, list[str]] = {
         each.group: [] for each in results if each.group and (each.verdict not in QUIET or broken[each.group])
     }
-    for file in sorted(folder.rglob("*.jsonl*")) if wanted else ():
+    for file in sorted(folder.rglob("*.jsonl*")) if traces else ():
         with open(file) as lines:
             for line in lines:
                 group = json.loads(line).get("group")
-                if group in wanted:
-                    wanted[group].append(line.rstrip())
+                if group in traces:
+                    traces[group].append(line.rstrip())
     return [
-        replace(each, trace=wanted.get(each.group, []), violations=broken[each.group] if each.group else [])
+        replace(each, trace=traces.get(each.group, []), violations=broken[each.group] if each.group else [])
         for each in results
     ]

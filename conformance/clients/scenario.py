@@ -65,8 +65,8 @@ class Scenario:
 
     def make_topic(self, partitions: int = 4) -> None:
         """Make the topic that all members subscribe to."""
-        wanted = CreateTopicsRequest([CreatableTopic(self.topic, partitions, 1, [], [])], 10_000)
-        answer = self.call(wanted, CREATE_TOPICS_VERSION)
+        request = CreateTopicsRequest([CreatableTopic(self.topic, partitions, 1, [], [])], 10_000)
+        answer = self.call(request, CREATE_TOPICS_VERSION)
         self.check(answer.topics[0].error_code == 0, "the topic could not be made")
         self.partitions = sorted({*self.partitions, *((self.topic, number) for number in range(partitions))})
 
@@ -116,10 +116,10 @@ class Scenario:
             even = max(sizes) - min(sizes) <= 1
             return even and owned == self.partitions and len({self.generation(member) for member in members}) == 1
 
-        self.told(shared, "the members share all partitions", patience)
+        self.until(shared, "the members share all partitions", patience)
 
     def generation(self, member: Member) -> int:
-        """The generation it was last told by the coordinator."""
+        """The generation of its last answer."""
         joined = [each for each in self.relay.seen("JoinGroup", member.name) if each.error == 0]
         return int(joined[-1].response.generation_id) if joined else -1
 
@@ -140,8 +140,8 @@ class Scenario:
         if not up:
             raise RuntimeError(f"not all of {[member.name for member in members]} started within {STARTING:.0f} s")
 
-    def told(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-        """Wait for what the members tell; `Failed` when it does not come."""
+    def until(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+        """Wait for reports of the members; `Failed` when they do not come."""
         self.all_started()
         with self.crew.changed:
             found = self.crew.changed.wait_for(condition, patience)
@@ -187,7 +187,7 @@ class Scenario:
             raise Failed(f"{otherwise}\n{self.story()}")
 
     def ids(self, member: Member, since: float = 0.0) -> set[str]:
-        """The member ids it has said in JoinGroup."""
+        """The member ids in its JoinGroups."""
         return {
             each.request.member_id
             for each in self.relay.seen("JoinGroup", member.name, since)
@@ -195,7 +195,7 @@ class Scenario:
         }
 
     def expelled(self, names: set[str]) -> list[Exchange]:
-        """Answers that told one of these members that the coordinator, not a plan, knows it no more."""
+        """Answers UNKNOWN_MEMBER_ID to one of these members, from the coordinator and not from a plan."""
         return [
             each
             for each in self.relay.exchanges
@@ -212,13 +212,13 @@ class Scenario:
         """What must hold at the end of every case, whatever it looked at."""
 
     def story(self) -> str:
-        """The group's frames, for evidence. Of heartbeats that only repeat one another the first and last are told."""
+        """The group's frames, for evidence. Of heartbeats that only repeat one another the first and last are shown."""
         exchanges = [each for each in list(self.relay.exchanges) if each.api in GROUP_APIS]
         start = exchanges[0].at if exchanges else 0.0
         lines: list[str] = []
         repeated: dict[str, tuple[str, int]] = {}
         for each in exchanges:
-            what = f"{each.client_id} {each.api} v{each.version}{said(each)}"
+            what = f"{each.client_id} {each.api} v{each.version}{request_fields(each)}"
             outcome = f"error {each.error}" if each.answered is not None else "no answer"
             before, times = repeated.get(each.client_id, ("", 0))
             again = "eartbeat" in each.api and before == f"{what} {outcome}"
@@ -233,7 +233,7 @@ class Scenario:
         return "\n".join(lines)[-STORY_CHARACTERS:]
 
 
-def said(exchange: Exchange) -> str:
+def request_fields(exchange: Exchange) -> str:
     """The few fields of a request by which a group's frames are read."""
     request = exchange.request
     if request is None or exchange.api not in ("ConsumerGroupHeartbeat", "OffsetCommit"):
@@ -244,7 +244,7 @@ def said(exchange: Exchange) -> str:
     numbers = "" if owned is None else f" owns {[number for topic in owned for number in topic.partitions]}"
     subscribed = "" if request.subscribed_topic_names is None else f" to {request.subscribed_topic_names}"
     answer = exchange.response
-    heard = "" if answer is None else f", told epoch {answer.member_epoch}"
+    heard = "" if answer is None else f", gets epoch {answer.member_epoch}"
     if answer is not None and answer.assignment is not None:
         heard += f" and {[number for topic in answer.assignment.topic_partitions for number in topic.partitions]}"
     return f" epoch {request.member_epoch}{numbers}{subscribed}{heard}"

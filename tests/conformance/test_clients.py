@@ -22,7 +22,7 @@ from kafka_shim.conformance.clients.case import ClientCase
 from kafka_shim.conformance.clients.catalogue import all_client_cases, select_clients
 from kafka_shim.conformance.clients.command import tell
 from kafka_shim.conformance.clients.crew import CLIENTS, EVERY_CLIENT
-from kafka_shim.conformance.clients.expected import Known
+from kafka_shim.conformance.clients.expected import Expectations
 from kafka_shim.conformance.clients.relay import Relay
 from kafka_shim.conformance.clients.runner import (
     ClientResult,
@@ -164,7 +164,7 @@ def test_every_scenario_has_a_case() -> None:
 
 def test_known_failures_name_what_there_is() -> None:
     cases = {(case.id, case.protocol) for case in all_client_cases()}
-    known = Known.read()
+    known = Expectations.read()
     assert all((case, EVERY_CLIENT[client].protocol) in cases for client, case in known.reasons)
     assert all(known.reasons.values())
 
@@ -326,12 +326,12 @@ def test_what_a_trace_shows_is_told_of_its_group(tmp_path: Path) -> None:
     assert [each.violations for each in found] == [violations[:1], []]
     assert [len(each.trace) for each in found] == [2, 0]
     run = ClientRun("shim", "ours", found, 1.0, violations, {})
-    report.write_junit(run, Known({}), tmp_path / "junit")
+    report.write_junit(run, Expectations({}), tmp_path / "junit")
     assert ElementTree.parse(tmp_path / "junit").getroot().get("failures") == "1"
-    report.write_evidence(run, Known({}), tmp_path / "evidence")
+    report.write_evidence(run, Expectations({}), tmp_path / "evidence")
     assert "violated:  I1 group one" in (tmp_path / "evidence" / "R01-kafka-python-3.0.txt").read_text()
     told = Console(record=True)
-    assert tell(told, run, Known({})) == 1
+    assert tell(told, run, Expectations({})) == 1
     assert "2 invariants violated" in told.export_text()
 
 
@@ -351,5 +351,5 @@ def test_what_a_trace_shows_is_told_of_its_group(tmp_path: Path) -> None:
 def test_a_change_in_either_direction_is_news(verdict: Verdict, known: bool, news: bool) -> None:
     client = CLIENTS["kafka-python-3.0"]
     result = ClientResult(case_of("R01", "classic"), client, verdict, "", 1.0)
-    lines = Known({(client.name, "R01"): "a reason"} if known else {})
+    lines = Expectations({(client.name, "R01"): "a reason"} if known else {})
     assert (lines.surprise(result) is not None) is news

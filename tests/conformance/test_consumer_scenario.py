@@ -11,7 +11,14 @@ from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kafka_shim.conformance.clients.consumer_scenario import HEARTBEAT, ConsumerScenario, count, given, is_full, owned
+from kafka_shim.conformance.clients.consumer_scenario import (
+    HEARTBEAT,
+    ConsumerScenario,
+    assignment_in,
+    count,
+    is_full,
+    owned,
+)
 from kafka_shim.conformance.clients.crew import EVERY_CLIENT
 from kafka_shim.conformance.clients.relay import Exchange
 from kafka_shim.conformance.targets.base import Instance, Limits
@@ -21,7 +28,7 @@ TOPIC = b"t" * 16
 MEMBER: Any = SimpleNamespace(name="member")
 
 
-def beat(at: float, epoch: int, told: int, answered: float | None = None, **fields: Any) -> Exchange:
+def beat(at: float, epoch: int, in_answer: int, answered: float | None = None, **fields: Any) -> Exchange:
     """A heartbeat at a time, answered an epoch a tenth of a second later unless said otherwise."""
     if epoch == 0:
         fields = {"rebalance_timeout_ms": 1, "subscribed_topic_names": ["t"], "topic_partitions": []} | fields
@@ -33,7 +40,7 @@ def beat(at: float, epoch: int, told: int, answered: float | None = None, **fiel
         version=1,
         request=ConsumerGroupHeartbeatRequest("group", "id", epoch, **fields),
         at=at,
-        response=ConsumerGroupHeartbeatResponse(error_code=0, member_id="id", member_epoch=told),
+        response=ConsumerGroupHeartbeatResponse(error_code=0, member_id="id", member_epoch=in_answer),
         answered=at + 0.1 if answered is None else answered,
     )
 
@@ -68,9 +75,9 @@ def test_an_answer_that_was_lost_tells_no_epoch() -> None:
     ("beats", "why"),
     [
         ([beat(1, 0, 1, answered=3), beat(2, 0, 1)], "two heartbeats under way"),
-        ([beat(1, 0, 1), beat(2, 2, 2)], "says 2, told 1"),
-        ([beat(1, 0, 1), beat(2, 1, 2), beat(3, 1, 2)], "says 1, told 2"),
-        ([beat(1, 3, 3)], "says epoch 3, told none"),
+        ([beat(1, 0, 1), beat(2, 2, 2)], "sends epoch 2, the last answer had 1"),
+        ([beat(1, 0, 1), beat(2, 1, 2), beat(3, 1, 2)], "sends epoch 1, the last answer had 2"),
+        ([beat(1, 3, 3)], "sends epoch 3, no answer had one"),
         ([beat(1, 0, 1, subscribed_topic_names=None)], "does not say everything"),
         ([beat(1, 0, 1, rebalance_timeout_ms=-1)], "does not say everything"),
         ([beat(1, 0, 1, topic_partitions=[TopicPartitions(TOPIC, [1])])], "joins and owns something"),
@@ -84,9 +91,9 @@ def test_heartbeats_as_they_must_not_be_fail(beats: list[Exchange], why: str) ->
 def test_what_a_heartbeat_says_and_is_told() -> None:
     first = beat(1, 0, 1)
     assert is_full(first)
-    assert (owned(first), given(first)) == ({}, None)
+    assert (owned(first), assignment_in(first)) == ({}, None)
     first.response.assignment = Assignment([TopicPartitions(TOPIC, [2, 0])])
-    assert given(first) == {TOPIC: frozenset({0, 2})}
-    assert [count(given(first)), count(owned(first)), count(owned(beat(2, 1, 1)))] == [2, 0, -1]
+    assert assignment_in(first) == {TOPIC: frozenset({0, 2})}
+    assert [count(assignment_in(first)), count(owned(first)), count(owned(beat(2, 1, 1)))] == [2, 0, -1]
     assert not is_full(beat(2, 1, 1))
     assert is_full(beat(2, 0, 1, subscribed_topic_names=None, subscribed_topic_regex="t.*"))

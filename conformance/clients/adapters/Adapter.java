@@ -33,7 +33,7 @@ public final class Adapter implements ConsumerRebalanceListener {
     private final LinkedBlockingQueue<String> commands = new LinkedBlockingQueue<>();
     private boolean held;
     private boolean rebalanced;
-    private Object told;
+    private Object lastReport;
 
     private Adapter(JsonNode config) {
         this.config = config;
@@ -209,9 +209,9 @@ public final class Adapter implements ConsumerRebalanceListener {
         }
         List<Object> now = List.of(
             listed(consumer.assignment()), consumer.groupMetadata().generationId(), consumer.groupMetadata().memberId());
-        if (rebalanced || !now.equals(told)) {
+        if (rebalanced || !now.equals(lastReport)) {
             rebalanced = false;
-            told = now;
+            lastReport = now;
             emit("event", "owns", "partitions", now.get(0), "generation", now.get(1), "member", now.get(2));
         }
         for (Map.Entry<TopicPartition, List<List<Object>>> each : found.entrySet()) {

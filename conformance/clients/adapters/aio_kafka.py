@@ -44,7 +44,7 @@ class Aiokafka:
         self.config = config
         self.consumer = None
         self.going = asyncio.Event()
-        self.told = None
+        self.last_report = None
         self.made = {}
 
     async def subscribe(self):
@@ -78,8 +78,8 @@ class Aiokafka:
     def tell(self, rebalanced):
         owned = partitions(self.consumer.assignment())
         now = {"partitions": owned, "generation": self.generation(), "member": self.member_id()}
-        if rebalanced or now != self.told:
-            self.told = now
+        if rebalanced or now != self.last_report:
+            self.last_report = now
             emit(event="owns", **now)
 
     async def poll(self):

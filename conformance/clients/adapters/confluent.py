@@ -119,18 +119,18 @@ class Confluent(Worker):
         return self.consumer.memberid()
 
     @staticmethod
-    def given(offsets):
+    def offsets_argument(offsets):
         return {} if offsets is None else {"offsets": [TopicPartition(t, p, o) for t, p, o in offsets]}
 
     def do_commit(self, offsets=None):
-        for committed in self.consumer.commit(asynchronous=False, **self.given(offsets)):
+        for committed in self.consumer.commit(asynchronous=False, **self.offsets_argument(offsets)):
             if committed.error:
                 raise KafkaException(committed.error)
 
     def do_commit_async(self, number, offsets=None):
         try:
             self.awaited.append(number)
-            self.consumer.commit(asynchronous=True, **self.given(offsets))
+            self.consumer.commit(asynchronous=True, **self.offsets_argument(offsets))
         except KafkaException as error:
             self.awaited.remove(number)
             emit(reply=number, error=error_name(error), text=str(error))
@@ -220,8 +220,8 @@ class Confluent(Worker):
         return sorted([tp.topic, tp.partition, tp.offset] for tp in found.topic_partitions)
 
     def do_alter_offsets(self, group, offsets):
-        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(t, p, o) for t, p, o in offsets])
-        found = self.admin.alter_consumer_group_offsets([asked])[group].result(20)
+        request = ConsumerGroupTopicPartitions(group, [TopicPartition(t, p, o) for t, p, o in offsets])
+        found = self.admin.alter_consumer_group_offsets([request])[group].result(20)
         return sorted({tp.error.name() if tp.error else "NoError" for tp in found.topic_partitions})
 
     def do_delete_group(self, group):

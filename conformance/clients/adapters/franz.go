@@ -260,13 +260,13 @@ func main() {
 
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		var told command
-		if err := json.Unmarshal(lines.Bytes(), &told); err != nil {
+		var request command
+		if err := json.Unmarshal(lines.Bytes(), &request); err != nil {
 			panic(err)
 		}
 		var failed error
-		id := told.ID
-		switch told.Do {
+		id := request.ID
+		switch request.Do {
 		case "hold":
 			if !held {
 				held = true
@@ -278,32 +278,32 @@ func main() {
 				go func() { polling.Unlock() }()
 			}
 		case "commit", "commit_async":
-			offsets := placed(told.Offsets)
-			done := func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, told *kmsg.OffsetCommitResponse, err error) {
-				answer(id, refused(told, err))
+			offsets := placed(request.Offsets)
+			done := func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error) {
+				answer(id, refused(response, err))
 			}
-			if told.Do == "commit" {
+			if request.Do == "commit" {
 				client.CommitOffsetsSync(context.Background(), offsets, done)
 			} else {
 				client.CommitOffsets(context.Background(), offsets, done)
 			}
 			continue
 		case "pause":
-			client.PauseFetchPartitions(numbered(told.Partitions))
+			client.PauseFetchPartitions(numbered(request.Partitions))
 		case "resume":
-			client.ResumeFetchPartitions(numbered(told.Partitions))
+			client.ResumeFetchPartitions(numbered(request.Partitions))
 		case "seek":
-			client.SetOffsets(placed(told.Offsets))
+			client.SetOffsets(placed(request.Offsets))
 		case "subscribe":
-			client.AddConsumeTopics(told.Topics...)
+			client.AddConsumeTopics(request.Topics...)
 		case "close":
 			client.LeaveGroup()
 			client.Close()
 		default:
-			failed = fmt.Errorf("%s is not known", told.Do)
+			failed = fmt.Errorf("%s is no command", request.Do)
 		}
 		answer(id, failed)
-		if told.Do == "close" {
+		if request.Do == "close" {
 			emit(fields{"event": "closed"})
 			return
 		}

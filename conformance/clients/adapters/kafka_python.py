@@ -42,7 +42,7 @@ if NEW:
             return [RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE]
 
         def metadata(self, topics):
-            # An eager member has given up everything when it joins.
+            # An eager member owns nothing when it joins.
             self.member_assignment = None
             return super().metadata(topics)
 
@@ -55,8 +55,8 @@ def offset_and_metadata(offset):
     return OffsetAndMetadata(offset, "", *extra)
 
 
-def offsets_of(wanted):
-    return None if wanted is None else {TopicPartition(t, p): offset_and_metadata(o) for t, p, o in wanted}
+def offsets_of(offsets):
+    return None if offsets is None else {TopicPartition(t, p): offset_and_metadata(o) for t, p, o in offsets}
 
 
 class Listener(ConsumerRebalanceListener):

@@ -61,7 +61,7 @@ class Worker:
         self.config = config
         self.held = False
         self.closed = False
-        self.told = None
+        self.last_report = None
 
     def poll(self, seconds):
         raise NotImplementedError
@@ -85,10 +85,10 @@ class Worker:
         return {"generation": self.generation(), "member": self.member_id(), "partitions": partitions(self.owned())}
 
     def tell(self, rebalanced):
-        """Report the assignment when it or its generation has changed, or it was given anew."""
+        """Report the assignment when it or its generation has changed, or after a rebalance."""
         now = {"partitions": partitions(self.owned()), "generation": self.generation(), "member": self.member_id()}
-        if rebalanced or now != self.told:
-            self.told = now
+        if rebalanced or now != self.last_report:
+            self.last_report = now
             emit(event="owns", **now)
 
     def run(self):

@@ -204,34 +204,34 @@ func main() {
 	held := false
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		var told command
-		if err := json.Unmarshal(lines.Bytes(), &told); err != nil {
+		var request command
+		if err := json.Unmarshal(lines.Bytes(), &request); err != nil {
 			panic(err)
 		}
-		switch told.Do {
+		switch request.Do {
 		case "hold":
 			if !held {
 				held = true
 				handler.busy.Lock()
 			}
-			answer(told.ID, nil)
+			answer(request.ID, nil)
 		case "go":
 			if held {
 				held = false
 				handler.busy.Unlock()
 			}
-			answer(told.ID, nil)
+			answer(request.ID, nil)
 		case "commit", "commit_async":
-			go func() { answer(told.ID, handler.commit(told.Offsets)) }()
+			go func() { answer(request.ID, handler.commit(request.Offsets)) }()
 		case "close":
 			if held {
 				handler.busy.Unlock()
 			}
-			answer(told.ID, group.Close())
+			answer(request.ID, group.Close())
 			emit(fields{"event": "closed"})
 			return
 		default:
-			answer(told.ID, fmt.Errorf("%s is not known", told.Do))
+			answer(request.ID, fmt.Errorf("%s is no command", request.Do))
 		}
 	}
 }
