@@ -139,11 +139,9 @@ class ConsumerScenario(Scenario):
             epochs = [
                 each.response.member_epoch for each in earlier if each.error == 0 and (each.answered or 0) <= beat.at
             ]
-            self.check(bool(epochs), f"{member.name} sends epoch {request.member_epoch}, no answer had one")
-            self.check(
-                request.member_epoch == epochs[-1],
-                f"{member.name} sends epoch {request.member_epoch}, the last answer had {epochs[-1]}",
-            )
+            epoch = request.member_epoch
+            self.check(bool(epochs), f"{member.name} sends epoch {epoch}, no answer had one")
+            self.check(epoch == epochs[-1], f"{member.name} sends epoch {epoch}, the last answer had {epochs[-1]}")
 
 
 def heard(member: Member) -> set[Partition]:

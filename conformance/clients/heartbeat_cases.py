@@ -225,7 +225,7 @@ def instance_in_use(s: ConsumerScenario) -> None:
     s.beat(
         second,
         lambda each: each.error == ErrorCode.UNRELEASED_INSTANCE_ID,
-        "is answered that its instance id is in use",
+        "is refused, its instance id is in use",
     )
     s.until(lambda: second.named("error"), "the application gets the error")
     s.well(first, now())
