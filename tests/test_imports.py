@@ -27,6 +27,12 @@ HOUSE = {
         "kafka_shim.broker",
         "kafka_shim.server",
     },
+    "kafka_shim.learn": {
+        "kafka_shim.apis",
+        "kafka_shim.why",
+        "kafka_shim.lab",
+        "kafka_shim.server",
+    },
     "kafka_shim.control": {
         "kafka_shim.why",
         "kafka_shim.apis",
@@ -54,6 +60,7 @@ HOUSE = {
         "kafka_shim.broker",
         "kafka_shim.why",
         "kafka_shim.lab",
+        "kafka_shim.learn",
     },
     "kafka_shim.conformance": {"kafka_shim.apis"},
     # What it makes up, and the past it plays again, may come from the simulator; nothing else of it may.

@@ -1,0 +1,342 @@
+"""The scene of a lesson: a coordinator and puppets on virtual time, what is done there, and what is so then.
+
+Decides what each line of `do` means, and when a pattern fits: an event of the trace, the state of a group, or the last
+answer to a request written by hand. It does not know what a lesson claims.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kafka_shim.apis.profiles import PROFILES
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
+from kafka_shim.apis.wire.types import Array, Nested, Type, bytes_, uuid
+from kafka_shim.lab.interception import API_NAMES, Facts
+from kafka_shim.lab.puppets import Manner, Puppet
+from kafka_shim.lab.scheduler import Link
+from kafka_shim.lab.simulator import Simulation
+from kafka_shim.learn.frames import answer_spans, lines, request_spans
+from kafka_shim.learn.lesson import Unteachable
+from kafka_shim.server.exchange import Exchange
+from kafka_shim.why.narration import Narrator
+
+MOMENT: Final = 0.001
+"""Seconds that pass after each line of `do`, so that what it brings about is over."""
+_SECONDS: Final = {"session": "session_timeout", "rebalance": "rebalance_timeout", "heartbeat": "heartbeat_interval"}
+
+Pattern = Mapping[str, Any]
+
+
+class Scene:
+    """A scene as the front matter of a lesson sets it up."""
+
+    def __init__(
+        self,
+        *,
+        group: str = "billing",
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, str] | None = None,
+        brokers: int = 1,
+    ) -> None:
+        self.group = group
+        self.topics = dict(topics or {"orders": 4})
+        settings = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1"} | dict(config or {})
+        self.simulation = Simulation(brokers=brokers, topics=self.topics, config=settings, watched=True)
+        self.puppets: dict[str, Puppet] = {}
+        self.hands: dict[str, Hand] = {}
+        self.frames: list[tuple[str, str, bytes, bytes]] = []
+        """API, client id, request and answer, of every exchange."""
+        self.simulation.interception.add(_Recorder(self))
+        self._began = self.simulation.now
+        self._narrator = Narrator()
+        self._told = 0
+        self._since = 0
+
+    # What is done
+
+    def step(self) -> None:
+        """A step begins: what `events` and `story` show is from now on."""
+        self._since = self.simulation.history.seen
+
+    def do(self, line: str) -> None:
+        """Do what a line says. Raises Unteachable."""
+        subject, _, rest = line.strip().partition(" ")
+        verb, _, words = rest.partition(" ")
+        try:
+            if subject == "wait":
+                self.simulation.run(float(verb))
+            elif subject == "brokers":
+                for node in self.simulation.cluster.nodes.values():
+                    if not node.up:
+                        self.simulation.cluster.restart_broker(node.id)
+            elif subject == "broker":
+                self._broker(int(verb), words)
+            elif subject == "coordinator":
+                self._broker(self.simulation.cluster.ownership.owner_of(self.group).id, rest)
+            elif subject == "topic":
+                self.simulation.cluster.create_topic(verb, int(words))
+            elif subject == "fault":
+                self.simulation.faults.declare(tomllib.loads(f"x = {rest}")["x"])
+            elif subject == "loading":
+                self.simulation.cluster.loader.seconds = float(verb)
+            else:
+                self._verbs[verb](subject, words)
+        except (KeyError, ValueError, TypeError, tomllib.TOMLDecodeError) as error:
+            raise Unteachable(f"{line!r} cannot be done: {error}.") from error
+        self.simulation.cluster.settle(self.simulation.now)
+        self.simulation.run(MOMENT)
+
+    @property
+    def _verbs(self) -> dict[str, Callable[[str, str], None]]:
+        return {
+            "joins": self._joins,
+            "rejoins": lambda name, _: self.puppets[name].join(),
+            "leaves": lambda name, _: self.puppets[name].leave(),
+            "crashes": lambda name, _: self.puppets[name].crash(),
+            "falls-silent": lambda name, _: self.puppets[name].silence(),
+            "commits": self._commits,
+            "sends": self._sends,
+        }
+
+    def _joins(self, name: str, words: str) -> None:
+        script: dict[str, Any] = {"group": self.group, "topics": list(self.topics), "client_id": name}
+        manner: dict[str, Any] = {}
+        for word in words.split():
+            key, _, value = word.partition("=")
+            if key in _SECONDS:
+                script[_SECONDS[key]] = float(value)
+            elif key == "think":
+                script["think"] = float(value)
+            elif key in ("protocols", "topics"):
+                script[key] = value.split(",")
+            elif key == "instance":
+                script["instance_id"] = value
+            elif key == "group":
+                script["group"] = value
+            else:
+                manner[key.replace("-", "_")] = float(value) if value else True
+        self.puppets[name] = self.simulation.puppet(**script, manner=Manner(**manner))
+
+    def _commits(self, name: str, words: str) -> None:
+        partition, *more = words.split()
+        where, _, offset = partition.partition("=")
+        topic, _, number = where.rpartition("-")
+        options = {key: int(value) for key, _, value in (word.partition("=") for word in more)}
+        self.puppets[name].commit({(topic, int(number)): int(offset)}, **options)
+
+    def _sends(self, name: str, words: str) -> None:
+        api, _, fields = words.partition(" ")
+        hand = self.hands.get(name)
+        if hand is None:
+            hand = self.hands[name] = Hand(self.simulation, name, self.group)
+        hand.send(api, tomllib.loads(f"x = {fields or '{}'}")["x"])
+
+    def _broker(self, number: int, does: str) -> None:
+        cluster = self.simulation.cluster
+        match does.split():
+            case ["dies"]:
+                cluster.kill_broker(number)
+            case ["stops"]:
+                cluster.stop_broker(number)
+            case ["starts"]:
+                cluster.restart_broker(number)
+            case ["takes", group]:
+                cluster.move_partition(cluster.ownership.owner_of(group).groups.partition_of(group), number)
+            case _:
+                raise ValueError(f"a broker dies, stops, starts or takes a group, it does not {does!r}")
+
+    # What is so
+
+    def events(self) -> list[dict[str, Any]]:
+        """The events since the step began."""
+        return [entry.event for entry in self.simulation.history.since(self._since)]
+
+    def fits(self, pattern: Pattern) -> bool:
+        """Whether a pattern fits: of an event since the step began, of a group as it is, or of a last answer."""
+        if "event" in pattern:
+            times = pattern.get("times")
+            fitting = sum(self._event_fits(pattern, event) for event in self.events())
+            return fitting == times if times is not None else fitting > 0
+        if "answer_to" in pattern:
+            rest = {key: value for key, value in pattern.items() if key != "answer_to"}
+            return _within(rest, self.hands[pattern["answer_to"]].shown)
+        return self._state_fits(pattern)
+
+    def _event_fits(self, pattern: Pattern, event: Mapping[str, Any]) -> bool:
+        for key, value in pattern.items():
+            if key == "times":
+                continue
+            if key == "who":
+                names = [event.get(field) or "" for field in ("client_id", "member_id", "member", "trigger", "leader")]
+                if not any(name == value or name.startswith(f"{value}-") for name in names):
+                    return False
+            elif not _within(value, event.get(key)):
+                return False
+        return True
+
+    def _state_fits(self, pattern: Pattern) -> bool:
+        found = self.simulation.group(pattern.get("group", self.group))
+        owned = {self._name(member.member_id, member.client_id): member.owned for member in found.members}
+        state: dict[str, Any] = {
+            "group": found.group,
+            "state": found.state,
+            "generation": found.generation,
+            "members": len(found.members),
+            "protocol": found.protocol,
+            "leader": next((each.client_id for each in found.members if each.member_id == found.leader), None),
+            "owned": {name: [f"{topic}-{p}" for topic, each in by.items() for p in each] for name, by in owned.items()},
+            "balance": sorted(sum(map(len, by.values())) for by in owned.values()),
+            "puppets": {
+                name: {"generation": puppet.generation, "errors": [int(error) for _, error in puppet.errors]}
+                for name, puppet in self.puppets.items()
+            },
+        }
+        return _within(dict(pattern), state)
+
+    @staticmethod
+    def _name(member_id: str, client_id: str) -> str:
+        return client_id or member_id
+
+    # What is shown
+
+    def story(self) -> list[str]:
+        """The story since it was last told, with seconds since the lesson began."""
+        found = []
+        for number, now, event in self.simulation.history.since(self._told):
+            self._told = number
+            for line in self._narrator.lines(event, now):
+                found.append(f"{now - self._began:9.3f} s  {line.text}")
+        return found
+
+    def exchanges(self, api: str | None = None) -> list[str]:
+        """The requests about groups since the step began, with their answers' errors."""
+        found = []
+        for number, now, event in self.simulation.history.since(self._since):
+            if number and event["event"] == "exchange" and api in (None, event["api"]):
+                waited = now - event["arrived"]
+                parked = f", after {waited:.3f} s" if waited > MOMENT else ""
+                found.append(
+                    f"{now - self._began:9.3f} s  {event['client_id']:10} {event['api']} v{event['version']}"
+                    f" -> error {event['error']}{parked}"
+                )
+        return found
+
+    def hex(self, api: str, who: str) -> list[str]:
+        """The last request of an API by this client and its answer, as annotated hex. Raises Unteachable."""
+        for name, client, request, answer in reversed(self.frames):
+            if (name, client) == (api, who):
+                key, version = API_NAMES[api], int.from_bytes(request[6:8])
+                return [
+                    f"{api} v{version}, the request of {who}",
+                    *lines(request, request_spans(request)),
+                    "",
+                    "its answer",
+                    *lines(answer, answer_spans(answer, key, version)),
+                ]
+        raise Unteachable(f"{who} has sent no {api}.")
+
+
+class Hand:
+    """Requests written by hand, from one client. `shown` is the last answer as plain values.
+
+    In a request `"$NAME"` is the field NAME of the newest answer that had one; a topic id is written as the name.
+    """
+
+    def __init__(self, simulation: Simulation, name: str, group: str) -> None:
+        self.shown: dict[str, Any] = {}
+        self._simulation = simulation
+        self._name = name
+        self._group = group
+        self._memory: dict[str, Any] = {}
+        self._link: Link | None = None
+        self._waiting: tuple[int, int] = (0, 0)
+
+    def send(self, api: str, fields: Mapping[str, Any]) -> None:
+        """Send a request with these fields; the others have their defaults."""
+        cluster = self._simulation.cluster
+        key = API_NAMES[api]
+        version = PROFILES[cluster.config.release][key][1]
+        request = self._filled(APIS[key].request, {"group_id": self._group} | dict(fields))
+        data = frame(encode_request_header(key, version, 0, self._name) + request.encode(version))
+        if self._link is None or not self._link.is_open:
+            node = cluster.ownership.owner_of(self._group)
+            self._link = Link(self._simulation.scheduler, self, node, self._name)
+        self._waiting = key, version
+        self._link.ask(data, self._simulation.now)
+
+    def receive(self, link: Link, data: bytes, now: float) -> None:
+        """See `Client.receive`."""
+        key, version = self._waiting
+        _, offset = decode_response_header(data[4:], key, version)
+        answer, _ = APIS[key].response.decoder(version)(data, 4 + offset)
+        self.shown = self._plain(answer)
+        self._memory |= self.shown
+
+    def disconnected(self, link: Link, now: float) -> None:
+        """See `Client.disconnected`."""
+        self._link = None
+
+    def _filled(self, cls: Any, values: Mapping[str, Any]) -> Any:
+        types = {field.name: field.type for field in cls.fields}
+        return cls(**{name: self._value(types[name], value) for name, value in values.items() if name in types})
+
+    def _value(self, type: Type[Any], value: Any) -> Any:
+        if isinstance(type, Array):
+            return [self._value(type.element, each) for each in value]
+        if isinstance(type, Nested):
+            return self._filled(type.struct, value)
+        if isinstance(value, str) and value.startswith("$"):
+            return self._memory[value[1:]]
+        if type is bytes_:
+            return str(value).encode()
+        if type is uuid:
+            topic = self._simulation.cluster.topics.named(value)
+            if topic is None:
+                raise ValueError(f"there is no topic {value}")
+            return topic.id
+        return value
+
+    def _plain(self, value: Any) -> Any:
+        fields = getattr(type(value), "fields", None)
+        if fields is not None:
+            return {field.name: self._plain(getattr(value, field.name)) for field in fields}
+        if isinstance(value, list):
+            return [self._plain(each) for each in value]
+        if isinstance(value, bytes) and len(value) == 16:
+            topics = self._simulation.cluster.topics.all()
+            return next((topic.name for topic in topics if topic.id == value), value.hex())
+        return value
+
+
+class _Recorder:
+    """Keeps the bytes of requests and answers; an `Intercept` that takes nothing over."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._frames = scene.frames
+
+    def request(self, exchange: Exchange, facts: Facts, now: float) -> bool:
+        return False
+
+    def answer(self, exchange: Exchange, facts: Facts, data: bytes, now: float) -> bool:
+        endpoint = exchange.endpoint
+        client, version = exchange.client.client_id, endpoint.version
+        head = encode_request_header(endpoint.key, version, int.from_bytes(exchange.correlation_id), client)
+        self._frames.append((endpoint.api.name, client, frame(head + exchange.request.encode(version)), data))
+        return False
+
+
+def _within(pattern: Any, found: Any) -> bool:
+    """Whether `found` has all that `pattern` says; `{min=..., max=...}` bounds a number, false fits null."""
+    if isinstance(pattern, Mapping):
+        if pattern and pattern.keys() <= {"min", "max"}:
+            return (
+                isinstance(found, (int, float))
+                and pattern.get("min", found) <= found
+                and found <= pattern.get("max", found)
+            )
+        return isinstance(found, Mapping) and all(_within(value, found.get(key)) for key, value in pattern.items())
+    return not found if pattern is False else bool(pattern == found)
