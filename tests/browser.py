@@ -16,8 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import axe_core_python
 import pytest
 
+_AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
 _OPTIONS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions"),
@@ -93,6 +95,15 @@ class Browser:
         """The whole page as a PNG file."""
         found = self.call("Page.captureScreenshot", captureBeyondViewport=True)
         to.write_bytes(base64.b64decode(found["data"]))
+
+    def violations(self) -> list[str]:
+        """What axe finds wrong with the page as it is, for people who cannot see it or use no mouse."""
+        self.evaluate(f"{_AXE.read_text()};0")
+        found: list[str] = self.evaluate(
+            "axe.run().then((all) => all.violations.map((each) =>"
+            " `${each.id}: ${each.nodes.map((node) => node.target.join()).join('; ')}`))"
+        )
+        return found
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Carry out a command of the protocol; what it returns."""

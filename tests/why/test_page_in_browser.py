@@ -223,6 +223,7 @@ def test_a_second_trace_stands_below_the_first_with_the_bill_of_both(browser: Br
             f" compareWith(other, 'cooperative.jsonl'); return {DRAWN}; }})()"
         )
         assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.violations() == []
 
 
 def test_a_group_is_watched_while_it_forms_and_breaks(browser: Browser) -> None:
@@ -304,5 +305,10 @@ def test_the_laboratory_is_worked_from_the_page(browser: Browser, tmp_path: Path
         for width, dark in ((1400, True), (420, False)):
             browser.open(server.control_url + "/", width=width, dark=dark)
             waited(browser, "document.querySelector('#lab').hidden === false")
-            browser.evaluate(f"document.querySelector('#lab').open = true; {DRAWN}")
+            waited(browser, "page.model.groups.get('billing')?.rebalances.length > 1")
+            browser.evaluate(f"document.querySelector('#lab').open = true; open(1); {DRAWN}")
             assert browser.evaluate("document.documentElement.scrollWidth") <= width
+            assert browser.violations() == []
+            browser.open(server.control_url + "/docs", width=width, dark=dark)
+            assert browser.evaluate("document.documentElement.scrollWidth") <= width
+            assert browser.violations() == []
