@@ -52,6 +52,7 @@ from kafka_shim.apis import (
     streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
+    update_features,
     write_txn_markers,
 )
 from kafka_shim.apis.api import Api
@@ -92,6 +93,7 @@ _MODULES: Final = (
     list_partition_reassignments,
     offset_delete,
     describe_quorum,
+    update_features,
     describe_cluster,
     describe_producers,
     describe_transactions,

@@ -57,9 +57,11 @@ from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse
 from kafka_shim.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kafka_shim.apis.produce import ProduceRequest, ProduceResponse
 from kafka_shim.apis.profiles import FEATURES, NEWEST, PROFILES
+from kafka_shim.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kafka_shim.broker import features
 from kafka_shim.broker.admin import Admin
 from kafka_shim.broker.configs import Configs
 from kafka_shim.broker.deletions import Deletions
@@ -155,7 +157,7 @@ class Broker:
         self.topics.ensure_offsets_topic()
 
     def has_feature(self, name: str) -> bool:
-        return any(feature.name == name and feature.finalized for feature in FEATURES[self.release])
+        return features.level(self.release, self.topics.settings, name) > 0
 
     def api_versions(self, request: ApiVersionsRequest, *, has_software: bool) -> ApiVersionsResponse:
         """`has_software`: v3+ say which software the client is; INVALID_REQUEST (42) when that is malformed."""
@@ -164,16 +166,15 @@ class Broker:
             and _LEGAL_SOFTWARE.match(request.client_software_version)
         ):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        features = FEATURES[self.release]
+        supported = FEATURES[self.release]
+        levels = {each.name: features.level(self.release, self.topics.settings, each.name) for each in supported}
         response = ApiVersionsResponse(
             api_keys=[ApiVersion(key, *versions) for key, versions in PROFILES[self.release].items()],
-            supported_features=[SupportedFeatureKey(each.name, each.lowest, each.highest) for each in features],
-            finalized_features=[
-                FinalizedFeatureKey(each.name, each.finalized, each.finalized) for each in features if each.finalized
-            ],
+            supported_features=[SupportedFeatureKey(each.name, each.lowest, each.highest) for each in supported],
+            finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in levels.items() if level],
         )
-        if features:
-            response.finalized_features_epoch = 0
+        if supported:
+            response.finalized_features_epoch = self.topics.settings.features_epoch
         return response
 
     def metadata(self, request: MetadataRequest, now: float) -> MetadataResponse:
@@ -354,6 +355,11 @@ class Broker:
         self._views = TransactionViews(groups)
         self._produce.transactions = transactions
         transactions.on_verified = self._verified
+
+    def update_features(
+        self, request: UpdateFeaturesRequest, exchange: object, now: float
+    ) -> UpdateFeaturesResponse | Parked:
+        return self._change(exchange, lambda topics: features.update(self.release, topics, request))
 
     def init_producer_id(self, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse:
         if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):

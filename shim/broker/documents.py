@@ -19,6 +19,8 @@ Documents: TypeAlias = Mapping[tuple[str, str], str]
 TOPIC: Final = "topic"
 GROUP: Final = "group"
 """The configuration of one group."""
+FEATURES: Final = "features"
+"""The levels of features that clients have changed; its name is empty."""
 BROKERS: Final = "brokers"
 """What clients have set for all brokers; its name is empty."""
 
@@ -38,6 +40,8 @@ def describe(topics: Topics) -> dict[tuple[str, str], str]:
         documents[GROUP, group_id] = _text(configs=configs)
     if topics.settings.altered:
         documents[BROKERS, ""] = _text(configs=topics.settings.altered)
+    if topics.settings.features_epoch:
+        documents[FEATURES, ""] = _text(levels=topics.settings.features, epoch=topics.settings.features_epoch)
     return documents
 
 
@@ -53,11 +57,13 @@ def apply(documents: Documents, topics: Topics, group_changed: Callable[[str], N
 
     Every process creates `__consumer_offsets` for itself; it stays if no document has it.
     """
-    by_kind: dict[str, dict[str, Any]] = {TOPIC: {}, GROUP: {}, BROKERS: {}}
+    by_kind: dict[str, dict[str, Any]] = {TOPIC: {}, GROUP: {}, BROKERS: {}, FEATURES: {}}
     for (kind, name), text in documents.items():
         by_kind.setdefault(kind, {})[name] = json.loads(text)
     _apply_brokers(by_kind[BROKERS].get("", {}).get("configs", {}), topics)
     _apply_topics(by_kind[TOPIC], topics)
+    features = by_kind[FEATURES].get("", {})
+    topics.settings.features, topics.settings.features_epoch = features.get("levels", {}), features.get("epoch", 0)
     groups = {group_id: content["configs"] for group_id, content in by_kind[GROUP].items()}
     before, topics.settings.groups = topics.settings.groups, groups
     for group_id in before.keys() | groups.keys():

@@ -252,6 +252,9 @@ class Settings:
         self.static: dict[str, str] = dict(static or {})
         self.altered: dict[str, str] = {}
         self.groups: dict[str, dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        """Finalized levels of features that clients have changed; `features_epoch` counts their changes."""
+        self.features_epoch = 0
         for name, value in self.static.items():
             setting = BROKER_SETTINGS.get(name)
             if setting is not None and (refusal := setting.refusal(value)) is not None:

@@ -348,10 +348,11 @@ class GroupService:
         )
 
     def describe_streams_groups(self, group_ids: Sequence[str], now: float) -> list[DescribedStreamsGroup]:
-        """StreamsGroupDescribe."""
-        return self.ask_each(
+        """StreamsGroupDescribe. An empty group id is INVALID_GROUP_ID (24), and stands before all others."""
+        nameless = [DescribedStreamsGroup(error_code=ErrorCode.INVALID_GROUP_ID) for each in group_ids if not each]
+        return nameless + self.ask_each(
             StreamsGroupDescribeRequest,
-            group_ids,
+            [each for each in group_ids if each],
             lambda group_id, error: DescribedStreamsGroup(error_code=error, group_id=group_id),
         )
 

@@ -161,6 +161,7 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
         lambda r, c: c.broker.offset_for_leader_epoch(r), (topics(DESCRIBE, lambda r: [t.topic for t in r.topics]),)),
 
+    ApiKey.UPDATE_FEATURES: Row(lambda r, c: c.broker.update_features(r, c, c.arrived), (cluster(ALTER),)),
     ApiKey.CREATE_TOPICS: Row(lambda r, c: c.broker.create_topics(r, c, c.arrived), (topics(CREATE),)),
     ApiKey.DELETE_TOPICS: Row(
         lambda r, c: c.broker.delete_topics(r, c, c.arrived, disabled_is_73=c.version >= 3),

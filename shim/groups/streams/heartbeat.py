@@ -67,7 +67,8 @@ def heartbeat(shard: Shard, request: StreamsGroupHeartbeatRequest, client: Clien
         return _Heartbeat(shard, request, client, now).answer()
     except Refusal as refusal:
         shard.outbox.touch(shard)
-        return refused(request, refusal.code, refusal.message)
+        message = None if refusal.code is ErrorCode.UNKNOWN_SERVER_ERROR else refusal.message
+        return refused(request, refusal.code, message)
 
 
 class _Heartbeat:
