@@ -16,6 +16,7 @@ from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -26,6 +27,7 @@ from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kafka_shim.conformance.case import case
 from kafka_shim.conformance.cases.offsets import commit, fetch
+from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.plain import error_name
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Level, Unadvertised
@@ -550,13 +552,28 @@ def markers(t: Trial) -> None:
     topic = t.topic()
     producer = Producer(t)
     producer.commit(topic, {0: 10})
-    everywhere = WritableTxnMarkerTopic("__consumer_offsets", list(range(50)))
-    marker = WritableTxnMarker(producer.id, producer.epoch, True, [everywhere, WritableTxnMarkerTopic(topic, [99])], 0)
-    answer = t.call(WriteTxnMarkersRequest([marker]))
-    t.equal([each.producer_id for each in answer.markers], [producer.id], "producer ids")
-    found = {
-        each.name: {one.partition_index: one.error_code for one in each.partitions} for each in answer.markers[0].topics
-    }
-    t.equal(found[topic], {99: E.UNKNOWN_TOPIC_OR_PARTITION}, "errors of a partition that does not exist")
-    t.check(set(found["__consumer_offsets"].values()) <= {0, E.UNKNOWN_TOPIC_OR_PARTITION}, "a marker was refused")
+    for endpoint, partitions in led_offsets(t).items():
+        topics = [WritableTxnMarkerTopic("__consumer_offsets", partitions), WritableTxnMarkerTopic(topic, [99])]
+        marker = WritableTxnMarker(producer.id, producer.epoch, True, topics, 0)
+        answer = t.connect_to(endpoint, "markers").call(WriteTxnMarkersRequest([marker]), t.version)
+        t.equal([each.producer_id for each in answer.markers], [producer.id], "producer ids")
+        found = {
+            each.name: {one.partition_index: one.error_code for one in each.partitions}
+            for each in answer.markers[0].topics
+        }
+        t.equal(found[topic], {99: E.UNKNOWN_TOPIC_OR_PARTITION}, "errors of a partition that does not exist")
+        t.equal(found["__consumer_offsets"], dict.fromkeys(partitions, 0), "errors of partitions that it leads")
     await_offsets(t, topic, [0], [10])
+
+
+def led_offsets(t: Trial) -> dict[Endpoint, list[int]]:
+    """The partitions of the offsets topic by the broker that leads them."""
+    wanted = MetadataRequestTopic(name="__consumer_offsets")
+    (described,) = t.call(MetadataRequest([wanted], allow_auto_topic_creation=False)).topics
+    t.expect(described, error_code=0)
+    led: dict[Endpoint, list[int]] = {}
+    for each in described.partitions:
+        everywhere = t.peer.routes.everywhere()
+        endpoint = everywhere[0] if len(everywhere) == 1 else t.peer.routes.brokers[each.leader_id]
+        led.setdefault(endpoint, []).append(each.partition_index)
+    return led

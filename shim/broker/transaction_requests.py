@@ -78,8 +78,9 @@ class TransactionRequests:
     def write_txn_markers(self, request: WriteTxnMarkersRequest, now: float) -> WriteTxnMarkersResponse:
         """Write markers into the partitions that are led here.
 
-        Per partition UNKNOWN_TOPIC_OR_PARTITION (3), NOT_LEADER_OR_FOLLOWER (6) also while the groups of a partition of
-        `__consumer_offsets` are loading, INVALID_PRODUCER_EPOCH (47), TRANSACTION_COORDINATOR_FENCED (52).
+        Per partition UNKNOWN_TOPIC_OR_PARTITION (3) also where no replica is here, NOT_LEADER_OR_FOLLOWER (6) also
+        while the groups of a partition of `__consumer_offsets` are loading, INVALID_PRODUCER_EPOCH (47),
+        TRANSACTION_COORDINATOR_FENCED (52).
         """
         response = WriteTxnMarkersResponse(
             markers=[
@@ -105,7 +106,7 @@ class TransactionRequests:
     def _mark(self, marker: WritableTxnMarker, name: str, index: int, now: float) -> ErrorCode:
         topic = self.topics.named(name)
         partition = topic.partition(index) if topic is not None else None
-        if partition is None:
+        if partition is None or self.node_id not in (partition.leader, *partition.replicas):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partition.leader != self.node_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER

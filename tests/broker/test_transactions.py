@@ -392,6 +392,10 @@ class TestMarkers:
         assert self.mark(broker, producer, "t", 0) == 0
         assert broker.ends() == (2, 2)
 
+    def test_a_broker_that_follows_and_one_without_a_replica(self, broker):
+        broker.cluster.topics.create("elsewhere", [[2, 1], [2, 3]])
+        assert [self.mark(broker, broker.init(), "elsewhere", index) for index in (0, 1)] == [6, 3]
+
     @pytest.mark.parametrize(("commit", "left"), [(True, {0: 10}), (False, {})])
     def test_they_end_transactions_in_groups(self, broker, commit, left):
         producer = broker.init()
