@@ -102,10 +102,9 @@ def main() -> None:
             for name in (here, *arguments.peers):
                 process, port, topics = start(stack, name)
                 load = stack.enter_context(Load("127.0.0.1", port, "bench", arguments.members, topics))
-                if load.tell("form", arguments.forming)["formed"]:
-                    loads[name] = (process, load)
-                else:
-                    console.print(f"{name} formed no group of {arguments.members} members")
+                loads[name] = (process, load)
+                if not load.tell("form", arguments.forming)["formed"]:
+                    console.print(f"{name} formed no group of {arguments.members} members: its answers are refusals")
             for kind in arguments.kinds.split(","):
                 found = turns(loads, kind, arguments.turns, arguments.seconds)
                 console.print(table(kind, found, arguments.members))

@@ -158,6 +158,8 @@ class Reactor:
         self._poll = self.epoll.poll
         self._clock = cluster.clock
         self._settle = cluster.settle
+        self._failure: Exception | None = None
+        self._failed = trio.Event()
         self.stalled: set[Connection] = set()
         self.idle = Idle(cluster.topics.settings.number("connections.max.idle.ms"))
         self._listeners: dict[int, tuple[socket.socket, Node]] = {}
@@ -170,6 +172,7 @@ class Reactor:
         """Serve until cancelled; then close everything."""
         try:
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._raise_failure)
                 nursery.start_soon(self._close_stalled)
                 nursery.start_soon(self.idle.run, self.connections.values)
                 await self._serve()
@@ -198,6 +201,16 @@ class Reactor:
         sock.setblocking(False)
         self._listeners[sock.fileno()] = (sock, node)
         self.epoll.register(sock.fileno(), select.EPOLLIN)
+
+    def fail(self, error: Exception) -> None:
+        """Raise this in the reactor's task: an exception in an instrument would only uninstall it."""
+        self._failure = error
+        self._failed.set()
+
+    async def _raise_failure(self) -> None:
+        await self._failed.wait()
+        assert self._failure is not None
+        raise self._failure
 
     async def _serve(self) -> None:
         self.task = trio.lowlevel.current_task()
@@ -290,7 +303,9 @@ class Reactor:
 class BetweenSteps(trio.abc.Instrument):
     """Lets the reactor serve whoever is ready before the next step of another task, once it has not for `PATIENCE`.
 
-    Many tasks, such as those of the control server, would otherwise each have a step before it is the reactor's turn.
+    Many tasks, such as those of the control server, would otherwise each have a step before it is the reactor's turn;
+    trio has no priorities. `docs/architecture.md` has what else was measured. What goes wrong here is raised in the
+    reactor's task.
     """
 
     PATIENCE: Final = 0.0003
@@ -302,6 +317,10 @@ class BetweenSteps(trio.abc.Instrument):
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         now = time.monotonic()
         if now - self._last > self.PATIENCE:
-            if task is not self._reactor.task and not self._reactor.epoll.closed:
-                self._reactor.drain()
+            reactor = self._reactor
+            if task is not reactor.task and not reactor.epoll.closed:
+                try:
+                    reactor.drain()
+                except Exception as error:
+                    reactor.fail(error)
             self._last = time.monotonic()
