@@ -21,6 +21,8 @@ Repeated: TypeAlias = tuple[Template, tuple[int, ...], float | None]
 """`(template, numbers, arrived)`: what `template` made, the numbers that belong into its holes in their order, and the
 time of arrival of an `exchange`, which other events do not have."""
 
+Event: TypeAlias = dict[str, Any] | Repeated
+
 HOLE: Final = orjson.Fragment(b"\0")
 """Stands in an event where a number will be. JSON has no such byte, so nothing else can be taken for it."""
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
+from kafka_shim.groups.event_templates import Event
+
 
 class Sharded(Protocol):
     """Something whose records go to one partition of `__consumer_offsets`."""
@@ -50,8 +52,7 @@ class Outbox:
     def __init__(self) -> None:
         self.replies: list[Reply] = []
         self.records: list[tuple[int, Any, Any]] = []
-        # Dictionaries, and events made from a template (`event_templates.py`).
-        self.events: list[Any] = []
+        self.events: list[Event] = []
         self.effects: list[WhenDurable] = []
         self.required_batch = 0
         self.batch = 1

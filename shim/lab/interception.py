@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_shim.apis.join_group import JoinGroupResponse
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab.conditions import Conditions
-from kafka_shim.server.requests import groups_of
+from kafka_shim.server.requests import groups_of, sender_of
 from kafka_shim.server.trace import error_in
 
 if TYPE_CHECKING:
@@ -47,16 +49,10 @@ class Facts:
         self.broker = node.id
         self.client_id = exchange.client.client_id
         self.group = next(iter(groups_of(request)), "")
-        self.member = getattr(request, "member_id", "") or ""
-        self.instance = getattr(request, "group_instance_id", None)
-        leaving = getattr(request, "members", None)
-        if leaving and not self.member:
-            self.member, self.instance = leaving[0].member_id, leaving[0].group_instance_id
-        if response is not None:
-            self.member = self.member or getattr(response, "member_id", "")
-        self.generation: int = getattr(
-            request, "generation_id", getattr(request, "generation_id_or_member_epoch", None)
-        )  # type: ignore[assignment]
+        self.member, self.instance, self.generation = sender_of(request)
+        if not self.member and isinstance(response, JoinGroupResponse | ConsumerGroupHeartbeatResponse):
+            # The first request of a member may come without an id.
+            self.member = response.member_id or ""
         group: Any = node.groups.groups.get(self.group)
         self.state = "" if group is None else str(group.state.value)
         self.role = "" if group is None or not self.member else _role(group, self.member)

@@ -6,15 +6,15 @@ wants them. It does not know what an event says (`shim/groups/trace.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from kafka_shim.groups.event_templates import as_dict
+from kafka_shim.groups.event_templates import Event, as_dict
 from kafka_shim.groups.outbox import Outbox
 
 Listener: TypeAlias = Callable[[list[dict[str, Any]], float], None]
 """Gets the events of a tick and its time, in monotonic seconds of the coordinator's clock."""
-RawListener: TypeAlias = Callable[[list[Any], float], None]
+RawListener: TypeAlias = Callable[[Sequence[Event], float], None]
 """The same, but events made from a template come as they are (`shim/groups/event_templates.py`)."""
 
 
@@ -53,7 +53,7 @@ class EventFeed:
         """Hand on the events that the outbox has."""
         events, self._outbox.events = self._outbox.events, []
         if self._listeners:
-            plain = [as_dict(event) if type(event) is tuple else event for event in events]
+            plain = [event if isinstance(event, dict) else as_dict(event) for event in events]
             for listener in self._listeners:
                 listener(plain, now)
         for raw_listener in self._raw_listeners:

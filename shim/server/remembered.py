@@ -456,7 +456,7 @@ class RepeatedCommit(Exchange):
             self.response = commit_answer(self.request, 0)
             super().send(now)
         else:
-            if node.outbox.tracing:
+            if self.traced is not None and node.outbox.tracing:
                 node.outbox.events.append((self.traced, _number(self.correlation_id), self.arrived))
             self.step = _sent
             self.session.finish_with(self.data, now)

@@ -21,6 +21,7 @@ from kafka_shim.apis.find_coordinator import TRANSACTION as TRANSACTION_KEY
 from kafka_shim.apis.heartbeat import HeartbeatResponse
 from kafka_shim.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.leave_group import LeaveGroupRequest
 from kafka_shim.apis.wire import Message
 from kafka_shim.groups.interface import NoReply, Parked, TransactionSupportedOperation
 from kafka_shim.groups.streams.checks import topics_of
@@ -64,11 +65,24 @@ class Concern(NamedTuple):
     names: Names
 
 
+class Sender(NamedTuple):
+    """The member that a request says it comes from. `generation` is its member epoch where it has one."""
+
+    member_id: str = ""
+    instance_id: str | None = None
+    generation: int | None = None
+
+
+NOBODY: Final = Sender()
+
+
 class Row(NamedTuple):
-    """One API. From version `names_topics_since` on its topics come by id and are given their names when decoded."""
+    """One API. `sender` is the member that sends a request. From version `names_topics_since` on its topics come by id
+    and are given their names when decoded."""
 
     rule: Callable[[Any, Call], Message | Parked | NoReply]
     concerns: tuple[Concern, ...] = ()
+    sender: Callable[[Any], Sender] = lambda r: NOBODY
     names_topics_since: int = 1 << 15
 
 
@@ -87,6 +101,18 @@ def _topic_names(request: Any) -> list[str]:
 
 def _transactional_id(request: Any) -> list[str]:
     return [] if request.transactional_id is None else [request.transactional_id]
+
+
+def _member(request: Any) -> Sender:
+    return Sender(request.member_id, request.group_instance_id, request.generation_id)
+
+
+def _member_with_epoch(request: Any) -> Sender:
+    return Sender(request.member_id, request.instance_id, request.member_epoch)
+
+
+def _leaving(request: LeaveGroupRequest) -> Sender:
+    return Sender(request.members[0].member_id, request.members[0].group_instance_id) if request.members else NOBODY
 
 
 def group(operation: Operation, names: Names = _group_id) -> Concern:
@@ -110,13 +136,13 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.JOIN_GROUP: Row(
         lambda r, c: c.groups.join(
             r, c.client, c, c.arrived, member_id_required=c.version >= 4, skip_assignment_supported=c.version >= 9),
-        (group(READ),)),
-    ApiKey.SYNC_GROUP: Row(handlers.sync_group, (group(READ),)),
+        (group(READ),), lambda r: Sender(r.member_id, r.group_instance_id)),
+    ApiKey.SYNC_GROUP: Row(handlers.sync_group, (group(READ),), _member),
     ApiKey.HEARTBEAT: Row(
         lambda r, c: HeartbeatResponse(
             0, c.groups.heartbeat(r.group_id, r.generation_id, r.member_id, r.group_instance_id, c.arrived)),
-        (group(READ),)),
-    ApiKey.LEAVE_GROUP: Row(lambda r, c: c.groups.leave(r, c.arrived), (group(READ),)),
+        (group(READ),), _member),
+    ApiKey.LEAVE_GROUP: Row(lambda r, c: c.groups.leave(r, c.arrived), (group(READ),), _leaving),
     ApiKey.DESCRIBE_GROUPS: Row(handlers.describe_groups, (group(DESCRIBE, lambda r: r.groups),)),
     ApiKey.LIST_GROUPS: Row(lambda r, c: c.groups.list(r.states_filter, r.types_filter), (cluster(DESCRIBE),)),
     ApiKey.DELETE_GROUPS: Row(
@@ -124,11 +150,12 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (group(DELETE, lambda r: r.groups_names),)),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Row(
         handlers.consumer_group_heartbeat,
-        (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or []))),
+        (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or [])), _member_with_epoch),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Row(
         handlers.consumer_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Row(
-        handlers.streams_group_heartbeat, (group(READ), topics(DESCRIBE, lambda r: topics_of(r.topology)))),
+        handlers.streams_group_heartbeat, (group(READ), topics(DESCRIBE, lambda r: topics_of(r.topology))),
+        _member_with_epoch),
     ApiKey.STREAMS_GROUP_DESCRIBE: Row(
         handlers.streams_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
     ApiKey.FIND_COORDINATOR: Row(
@@ -137,14 +164,16 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
          transaction(DESCRIBE, lambda r: r.coordinator_keys if r.key_type == TRANSACTION_KEY else []))),
 
     ApiKey.OFFSET_COMMIT: Row(
-        handlers.offset_commit, (group(READ), topics(READ, lambda r: _named(r.topics))), names_topics_since=10),
+        handlers.offset_commit, (group(READ), topics(READ, lambda r: _named(r.topics))),
+        lambda r: Sender(r.member_id, r.group_instance_id, r.generation_id_or_member_epoch), names_topics_since=10),
     ApiKey.OFFSET_FETCH: Row(
         handlers.offset_fetch,
         (group(DESCRIBE, lambda r: [g.group_id for g in r.groups]),
          topics(DESCRIBE, lambda r: [name for g in r.groups for name in _named(g.topics or ())])),
         names_topics_since=10),
     ApiKey.OFFSET_DELETE: Row(handlers.offset_delete, (group(DELETE), topics(READ))),
-    ApiKey.TXN_OFFSET_COMMIT: Row(handlers.txn_offset_commit, (transaction(WRITE), group(READ), topics(READ))),
+    ApiKey.TXN_OFFSET_COMMIT: Row(
+        handlers.txn_offset_commit, (transaction(WRITE), group(READ), topics(READ)), _member),
 
     ApiKey.API_VERSIONS: Row(lambda r, c: c.broker.api_versions(r, has_software=c.version >= 3)),
     ApiKey.METADATA: Row(handlers.metadata, (topics(DESCRIBE, lambda r: _named(r.topics or ())),)),
@@ -204,6 +233,12 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.WRITE_TXN_MARKERS: Row(lambda r, c: c.broker.write_txn_markers(r, c.arrived), (cluster(CLUSTER_ACTION),)),
 }
 # fmt: on
+
+
+def sender_of(request: Message) -> Sender:
+    """The member that a request says it comes from."""
+    assert request.api_key is not None
+    return REQUESTS[request.api_key].sender(request)
 
 
 def groups_of(request: Message) -> list[str]:

@@ -23,7 +23,7 @@ from kafka_shim.apis.wire.types import Array, Nested, Type
 from kafka_shim.groups.event_templates import HOLE, Template, template
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.outbox import Outbox
-from kafka_shim.server.requests import groups_of
+from kafka_shim.server.requests import groups_of, sender_of
 from kafka_shim.server.table import Endpoint
 
 GROUP_KEYS: Final = frozenset(
@@ -100,7 +100,7 @@ class Exchanges:
                 api=endpoint.api.name,
                 correlation_id=int.from_bytes(exchange.correlation_id, signed=True),
                 group=next(iter(groups_of(request)), ""),
-                member=getattr(request, "member_id", ""),
+                member=sender_of(request).member_id,
             )
 
     def answered(self, exchange: Traced) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import nan
 from pathlib import Path
 from typing import Any, Final, Self
@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 import orjson
 import trio
 
-from kafka_shim.groups.event_templates import ending
+from kafka_shim.groups.event_templates import Event, ending
 from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.trace import end_offsets
@@ -70,7 +70,7 @@ class TraceLog:
         self.flush()
         self._file.close()
 
-    def tell(self, events: list[Any], now: float) -> None:
+    def tell(self, events: Sequence[Event], now: float) -> None:
         """Take in events that happened at `now`, monotonic seconds."""
         if self.failed:
             return
@@ -81,21 +81,21 @@ class TraceLog:
         unasked = ending(None, now, wall)
         for event in events:
             seq += 1
-            if type(event) is tuple:
-                (head, tail), numbers, at = event
-                lines += head
-                if at is None:
-                    lines += tail % (numbers + (seq, unasked))  # noqa: RUF005 (twice as fast as unpacking)
-                    continue
-                if at != arrived:
-                    arrived = at
-                    end = ending(arrived, now, wall)
-                lines += tail % (numbers + (seq, end))  # noqa: RUF005
+            if isinstance(event, dict):
+                event["seq"] = seq
+                event["mono"] = now
+                event["wall"] = wall
+                lines += orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE)
                 continue
-            event["seq"] = seq
-            event["mono"] = now
-            event["wall"] = wall
-            lines += orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE)
+            (head, tail), numbers, at = event
+            lines += head
+            if at is None:
+                lines += tail % (numbers + (seq, unasked))  # noqa: RUF005 (twice as fast as unpacking)
+                continue
+            if at != arrived:
+                arrived = at
+                end = ending(arrived, now, wall)
+            lines += tail % (numbers + (seq, end))  # noqa: RUF005
         self._seq = seq
         if len(lines) > BUFFER_BYTES:
             self.flush()

@@ -7,13 +7,16 @@ from kafka_shim.apis.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.init_producer_id import InitProducerIdRequest
-from kafka_shim.apis.leave_group import LeaveGroupRequest
+from kafka_shim.apis.join_group import JoinGroupRequest
+from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_shim.apis.list_groups import ListGroupsRequest
 from kafka_shim.apis.metadata import MetadataRequest
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
@@ -21,7 +24,7 @@ from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestG
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 from kafka_shim.apis.wire import Message
-from kafka_shim.server.requests import REQUESTS, Operation, Resource, groups_of, transactional_ids_of
+from kafka_shim.server.requests import REQUESTS, Operation, Resource, groups_of, sender_of, transactional_ids_of
 
 TOPIC_ID = bytes(range(16))
 
@@ -95,3 +98,28 @@ def test_topics_and_the_operation_on_them(request_: Message, operation: Operatio
     assert request_.api_key is not None
     (concern,) = [each for each in REQUESTS[request_.api_key].concerns if each.resource is Resource.TOPIC]
     assert (concern.operation, list(concern.names(request_))) == (operation, names)
+
+
+@pytest.mark.parametrize(
+    ("request_", "sender"),
+    [
+        (JoinGroupRequest("g", 1, 1, "m", "i"), ("m", "i", None)),
+        (HeartbeatRequest("g", 3, "m", "i"), ("m", "i", 3)),
+        (LeaveGroupRequest("g", members=[MemberIdentity("m", "i"), MemberIdentity("n")]), ("m", "i", None)),
+        (LeaveGroupRequest("g"), ("", None, None)),
+        (OffsetCommitRequest("g", 3, "m", "i"), ("m", "i", 3)),
+        (ConsumerGroupHeartbeatRequest("g", "m", 3, "i"), ("m", "i", 3)),
+        (ListGroupsRequest(), ("", None, None)),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
+)
+def test_the_member_that_sends_a_request(request_: Message, sender: tuple[str, str | None, int | None]) -> None:
+    assert sender_of(request_) == sender
+
+
+@pytest.mark.parametrize("key", REQUESTS, ids=lambda key: APIS[key].name)
+def test_a_request_with_a_member_id_has_a_sender(key: ApiKey) -> None:
+    made = APIS[key].request()
+    if hasattr(made, "member_id") and not hasattr(made, "members"):
+        made.member_id = "m"
+        assert sender_of(made).member_id == "m"
