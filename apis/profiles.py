@@ -36,8 +36,8 @@ _BROKER_VERSIONS: Final[dict[str, dict[int, tuple[int, int]]]] = {
         13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
         23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 5), 32: (1, 4), 33: (0, 2), 35: (1, 4),
         37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1), 45: (0, 1), 46: (0, 0), 47: (0, 0), 55: (0, 2), 57: (0, 2),
-        60: (0, 2),
-        61: (0, 0), 65: (0, 0), 66: (0, 2), 68: (0, 1), 69: (0, 1), 74: (0, 1), 75: (0, 0), 88: (0, 0), 89: (0, 0),
+        60: (0, 2), 61: (0, 0), 65: (0, 0), 66: (0, 2), 68: (0, 1), 69: (0, 1), 74: (0, 1), 75: (0, 0), 76: (1, 1),
+        77: (1, 1), 78: (1, 2), 79: (1, 2), 88: (0, 0), 89: (0, 0), 90: (0, 1), 91: (0, 0), 92: (0, 0),
     },
 }
 # fmt: on
@@ -87,7 +87,20 @@ _BROKER_FEATURES: Final[dict[str, tuple[Feature, ...]]] = {
         Feature("group.version", 0, 1, 1, frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})),
         Feature("kraft.version", 0, 1, 0),
         Feature("metadata.version", 7, 29, 29),
-        Feature("share.version", 0, 1, 1, frozenset({ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_DESCRIBE})),
+        Feature(
+            "share.version",
+            0,
+            1,
+            1,
+            frozenset(
+                {
+                    ApiKey.SHARE_GROUP_HEARTBEAT,
+                    ApiKey.SHARE_GROUP_DESCRIBE,
+                    ApiKey.SHARE_FETCH,
+                    ApiKey.SHARE_ACKNOWLEDGE,
+                }
+            ),
+        ),
         Feature("streams.version", 0, 1, 1, frozenset({ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE})),
         Feature(
             "transaction.version",

@@ -1,8 +1,7 @@
 """Keys of the records of `__consumer_offsets`: which types there are, and their bytes.
 
 A key is an int16 record type and its fields, never flexible (semantics 5.2). A key here is a tuple, so that it is
-hashed and compared without Python code; its type is its last item, so that keys of two types are never equal. Keys of
-share groups are kept as the bytes they came in: this code does not know their rules.
+hashed and compared without Python code; its type is its last item, so that keys of two types are never equal.
 
 Types below zero are our own and no broker's. They are what Kafka keeps elsewhere, in transactional batches and in
 `__transaction_state`, and a store, which has neither, must keep as records, and what Kafka does not know of groups.
@@ -91,6 +90,51 @@ class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
     record_type: Literal[8] = 8
 
 
+class ShareGroupMemberMetadataKey(NamedTuple):
+    """Type 10: what a member of a share group says of itself."""
+
+    group: str
+    member_id: str
+    record_type: Literal[10] = 10
+
+
+class ShareGroupMetadataKey(NamedTuple):
+    """Type 11: the epoch of a share group."""
+
+    group: str
+    record_type: Literal[11] = 11
+
+
+class ShareGroupTargetAssignmentMetadataKey(NamedTuple):
+    """Type 12: the epoch of the target assignment."""
+
+    group: str
+    record_type: Literal[12] = 12
+
+
+class ShareGroupTargetAssignmentMemberKey(NamedTuple):
+    """Type 13: the target assignment of a member."""
+
+    group: str
+    member_id: str
+    record_type: Literal[13] = 13
+
+
+class ShareGroupCurrentMemberAssignmentKey(NamedTuple):
+    """Type 14: what a member has, and its epoch."""
+
+    group: str
+    member_id: str
+    record_type: Literal[14] = 14
+
+
+class ShareGroupStatePartitionMetadataKey(NamedTuple):
+    """Type 15: the partitions that a share group has a state in."""
+
+    group: str
+    record_type: Literal[15] = 15
+
+
 class ConsumerGroupRegularExpressionKey(NamedTuple):
     """Type 16: the topics a regular expression resolved to."""
 
@@ -169,7 +213,7 @@ class GroupOptionsKey(NamedTuple):
 
 
 class UnknownKey(NamedTuple):
-    """A type whose fields this code does not know (share groups, the future); `raw` is all of the key."""
+    """A type whose fields this code does not know; `raw` is all of the key."""
 
     raw: bytes
     record_type: int
@@ -185,6 +229,12 @@ Key: TypeAlias = (
     | ConsumerGroupTargetAssignmentMetadataKey
     | ConsumerGroupTargetAssignmentMemberKey
     | ConsumerGroupCurrentMemberAssignmentKey
+    | ShareGroupMemberMetadataKey
+    | ShareGroupMetadataKey
+    | ShareGroupTargetAssignmentMetadataKey
+    | ShareGroupTargetAssignmentMemberKey
+    | ShareGroupCurrentMemberAssignmentKey
+    | ShareGroupStatePartitionMetadataKey
     | ConsumerGroupRegularExpressionKey
     | StreamsGroupMetadataKey
     | StreamsGroupMemberMetadataKey
@@ -212,11 +262,17 @@ _ONE_NAME_KEYS: Final[dict[int, Callable[[str], Key]]] = {
     17: StreamsGroupMetadataKey,
     20: StreamsGroupTargetAssignmentMetadataKey,
     23: StreamsGroupTopologyKey,
+    11: ShareGroupMetadataKey,
+    12: ShareGroupTargetAssignmentMetadataKey,
+    15: ShareGroupStatePartitionMetadataKey,
 }
 _TWO_NAME_KEYS: Final[dict[int, Callable[[str, str], Key]]] = {
     5: ConsumerGroupMemberMetadataKey,
     7: ConsumerGroupTargetAssignmentMemberKey,
     8: ConsumerGroupCurrentMemberAssignmentKey,
+    10: ShareGroupMemberMetadataKey,
+    13: ShareGroupTargetAssignmentMemberKey,
+    14: ShareGroupCurrentMemberAssignmentKey,
     16: ConsumerGroupRegularExpressionKey,
     19: StreamsGroupMemberMetadataKey,
     21: StreamsGroupTargetAssignmentMemberKey,

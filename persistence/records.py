@@ -43,6 +43,12 @@ from kafka_shim.persistence.keys import (
     OffsetCommitKey,
     PendingOffsetKey,
     RecordError,
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMetadataKey,
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupMemberMetadataKey,
     StreamsGroupMetadataKey,
@@ -95,6 +101,20 @@ __all__ = [
     "PendingOffsetKey",
     "PendingOffsetValue",
     "RecordError",
+    "ShareGroupCurrentMemberAssignmentKey",
+    "ShareGroupCurrentMemberAssignmentValue",
+    "ShareGroupMemberMetadataKey",
+    "ShareGroupMemberMetadataValue",
+    "ShareGroupMetadataKey",
+    "ShareGroupMetadataValue",
+    "ShareGroupStatePartitionMetadataKey",
+    "ShareGroupStatePartitionMetadataValue",
+    "ShareGroupTargetAssignmentMemberKey",
+    "ShareGroupTargetAssignmentMemberValue",
+    "ShareGroupTargetAssignmentMetadataKey",
+    "ShareGroupTargetAssignmentMetadataValue",
+    "ShareTopic",
+    "ShareTopicPartitions",
     "StreamsGroupCurrentMemberAssignmentKey",
     "StreamsGroupCurrentMemberAssignmentValue",
     "StreamsGroupMemberMetadataKey",
@@ -235,6 +255,52 @@ class ConsumerGroupRegularExpressionValue(Message, key=16, versions="0", flexibl
     timestamp: int = field(int64)
 
 
+class ShareGroupMemberMetadataValue(Message, key=10, versions="0", flexible="0+"):
+    rack_id: str | None = field(string, nullable="0+")
+    client_id: str = field(string)
+    client_host: str = field(string)
+    subscribed_topic_names: list[str] = field(array(string))
+
+
+class ShareGroupMetadataValue(Message, key=11, versions="0", flexible="0+"):
+    epoch: int = field(int32)
+    metadata_hash: int = field(int64)
+
+
+class ShareGroupTargetAssignmentMetadataValue(Message, key=12, versions="0", flexible="0+"):
+    assignment_epoch: int = field(int32)
+
+
+class ShareGroupTargetAssignmentMemberValue(Message, key=13, versions="0", flexible="0+"):
+    topic_partitions: list[TopicPartitions] = field(array(TopicPartitions))
+
+
+class ShareGroupCurrentMemberAssignmentValue(Message, key=14, versions="0", flexible="0+"):
+    member_epoch: int = field(int32)
+    previous_member_epoch: int = field(int32)
+    state: int = field(int8)
+    assigned_partitions: list[TopicPartitions] = field(array(TopicPartitions))
+
+
+class ShareTopicPartitions(Struct):
+    topic_id: bytes = field(uuid)
+    topic_name: str = field(string)
+    partitions: list[int] = field(array(int32))
+
+
+class ShareTopic(Struct):
+    topic_id: bytes = field(uuid)
+    topic_name: str = field(string)
+
+
+class ShareGroupStatePartitionMetadataValue(Message, key=15, versions="0", flexible="0+"):
+    """Partitions whose share state is being made, is there, or is being deleted."""
+
+    initializing_topics: list[ShareTopicPartitions] = field(array(ShareTopicPartitions))
+    initialized_topics: list[ShareTopicPartitions] = field(array(ShareTopicPartitions))
+    deleting_topics: list[ShareTopic] = field(array(ShareTopic))
+
+
 class PendingOffsetValue(NamedTuple):
     """An offset in an open transaction, of which `producer_epoch` is the producer's epoch.
 
@@ -302,6 +368,12 @@ _WRITTEN: Final[dict[type[Message], int]] = {
     StreamsGroupTargetAssignmentMemberValue: 0,
     StreamsGroupTargetAssignmentMetadataValue: 0,
     StreamsGroupTopologyValue: 0,
+    ShareGroupMemberMetadataValue: 0,
+    ShareGroupMetadataValue: 0,
+    ShareGroupTargetAssignmentMetadataValue: 0,
+    ShareGroupTargetAssignmentMemberValue: 0,
+    ShareGroupCurrentMemberAssignmentValue: 0,
+    ShareGroupStatePartitionMetadataValue: 0,
     TransactionValue: 1,
     GroupOptionsValue: 0,
 }
@@ -321,6 +393,12 @@ _READ: Final[dict[type, tuple[type[Message], int]]] = {
     StreamsGroupTargetAssignmentMemberKey: (StreamsGroupTargetAssignmentMemberValue, 0),
     StreamsGroupTargetAssignmentMetadataKey: (StreamsGroupTargetAssignmentMetadataValue, 0),
     StreamsGroupTopologyKey: (StreamsGroupTopologyValue, 0),
+    ShareGroupMemberMetadataKey: (ShareGroupMemberMetadataValue, 0),
+    ShareGroupMetadataKey: (ShareGroupMetadataValue, 0),
+    ShareGroupTargetAssignmentMetadataKey: (ShareGroupTargetAssignmentMetadataValue, 0),
+    ShareGroupTargetAssignmentMemberKey: (ShareGroupTargetAssignmentMemberValue, 0),
+    ShareGroupCurrentMemberAssignmentKey: (ShareGroupCurrentMemberAssignmentValue, 0),
+    ShareGroupStatePartitionMetadataKey: (ShareGroupStatePartitionMetadataValue, 0),
     TransactionKey: (TransactionValue, 1),
     GroupOptionsKey: (GroupOptionsValue, 0),
 }

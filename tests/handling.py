@@ -17,6 +17,7 @@ class Call:
         self.arrived = arrived
         self.groups = groups
         self.broker = broker
+        self.session: object = client
 
 
 def handle(request: Any, call: Call) -> Any:

@@ -57,6 +57,8 @@ from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse
 from kafka_shim.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kafka_shim.apis.produce import ProduceRequest, ProduceResponse
 from kafka_shim.apis.profiles import FEATURES, NEWEST, PROFILES
+from kafka_shim.apis.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from kafka_shim.apis.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kafka_shim.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -71,6 +73,7 @@ from kafka_shim.broker.offsets import Offsets
 from kafka_shim.broker.produce import NO_ACKS, ProduceApi
 from kafka_shim.broker.quorum import LogDirs, Quorum
 from kafka_shim.broker.reassignments import Reassignments
+from kafka_shim.broker.share_fetches import ShareFetchApi
 from kafka_shim.broker.topic_pages import TopicPages
 from kafka_shim.broker.topics import INTERNAL_TOPICS, Topics, name_refusal
 from kafka_shim.broker.transaction_ends import TopicPartition
@@ -80,6 +83,7 @@ from kafka_shim.broker.transactions import Transactions, Waiting, WaitingBatches
 from kafka_shim.groups.interface import PARKED, NoReply, Parked, TransactionSupportedOperation
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.share.persister import SharePersister
 from kafka_shim.groups.streams.topics import InternalTopic
 
 _LEGAL_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
@@ -103,7 +107,7 @@ class Broker:
     parked fetches go to `outbox`. `new_id` gives 16 random bytes. `epoch_ms` turns monotonic seconds into ms since the
     epoch. `release` is the Kafka release it poses as. `shared` is there unless the topics are this process's alone.
     Where a laboratory moves the clock that `now` comes from, `clock_ahead()` is by how many seconds it is ahead of real
-    time, in which fetches wait.
+    time, in which fetches wait. `share_states` are those of the process, of this broker alone if None.
     """
 
     def __init__(
@@ -117,6 +121,7 @@ class Broker:
         release: str = NEWEST,
         shared: Shared | None = None,
         clock_ahead: Callable[[], float] | None = None,
+        share_states: SharePersister | None = None,
     ) -> None:
         self.node_id = node_id
         self.topics = topics
@@ -133,6 +138,14 @@ class Broker:
         self._views: TransactionViews | None = None
         self._produce = ProduceApi(node_id, topics, epoch_ms)
         self._transactions: TransactionRequests | None = None
+        self.share = ShareFetchApi(
+            node_id,
+            topics,
+            outbox,
+            SharePersister() if share_states is None else share_states,
+            epoch_ms,
+            clock_ahead or (lambda: 0.0),
+        )
 
     def has(self, topic: str, partition: int) -> bool:
         """Whether the partition exists."""
@@ -238,6 +251,14 @@ class Broker:
         if self._clock_ahead is not None:
             now -= self._clock_ahead()
         return self._fetch.fetch(request, exchange, now, by_topic_id=by_topic_id, with_leaders=with_leaders)
+
+    def share_fetch(
+        self, request: ShareFetchRequest, exchange: object, connection: object, now: float
+    ) -> ShareFetchResponse | Parked:
+        return self.share.fetch(request, exchange, connection, now)
+
+    def share_acknowledge(self, request: ShareAcknowledgeRequest, now: float) -> ShareAcknowledgeResponse:
+        return self.share.acknowledge(request, now)
 
     def list_offsets(self, request: ListOffsetsRequest, *, lowest_timestamp: int) -> ListOffsetsResponse:
         """`lowest_timestamp`: the last of the timestamps with a meaning of their own that the version has."""
@@ -402,13 +423,21 @@ class Broker:
 
     def next_deadline(self) -> float | None:
         """When `expire` is due next, or None."""
-        deadline = self._fetch.next_deadline()
-        return deadline if deadline is None or self._clock_ahead is None else deadline + self._clock_ahead()
+        fetch, share = self._fetch.next_deadline(), self.share.next_deadline()
+        if fetch is not None and self._clock_ahead is not None:
+            fetch += self._clock_ahead()
+        return share if fetch is None else fetch if share is None else min(fetch, share)
 
     def expire(self, now: float) -> None:
-        """Answer the parked fetches whose wait is over."""
+        """Answer the parked fetches whose wait is over, and let go of records whose lock has run out."""
+        self.share.expire(now)
         self._fetch.expire(now if self._clock_ahead is None else now - self._clock_ahead())
 
     def forget(self, exchange: object) -> None:
         """The connection of a parked request is gone; its reply has no receiver."""
         self._fetch.drop(exchange)
+        self.share.drop(exchange)
+
+    def disconnected(self, connection: object) -> None:
+        """A connection is gone: records that a share session of it has acquired are available again."""
+        self.share.disconnected(connection)

@@ -34,6 +34,9 @@ class GroupConfig:
     group_streams_max_size: int = 2**31 - 1
     group_streams_num_standby_replicas: int = 0
     group_streams_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_max_size: int = 200
+    group_share_session_timeout_ms: int = 45_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
@@ -96,6 +99,9 @@ AT_LEAST: Final = {
     "group_streams_max_size": 1,
     "group_streams_num_standby_replicas": 0,
     "group_streams_session_timeout_ms": 1,
+    "group_share_heartbeat_interval_ms": 1,
+    "group_share_max_size": 1,
+    "group_share_session_timeout_ms": 1,
     "offset_metadata_max_bytes": 0,
     "offsets_retention_minutes": 1,
     "offsets_retention_check_interval_ms": 1,

@@ -13,6 +13,7 @@ from kafka_shim.groups.classic.kind import KIND as CLASSIC
 from kafka_shim.groups.consumer.kind import KIND as CONSUMER
 from kafka_shim.groups.group import Group
 from kafka_shim.groups.shard import Kind
+from kafka_shim.groups.share.kind import KIND as SHARE
 from kafka_shim.groups.streams.kind import KIND as STREAMS
 
 
@@ -36,7 +37,7 @@ class Kinds:
         return self._default_rules[request] if rule is None else rule
 
 
-KINDS: Final = Kinds(CLASSIC, CONSUMER, STREAMS)
+KINDS: Final = Kinds(CLASSIC, CONSUMER, SHARE, STREAMS)
 """The kinds that a coordinator has."""
 
 SIMPLE: Final = CLASSIC

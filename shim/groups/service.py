@@ -12,10 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
+from kafka_shim.apis.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_shim.apis.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.delete_groups import DeletableGroupResult
+from kafka_shim.apis.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
 from kafka_shim.apis.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_shim.apis.join_group import error as join_refused
@@ -27,6 +32,9 @@ from kafka_shim.apis.offset_commit import error as commit_refused
 from kafka_shim.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafka_shim.apis.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kafka_shim.apis.offset_fetch import group_error as fetch_refused
+from kafka_shim.apis.share_group_describe import DescribedGroup as DescribedShareGroup
+from kafka_shim.apis.share_group_describe import ShareGroupDescribeRequest
+from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from kafka_shim.apis.streams_group_describe import DescribedGroup as DescribedStreamsGroup
 from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest
 from kafka_shim.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest
@@ -52,6 +60,11 @@ from kafka_shim.groups.interface import Client, Parked, TransactionSupportedOper
 from kafka_shim.groups.kinds import KINDS, SIMPLE, Kinds, precreate
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.shard import NodeParts, Shard, TopicCatalogue
+from kafka_shim.groups.share import offsets as share_offsets
+from kafka_shim.groups.share.heartbeat import check_request as check_share_request
+from kafka_shim.groups.share.heartbeat import refused as share_heartbeat_refused
+from kafka_shim.groups.share.persister import SharePersister
+from kafka_shim.groups.share.records import Initialized
 from kafka_shim.groups.streams.checks import check_request as check_streams_request
 from kafka_shim.groups.streams.heartbeat import Answer as StreamsAnswer
 from kafka_shim.groups.streams.heartbeat import refused as streams_heartbeat_refused
@@ -96,6 +109,7 @@ class GroupService:
     `coordinator_of` does. `wall_offset` is what makes Unix time of monotonic seconds. `topics` is what groups
     know of topics; without it there are none. `assignors` are those KIP-848 groups may use, Kafka's own if None;
     `group_settings` has what was set for a single group, by its id. `kinds` are the kinds of groups.
+    `share_states` are those of the process, of this node alone if None.
     """
 
     def __init__(
@@ -112,6 +126,7 @@ class GroupService:
         assignors: Assignors | None = None,
         group_settings: Callable[[str], Mapping[str, str]] = lambda group_id: {},
         kinds: Kinds = KINDS,
+        share_states: SharePersister | None = None,
     ) -> None:
         self.node_id = node_id
         self.config = config
@@ -141,6 +156,7 @@ class GroupService:
             SIMPLE,
             Assignors() if assignors is None else assignors,
             group_settings,
+            SharePersister() if share_states is None else share_states,
             new_id,
             wall_offset,
         )
@@ -337,7 +353,39 @@ class GroupService:
         answer: StreamsAnswer = self.ask(request, streams_heartbeat_refused, client, now)
         return answer
 
+    def share_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client: Client, now: float
+    ) -> ShareGroupHeartbeatResponse:
+        """ShareGroupHeartbeat (KIP-932)."""
+        try:
+            check_share_request(request)
+        except Refusal as refusal:
+            return share_heartbeat_refused(request, refusal.code, refusal.message)
+        answer: ShareGroupHeartbeatResponse = self.ask(request, share_heartbeat_refused, client, now)
+        return answer
+
     # Administration
+
+    def describe_share_groups(self, group_ids: Sequence[str]) -> list[DescribedShareGroup]:
+        """ShareGroupDescribe."""
+        return self.ask_each(
+            ShareGroupDescribeRequest,
+            group_ids,
+            lambda group_id, error: DescribedShareGroup(error_code=error, group_id=group_id),
+        )
+
+    def shared_topics(self, group_id: str) -> Mapping[bytes, Initialized] | ErrorCode:
+        """The topics and partitions in which a share group has a share state; 14 or 16 if it is not known here."""
+        shard = self._route(group_id)
+        return shard if isinstance(shard, ErrorCode) else share_offsets.initialized(shard, group_id)
+
+    def alter_share_offsets(self, request: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
+        answer: AlterShareGroupOffsetsResponse = self.ask(request, share_offsets.alter_refused)
+        return answer
+
+    def delete_share_offsets(self, request: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
+        answer: DeleteShareGroupOffsetsResponse = self.ask(request, share_offsets.delete_refused)
+        return answer
 
     def describe_consumer_groups(self, group_ids: Sequence[str], now: float) -> list[DescribedConsumerGroup]:
         """ConsumerGroupDescribe."""

@@ -21,6 +21,7 @@ from kafka_shim.groups.counters import Counters
 from kafka_shim.groups.group import Group
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.pending_offsets import PendingOffsets
+from kafka_shim.groups.share.persister import SharePersister
 from kafka_shim.groups.timers import NEVER, ShardTimer, Timer, Timers
 from kafka_shim.groups.transactional_ids import Transaction
 from kafka_shim.persistence.records import (
@@ -72,8 +73,9 @@ class NodeParts(NamedTuple):
 
     `groups` is every group of them, by id. `makers` has the kind that replays a record, by class of its key; `simple`
     is the kind of a group that has only offsets. `assignors` are those of KIP-848 groups. `group_settings` has what was
-    set for a single group (resource GROUP), by its id. `new_id` makes the part of a member id that is nobody else's.
-    `wall_offset` is what makes Unix time, in seconds, of monotonic `now`.
+    set for a single group (resource GROUP), by its id. `share_states` say how far share groups have come. `new_id`
+    makes the part of a member id that is nobody else's. `wall_offset` is what makes Unix time, in seconds, of monotonic
+    `now`.
     """
 
     config: GroupConfig
@@ -86,6 +88,7 @@ class NodeParts(NamedTuple):
     simple: Kind
     assignors: Assignors
     group_settings: Callable[[str], Mapping[str, str]]
+    share_states: SharePersister
     new_id: Callable[[], str]
     wall_offset: float
 
@@ -103,6 +106,7 @@ class Shard:
         self.topics = parts.topics
         self.assignors = parts.assignors
         self.group_settings = parts.group_settings
+        self.share_states = parts.share_states
         self.new_id = parts.new_id
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets()

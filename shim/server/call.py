@@ -12,11 +12,14 @@ from kafka_shim.groups.service import GroupService
 class Call(Protocol):
     """One request on its way to a rule. Rules that park it reply to this very object.
 
-    `arrived` is monotonic seconds of the coordinator's clock.
+    `arrived` is monotonic seconds of the coordinator's clock, `session` the connection that it came on.
     """
 
     client: Client
     arrived: float
+
+    @property
+    def session(self) -> object: ...
 
     @property
     def version(self) -> int: ...

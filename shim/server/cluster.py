@@ -29,6 +29,7 @@ from kafka_shim.broker.transactions import Transactions
 from kafka_shim.groups.config import NAMES, GroupConfig
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.share.persister import SharePersister
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import SharedStore, Store
@@ -437,6 +438,7 @@ def make_cluster(
         )
         catalogue = Catalogue(store, topics, clock, check_leases, settle, group_changed)
     transactions = Transactions(topics, lambda partition: ownership.shard(partition), partitions, epoch_ms, peers)
+    share_states = SharePersister(on_demand=isinstance(store, SharedStore))
     for address in addresses:
         groups = GroupService(
             address.id,
@@ -450,6 +452,7 @@ def make_cluster(
             transactions,
             assignors,
             lambda group_id: settings.groups.get(group_id, {}),
+            share_states=share_states,
         )
         broker = Broker(
             address.id,
@@ -460,6 +463,7 @@ def make_cluster(
             release=config.release,
             shared=catalogue,
             clock_ahead=config.clock_ahead,
+            share_states=share_states,
         )
         broker.coordinate_transactions(transactions, groups)
         nodes[address.id] = Node(address, groups, broker, outbox, durability, exchanges, config.release)

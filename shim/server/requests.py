@@ -25,7 +25,7 @@ from kafka_shim.apis.leave_group import LeaveGroupRequest
 from kafka_shim.apis.wire import Message
 from kafka_shim.groups.interface import NoReply, Parked, TransactionSupportedOperation
 from kafka_shim.groups.streams.checks import topics_of
-from kafka_shim.server import handlers
+from kafka_shim.server import handlers, share
 from kafka_shim.server.call import Call
 
 
@@ -95,6 +95,10 @@ def _group_id(request: Any) -> list[str]:
     return [request.group_id]
 
 
+def _share_group(request: Any) -> list[str]:
+    return [] if request.group_id is None else [request.group_id]
+
+
 def _topic_names(request: Any) -> list[str]:
     return [topic.name for topic in request.topics]
 
@@ -158,6 +162,18 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         _member_with_epoch),
     ApiKey.STREAMS_GROUP_DESCRIBE: Row(
         handlers.streams_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Row(
+        share.share_group_heartbeat, (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or [])),
+        lambda r: Sender(r.member_id, None, r.member_epoch)),
+    ApiKey.SHARE_GROUP_DESCRIBE: Row(share.share_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Row(
+        share.describe_share_group_offsets,
+        (group(DESCRIBE, lambda r: [g.group_id for g in r.groups]),
+         topics(DESCRIBE, lambda r: [t.topic_name for g in r.groups for t in g.topics or ()]))),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Row(
+        share.alter_share_group_offsets, (group(READ), topics(READ, lambda r: [t.topic_name for t in r.topics]))),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Row(
+        share.delete_share_group_offsets, (group(DELETE), topics(READ, lambda r: [t.topic_name for t in r.topics]))),
     ApiKey.FIND_COORDINATOR: Row(
         handlers.find_coordinator,
         (group(DESCRIBE, lambda r: r.coordinator_keys if r.key_type == GROUP_KEY else []),
@@ -186,6 +202,10 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.FETCH: Row(
         lambda r, c: c.broker.fetch(r, c, c.arrived, by_topic_id=c.version >= 13, with_leaders=c.version >= 16),
         (topics(READ, lambda r: [t.topic or t.topic_id for t in r.topics]),)),
+    ApiKey.SHARE_FETCH: Row(
+        share.share_fetch, (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics]))),
+    ApiKey.SHARE_ACKNOWLEDGE: Row(
+        share.share_acknowledge, (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics]))),
     ApiKey.LIST_OFFSETS: Row(handlers.list_offsets, (topics(DESCRIBE),)),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
         lambda r, c: c.broker.offset_for_leader_epoch(r), (topics(DESCRIBE, lambda r: [t.topic for t in r.topics]),)),

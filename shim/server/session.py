@@ -163,6 +163,7 @@ class Session:
             self.remembered = _NOTHING_REMEMBERED
             if self.exchange is not None:
                 self.node.broker.forget(self.exchange)
+            self.node.broker.disconnected(self)
             self.node.sessions.discard(self)
             # Break the reference cycles, so that reference counting frees the session without the collector.
             self.exchange = None

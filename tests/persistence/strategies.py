@@ -67,6 +67,10 @@ subtopologies = st.builds(
     st.lists(st.builds(streams_records.CopartitionGroup, indexes, indexes, indexes), max_size=2),
 )
 
+share_partitions = st.lists(
+    st.builds(records.ShareTopicPartitions, st.binary(min_size=16, max_size=16), names, st.lists(int32s, max_size=3)),
+    max_size=2,
+)
 pairs = st.one_of(
     st.tuples(offset_keys, offset_values),
     st.tuples(
@@ -173,6 +177,34 @@ pairs = st.one_of(
     st.tuples(
         st.builds(records.StreamsGroupTopologyKey, names),
         st.builds(records.StreamsGroupTopologyValue, int32s, st.lists(subtopologies, max_size=2)),
+    ),
+    st.tuples(
+        st.builds(records.ShareGroupMemberMetadataKey, names, names),
+        st.builds(records.ShareGroupMemberMetadataValue, maybe_names, names, names, st.lists(names, max_size=3)),
+    ),
+    st.tuples(
+        st.builds(records.ShareGroupMetadataKey, names), st.builds(records.ShareGroupMetadataValue, int32s, int64s)
+    ),
+    st.tuples(
+        st.builds(records.ShareGroupTargetAssignmentMetadataKey, names),
+        st.builds(records.ShareGroupTargetAssignmentMetadataValue, int32s),
+    ),
+    st.tuples(
+        st.builds(records.ShareGroupTargetAssignmentMemberKey, names, names),
+        st.builds(records.ShareGroupTargetAssignmentMemberValue, assignments),
+    ),
+    st.tuples(
+        st.builds(records.ShareGroupCurrentMemberAssignmentKey, names, names),
+        st.builds(records.ShareGroupCurrentMemberAssignmentValue, int32s, int32s, st.integers(-128, 127), assignments),
+    ),
+    st.tuples(
+        st.builds(records.ShareGroupStatePartitionMetadataKey, names),
+        st.builds(
+            records.ShareGroupStatePartitionMetadataValue,
+            share_partitions,
+            share_partitions,
+            st.lists(st.builds(records.ShareTopic, st.binary(min_size=16, max_size=16), names), max_size=2),
+        ),
     ),
 )
 """What brokers write."""

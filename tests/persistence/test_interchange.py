@@ -125,7 +125,7 @@ def test_records_of_before_kafka_0_9_become_todays(log: Log) -> None:
 
 
 def test_records_of_unknown_types_are_kept_as_they_are(log: Log) -> None:
-    key = UnknownKey(b"\0\x0b\0\3grp", 11)
+    key = UnknownKey(b"\0\x09\0\3grp", 9)
     log.write((key, UnknownValue(b"\0\0\7")))
     log.write((UnknownKey(b"\0\x63", 99), UnknownValue(b"")))
     assert log.imported() == {key: UnknownValue(b"\0\0\7")}

@@ -61,6 +61,29 @@ EVERY_TYPE: list[tuple[records.Key, records.Value]] = [
         records.ConsumerGroupRegularExpressionKey("new", "r.*"),
         records.ConsumerGroupRegularExpressionValue(["foo"], 12, 1700000000000),
     ),
+    (
+        records.ShareGroupMemberMetadataKey("shared", "m"),
+        records.ShareGroupMemberMetadataValue(None, "c", "/h", ["foo"]),
+    ),
+    (records.ShareGroupMetadataKey("shared"), records.ShareGroupMetadataValue(3, -77)),
+    (
+        records.ShareGroupTargetAssignmentMetadataKey("shared"),
+        records.ShareGroupTargetAssignmentMetadataValue(3),
+    ),
+    (
+        records.ShareGroupTargetAssignmentMemberKey("shared", "m"),
+        records.ShareGroupTargetAssignmentMemberValue(TOPICS),
+    ),
+    (
+        records.ShareGroupCurrentMemberAssignmentKey("shared", "m"),
+        records.ShareGroupCurrentMemberAssignmentValue(3, 2, 0, TOPICS),
+    ),
+    (
+        records.ShareGroupStatePartitionMetadataKey("shared"),
+        records.ShareGroupStatePartitionMetadataValue(
+            [], [records.ShareTopicPartitions(TOPICS[0].topic_id, "foo", [0, 1])], []
+        ),
+    ),
 ]  # fmt: skip
 
 

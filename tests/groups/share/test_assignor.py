@@ -1,0 +1,50 @@
+"""The simple assignor: coverage, balance and stickiness on any subscriptions."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_shim.groups.share.assignor import assign
+
+TOPICS = [bytes([number]) * 16 for number in range(3)]
+counts = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 6).map(range), min_size=1)
+members = st.integers(1, 9).map(lambda count: [f"m{number}" for number in range(count)])
+
+
+@given(counts, members, st.integers(0, 3))
+def test_members_that_subscribe_alike_have_as_many_and_partitions_too(
+    partitions: dict[bytes, range], names: list[str], gone: int
+) -> None:
+    subscriptions = {name: set(partitions) for name in names}
+    assigned = assign(subscriptions, partitions, {})
+    for _ in range(2):
+        sizes = [sum(map(len, each.values())) for each in assigned.values()]
+        owners = [
+            sum(number in each.get(topic, ()) for each in assigned.values())
+            for topic, numbers in partitions.items()
+            for number in numbers
+        ]
+        assert max(sizes) - min(sizes) <= 1
+        assert len(set(owners)) == 1
+        assert owners[0] >= 1
+        assert min(sizes) >= 1 or len(owners) > len(sizes)
+        assert assign(subscriptions, partitions, assigned) == assigned, "nothing moves without a reason"
+        stay = dict(list(subscriptions.items())[min(gone, len(names) - 1) :])
+        subscriptions, assigned = stay, assign(stay, partitions, assigned)
+
+
+@given(counts, st.dictionaries(st.text(max_size=2), st.sets(st.sampled_from(TOPICS)), min_size=1, max_size=8))
+def test_every_partition_somebody_subscribes_to_is_given_to_a_subscriber(
+    partitions: dict[bytes, range], subscriptions: dict[str, set[bytes]]
+) -> None:
+    assigned = assign(subscriptions, partitions, {})
+    assert assigned.keys() == subscriptions.keys()
+    for member_id, topics in assigned.items():
+        assert topics.keys() <= subscriptions[member_id]
+    for topic in set().union(*subscriptions.values()) & partitions.keys():
+        given_away = frozenset().union(*(each.get(topic, frozenset()) for each in assigned.values()))
+        assert given_away == set(partitions[topic])
+    for member_id, topics in subscriptions.items():
+        if any(topic in partitions for topic in topics):
+            assert assigned[member_id]
