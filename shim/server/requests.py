@@ -203,9 +203,11 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         lambda r, c: c.broker.fetch(r, c, c.arrived, by_topic_id=c.version >= 13, with_leaders=c.version >= 16),
         (topics(READ, lambda r: [t.topic or t.topic_id for t in r.topics]),)),
     ApiKey.SHARE_FETCH: Row(
-        share.share_fetch, (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics]))),
+        share.share_fetch, (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics])),
+        lambda r: Sender(r.member_id or "")),
     ApiKey.SHARE_ACKNOWLEDGE: Row(
-        share.share_acknowledge, (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics]))),
+        share.share_acknowledge, (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics])),
+        lambda r: Sender(r.member_id or "")),
     ApiKey.LIST_OFFSETS: Row(handlers.list_offsets, (topics(DESCRIBE),)),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
         lambda r, c: c.broker.offset_for_leader_epoch(r), (topics(DESCRIBE, lambda r: [t.topic for t in r.topics]),)),
