@@ -11,6 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_shim.apis.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
 from kafka_shim.apis.heartbeat import HeartbeatRequest
@@ -35,6 +41,7 @@ from kafka_shim.conformance.protocol import api_of
 from kafka_shim.conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable
 
 TOPIC: Final = "conformance-3"
+OTHER_TOPIC: Final = "conformance-8"
 LONG_MS: Final = 60_000
 BRIEF_MS_PER_CALM: Final = 50_000
 """Brief timeouts, in milliseconds by second of calm: all steps of a script together are shorter than that."""
@@ -56,6 +63,28 @@ _PROTOCOLS: Final[tuple[tuple[str, Protocols], ...]] = (
     ("connect", (("range", b"not a subscription"), ("roundrobin", b"at all"))),
     ("consumer", ()),
 )
+
+
+_SUBSCRIBED: Final[dict[str, Any]] = {"rebalance_timeout_ms": LONG_MS, "subscribed_topic_names": [TOPIC]}
+_ENTRANCES: Final[tuple[dict[str, Any], ...]] = (
+    _SUBSCRIBED | {"topic_partitions": []},
+    _SUBSCRIBED | {"subscribed_topic_names": [TOPIC, OTHER_TOPIC], "topic_partitions": []},
+    _SUBSCRIBED | {"subscribed_topic_regex": "(", "topic_partitions": []},
+    _SUBSCRIBED | {"server_assignor": "range", "topic_partitions": []},
+    {"rebalance_timeout_ms": LONG_MS, "topic_partitions": []},
+    _SUBSCRIBED | {"server_assignor": "nobody's", "topic_partitions": []},
+)
+"""What a heartbeat that joins says, by `variant`."""
+_BEATS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {},
+    _SUBSCRIBED,
+    {"subscribed_topic_names": [OTHER_TOPIC]},
+    {},
+    {"server_assignor": "range"},
+)
+"""What another says, by `variant`: with 1 and 2 the member owns what it was assigned and says so, with 4 it says that
+it owns what it had."""
 
 
 @dataclass
@@ -103,6 +132,8 @@ class _Actor:
         self.members: list[str] = []
         self.protocol: str | None = None
         self.type: str | None = None
+        self.assigned: list[TopicPartitions] = []
+        self.owned: list[TopicPartitions] = []
         self.idle: list[Connection] = []
 
 
@@ -223,6 +254,8 @@ class Player:
             self._actors[due.actor].idle.append(due.connection)
             if due.step.do == "join":
                 self._joined(due, message)
+            elif due.step.do in ("enter", "beat") and message.error_code == 0:
+                self._beaten(due, message)
             elif due.step.do == "leave" and message.error_code == 0:
                 self._left(due, message)
         return bool(ready)
@@ -257,11 +290,28 @@ class Player:
             if actor.id and actor.id in due.leaving and actor.id not in refused:
                 actor.former, actor.id, actor.generation, actor.members = actor.id, "", -1, []
 
+    def _beaten(self, due: _Due, message: ConsumerGroupHeartbeatResponse) -> None:
+        actor = self._actors[due.actor]
+        self._met(actor, message.member_id)
+        actor.generation = message.member_epoch
+        if message.assignment is not None:
+            actor.assigned = message.assignment.topic_partitions
+
+    def _met(self, actor: _Actor, member_id: str | None) -> None:
+        if member_id and actor.id != member_id:
+            count = sum(name.startswith(f"m{actor.number}.") for name in self._played.ids.values())
+            self._played.ids.setdefault(member_id, f"m{actor.number}.{count}")
+            actor.former, actor.id = actor.id or actor.former, member_id
+
     def _state(self) -> Any:
-        """The group as it is described."""
+        """The group as it is described, as a classic and as a consumer group."""
         _, high = self._versions["DescribeGroups"]
         try:
-            return self._aside.call(DescribeGroupsRequest([self._group]), high).groups[0]
+            described = [self._aside.call(DescribeGroupsRequest([self._group]), high).groups[0]]
+            if "ConsumerGroupDescribe" in self._versions:
+                _, high = self._versions["ConsumerGroupDescribe"]
+                described += self._aside.call(ConsumerGroupDescribeRequest([self._group]), high).groups
+            return described
         except Closed:
             self._aside = self._connect("aside")
             return "closed"
@@ -287,6 +337,8 @@ class Player:
                 assignments = [SyncGroupRequestAssignment(each, self._assignment(each)) for each in assigned]
                 instance = self._instance(actor, step, "SyncGroup", 3)
                 return SyncGroupRequest(group, generation, member, instance, protocol_type, protocol_name, assignments)
+            case "enter" | "beat" | "depart":
+                return self._beat(actor, step, member)
             case "heartbeat":
                 return HeartbeatRequest(group, generation, member, self._instance(actor, step, "Heartbeat", 3))
             case "leave":
@@ -304,6 +356,38 @@ class Player:
                 return OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(TOPIC, partitions)])
             case _:
                 return ListGroupsRequest()
+
+    def _beat(self, actor: _Actor, step: Step, member: str) -> ConsumerGroupHeartbeatRequest:
+        """A heartbeat of the consumer protocol; what `variant` means is in `_ENTRANCES` and `_BEATS`."""
+        if step.do == "enter" and step.who == "own" and not actor.id and self._number_of(step) > 0:
+            member = f"{self._group}-m{actor.number}"
+            self._met(actor, member)
+        epoch = {"own": actor.generation, "none": 0, "-1": actor.generation - 1, "+1": actor.generation + 1}[
+            step.generation
+        ]
+        instance = actor.instance if step.instance == "own" else None
+        if step.instance not in ("own", "none"):
+            instance = ACTORS[int(step.instance)]
+        if step.do == "depart":
+            return ConsumerGroupHeartbeatRequest(self._group, member, -1 - step.variant % 2, instance)
+        request = ConsumerGroupHeartbeatRequest(self._group, member, 0 if step.do == "enter" else epoch, instance)
+        fields = (_ENTRANCES if step.do == "enter" else _BEATS)[step.variant % len(_BEATS)]
+        for name, value in fields.items():
+            setattr(request, name, value)
+        if not self._number_of(step):
+            request.subscribed_topic_regex = None
+        if step.do == "enter":
+            actor.assigned, actor.owned = [], []
+        elif step.variant in (1, 2):
+            actor.owned = actor.assigned
+        if step.do == "beat" and step.variant in (1, 2, 4):
+            request.topic_partitions = actor.owned
+        return request
+
+    def _number_of(self, step: Step) -> int:
+        """The version of a heartbeat of the consumer protocol."""
+        low, high = self._versions["ConsumerGroupHeartbeat"]
+        return high if step.version == 99 else low + step.version % (high - low + 1)
 
     def _assignment(self, member_id: str) -> bytes:
         return f"for {self._played.ids.get(member_id, '?')} at {self._at}".encode()

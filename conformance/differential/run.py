@@ -17,7 +17,7 @@ from typing import Final
 
 from kafka_shim.conformance.differential.compare import Difference, compare
 from kafka_shim.conformance.differential.play import Player, Versions
-from kafka_shim.conformance.differential.script import Script, scripts
+from kafka_shim.conformance.differential.script import PROTOCOLS, Script, scripts
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import make_topics, probe
 from kafka_shim.conformance.protocol import BY_KEY
@@ -61,6 +61,7 @@ class Pair:
     def __init__(self, left: Peer, right: Peer) -> None:
         self.peers = (left, right)
         self.versions = common_versions(left, right)
+        self.protocols = PROTOCOLS if "ConsumerGroupHeartbeat" in self.versions else PROTOCOLS[:1]
         self._numbers = itertools.count(1)
         self._plays = ThreadPoolExecutor(64)
 
@@ -187,7 +188,7 @@ def _draw(
         verbosity=hypothesis.Verbosity.quiet,
     )
     with suppress(_Differs, hypothesis.errors.Flaky, BaseExceptionGroup):
-        hypothesis.seed(seed)(settings(hypothesis.given(scripts())(body)))()
+        hypothesis.seed(seed)(settings(hypothesis.given(scripts(pair.protocols))(body)))()
     if found:
         script, difference = shortest(pair, min(found, key=lambda each: len(each[0])), found[0][1].kind)
         finding = Finding(script, difference, seed)

@@ -28,7 +28,16 @@ DOINGS: Final = (
     "list",
     "disconnect",
     "wait",
+    "enter",
+    "beat",
+    "depart",
 )
+"""What a step may do. `enter`, `beat` and `depart` are heartbeats of the consumer protocol (KIP-848): one that joins,
+one of a member, one that leaves."""
+
+
+PROTOCOLS: Final = ("classic", "consumer")
+"""The protocols of which scripts are drawn."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +88,14 @@ def formation(actors: Sequence[int], brief: bool, version: int, variant: int, lo
     return [*joins, *rejoins, *syncs[: len(syncs) - loose]]
 
 
-def scripts() -> SearchStrategy[Script]:
-    """Random scripts, for Hypothesis to draw and to shrink."""
+def entrance(actors: Sequence[int], version: int, variant: int, rounds: int) -> list[Step]:
+    """Steps that bring these actors into one group by the consumer protocol, and let them do as they are told."""
+    enters = [Step("enter", actor, version=version, variant=variant) for actor in actors]
+    return [*enters, *(Step("beat", actor, version=version, variant=1) for _ in range(rounds) for actor in actors)]
+
+
+def scripts(protocols: Sequence[str] = PROTOCOLS) -> SearchStrategy[Script]:
+    """Random scripts, for Hypothesis to draw and to shrink. With the consumer protocol, groups of both, too."""
     from hypothesis import strategies as st
 
     actor = st.sampled_from(range(len(ACTORS)))
@@ -101,6 +116,15 @@ def scripts() -> SearchStrategy[Script]:
             again=st.sampled_from([True, True, True, False]),
         ).map(lambda step: [step])
 
+    def entrances() -> SearchStrategy[list[Step]]:
+        return st.builds(
+            entrance,
+            st.lists(actor, min_size=1, max_size=3, unique=True),
+            version,
+            st.sampled_from([0, 0, 0, 1, 3]),
+            st.sampled_from([0, 1, 2, 2]),
+        )
+
     def formations(brief: bool) -> SearchStrategy[list[Step]]:
         return st.builds(
             formation,
@@ -111,8 +135,13 @@ def scripts() -> SearchStrategy[Script]:
             st.sampled_from([0, 0, 0, 1, 2]),
         )
 
-    usual = [each for each in DOINGS if each != "wait"]
+    new = ["enter", "beat", "depart"]
+    usual = [each for each in DOINGS if each != "wait" and each not in new]
     weighted = [*usual, "join", "join", "sync", "sync", "leave", "heartbeat"]
+    beats = ["enter", "enter", "beat", "beat", "beat", "beat", "depart", "commit", "fetch", "delete", "offset-delete"]
+    mixed = [*beats, "join", "join", "sync", "heartbeat", "leave"]
+    consumers = st.lists(st.one_of(entrances(), *[steps(beats, False)] * 3), min_size=2, max_size=9)
+    both = st.lists(st.one_of(formations(False), entrances(), *[steps(mixed, False)] * 3), min_size=2, max_size=9)
     quick = st.lists(st.one_of(formations(False), *[steps(weighted, False)] * 3), min_size=2, max_size=9)
     slow = st.lists(
         st.one_of(formations(True), *[steps(weighted, True)] * 2, st.just([Step("wait")])), min_size=3, max_size=7
@@ -123,7 +152,11 @@ def scripts() -> SearchStrategy[Script]:
         waits = [at for at, step in enumerate(script) if step.do == "wait"]
         return tuple(step for at, step in enumerate(script) if at not in waits[2:])
 
-    chosen: SearchStrategy[Script] = st.one_of(quick, quick, quick, quick, slow).map(flat)
+    kinds = {
+        "classic": (quick, quick, quick, quick, slow),
+        "consumer": (consumers, both),
+    }
+    chosen: SearchStrategy[Script] = st.one_of(*(each for kind in protocols for each in kinds[kind])).map(flat)
     return chosen
 
 

@@ -17,7 +17,6 @@ from kafka_shim.groups.classic.records import erase
 from kafka_shim.groups.consumer import events, patterns, records
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
-from kafka_shim.groups.consumer.migration import call_back
 from kafka_shim.groups.consumer.patterns import PatternChange
 from kafka_shim.groups.consumer.reconcile import FencedError, reconcile
 from kafka_shim.groups.consumer.records import Record
@@ -126,7 +125,6 @@ class Change:
         group, shard = self.group, self.group.shard
         before = group.state if shard.outbox.listening else GroupState.EMPTY
         if self.replaced_group is not None:
-            call_back(shard, self.replaced_group)
             erase(shard, self.replaced_group)
             if shard.outbox.listening:
                 group_events.group(shard.outbox, self.replaced_group, "deleted")

@@ -182,7 +182,8 @@ def _join(
     try:
         return classic_members.join(group, request, client, now, member_id_required=member_id_required)
     except Refusal as refusal:
-        return join_refused(request, refusal.code)
+        # A consumer group does not say the member id back with an error, other than a classic one.
+        return join_refused(classic_members.replaced_id(request, ""), refusal.code)
 
 
 def _sync(shard: Shard, request: SyncGroupRequest, exchange: object, now: float) -> SyncGroupResponse | Parked:

@@ -42,6 +42,8 @@ def upgraded(shard: Shard, classic: ClassicGroup) -> tuple[ConsumerGroup, list[R
     or UNKNOWN_SERVER_ERROR (-1) before the first generation, as Kafka does.
     """
     _check_upgrade(shard, classic)
+    # Kafka does so first, whether or not the group can be converted then, or the member be let in.
+    call_back(shard, classic)
     if classic.protocol is None:
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Group {classic.group_id} has no generation yet.")
     group_id, generation = classic.group_id, classic.generation

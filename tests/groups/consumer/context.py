@@ -47,6 +47,9 @@ class Topics:
         found = self.by_name.get(topic)
         return None if found is None else found[0]
 
+    def max_batch_bytes(self) -> int:
+        return 1048588
+
     def topic_name(self, topic_id: bytes) -> str | None:
         return next((name for name, (found, _) in self.by_name.items() if found == topic_id), None)
 
