@@ -209,7 +209,7 @@ _log_level: Final = click.option(
 @click.option(
     "--advertise",
     type=Advertised(),
-    help="Host, and port of the first broker, that clients are given; by default where it listens.",
+    help="Host, and port of the first broker, for clients; by default where it listens.",
 )
 @click.option(
     "--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write every event to this file, JSON Lines."
@@ -283,7 +283,7 @@ def trace() -> None:
 @trace.command()
 @click.option("--upstream", type=Address(), required=True, help="A broker of the cluster.")
 @click.option("--listen", type=Address(), default="127.0.0.1:9092", show_default=True, help="Port 0 is any free port.")
-@click.option("--advertise", metavar="HOST", help="The host that clients are told; the one listened on by default.")
+@click.option("--advertise", metavar="HOST", help="The host for clients; the one listened on by default.")
 @click.option(
     "--trace",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -1,6 +1,6 @@
 """Asking a control server: what every command over the control API has in common.
 
-Decides where a server is looked for, what is said when it cannot be asked, and how answers are shown: `--json` for
+Decides where a server is looked for, the message when it cannot be reached, and how answers are shown: `--json` for
 programs, text for people. What happens is the server's to know.
 """
 
@@ -85,7 +85,7 @@ def _unreachable(control: str, reason: Any) -> NoReturn:
     if isinstance(reason, ConnectionRefusedError):
         what_to_do = "start `kafka-shim serve --control HOST:PORT`, or say where it is with --control"
         raise click.ClickException(f"Nothing answers at {control}: {what_to_do}.") from None
-    raise click.ClickException(f"{control} cannot be asked: {getattr(reason, 'strerror', None) or reason}.") from None
+    raise click.ClickException(f"{control} cannot be reached: {getattr(reason, 'strerror', None) or reason}.") from None
 
 
 def named(name: str) -> str:

@@ -1,6 +1,6 @@
 """`kafka-shim faults`: what goes wrong on purpose in a coordinator for tests.
 
-Decides how a fault is said on a command line: an action, and NAME=VALUE.
+Decides how a fault is written on a command line: an action, and NAME=VALUE.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def clear_faults(number: int | None, control: str, as_json: bool) -> None:
 
 def _lines(found: list[dict[str, Any]]) -> Iterator[str]:
     for fault in found:
-        said = {name: value for name, value in fault.items() if name not in ("fault", "matched", "fired")}
-        told = " ".join(f"{name}={value}" for name, value in said.items() if value not in (None, False, 0, 0.0))
-        yield f"{fault['fault']}: {told}; matched {fault['matched']}, happened {fault['fired']} times"
+        fields = {name: value for name, value in fault.items() if name not in ("fault", "matched", "fired")}
+        text = " ".join(f"{name}={value}" for name, value in fields.items() if value not in (None, False, 0, 0.0))
+        yield f"{fault['fault']}: {text}; matched {fault['matched']}, happened {fault['fired']} times"
 
 
 def _value(text: str) -> Any:

@@ -152,5 +152,5 @@ def _owned(assignment: dict[str, list[int]] | None) -> list[str]:
     """How many partitions, and which."""
     if assignment is None:
         return ["?", "?"]
-    told = ", ".join(f"{topic} {','.join(map(str, partitions))}" for topic, partitions in assignment.items())
-    return [str(sum(map(len, assignment.values()))), told or "-"]
+    text = ", ".join(f"{topic} {','.join(map(str, partitions))}" for topic, partitions in assignment.items())
+    return [str(sum(map(len, assignment.values()))), text or "-"]

@@ -1,6 +1,6 @@
 """`kafka-shim offsets`: groups and offsets to and from the log segments of a Kafka broker.
 
-Decides what an operator may say and what is told of the result; what is read and written is
+Decides the options of an operator and the output; what is read and written is
 `persistence/interchange.py`'s to know. Neither command needs a server, and a store that a server has open is refused
 where only one may have it.
 """

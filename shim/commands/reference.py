@@ -22,19 +22,30 @@ MEANINGS: Final = {
     "delete.topic.enable": "Clients may delete topics.",
     "fetch.max.bytes": "Bytes of records in one answer to a Fetch.",
     "group.consumer.assignors": "Assignors of the broker for groups of KIP-848; the first is the default.",
-    "group.consumer.heartbeat.interval.ms": "How often members of a KIP-848 group are told to send a heartbeat.",
-    "group.consumer.max.heartbeat.interval.ms": "The longest heartbeat interval that a group may be given.",
-    "group.consumer.max.session.timeout.ms": "The longest session timeout that a group may be given.",
+    "group.consumer.heartbeat.interval.ms": "The heartbeat interval of members of a KIP-848 group.",
+    "group.consumer.max.heartbeat.interval.ms": "The longest heartbeat interval that a group may have.",
+    "group.consumer.max.session.timeout.ms": "The longest session timeout that a group may have.",
     "group.consumer.max.size": "How many members a KIP-848 group may have.",
     "group.consumer.migration.policy": "Which way groups with members move between the classic protocol and KIP-848.",
-    "group.consumer.min.heartbeat.interval.ms": "The shortest heartbeat interval that a group may be given.",
-    "group.consumer.min.session.timeout.ms": "The shortest session timeout that a group may be given.",
+    "group.consumer.min.heartbeat.interval.ms": "The shortest heartbeat interval that a group may have.",
+    "group.consumer.min.session.timeout.ms": "The shortest session timeout that a group may have.",
     "group.consumer.regex.refresh.interval.ms": "How long the topics found for a regular expression are kept.",
     "group.consumer.session.timeout.ms": "A member of a KIP-848 group that is silent for so long is expelled.",
     "group.initial.rebalance.delay.ms": "The first round of an empty group waits so long for more members.",
     "group.max.session.timeout.ms": "The longest session timeout that a member may ask for; else error 26.",
     "group.max.size": "How many members a classic group may have; others get error 81.",
     "group.min.session.timeout.ms": "The shortest session timeout that a member may ask for; else error 26.",
+    "group.streams.heartbeat.interval.ms": "The heartbeat interval of members of a streams group.",
+    "group.streams.initial.rebalance.delay.ms": "How long the first assignment of an Empty streams group waits for more"
+    " members.",
+    "group.streams.max.heartbeat.interval.ms": "The longest heartbeat interval that a streams group may have.",
+    "group.streams.max.session.timeout.ms": "The longest session timeout that a streams group may have.",
+    "group.streams.max.size": "How many members a streams group may have.",
+    "group.streams.max.standby.replicas": "The most standbys of a task that a streams group may have.",
+    "group.streams.min.heartbeat.interval.ms": "The shortest heartbeat interval that a streams group may have.",
+    "group.streams.min.session.timeout.ms": "The shortest session timeout that a streams group may have.",
+    "group.streams.num.standby.replicas": "How many standbys of each task with state a streams group has.",
+    "group.streams.session.timeout.ms": "A member of a streams group that is silent for so long is expelled.",
     "log.message.timestamp.after.max.ms": "A record may be so far ahead of the broker's clock; else error 32.",
     "log.message.timestamp.before.max.ms": "A record may be so far behind the broker's clock; else error 32.",
     "log.message.timestamp.type": "Whether records keep their own time or get that of the broker.",
@@ -109,7 +120,7 @@ def _settings() -> Iterator[str]:
         setting = BROKER_SETTINGS[name]
         yield f"| `{name}` | `{setting.default}` | {_range(setting)} | {MEANINGS[name]} |"
     yield ""
-    yield "These too can be given, altered and described, as to Kafka; nothing here obeys them:"
+    yield "These too can be set, altered and described, as in Kafka; they have no effect here:"
     yield ""
     yield "| setting | default | range |"
     yield "| --- | --- | --- |"

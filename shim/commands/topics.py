@@ -18,8 +18,8 @@ def topics() -> None:
 def list_topics(control: str, as_json: bool) -> None:
     """All topics."""
     found = ask(control, "GET", "/v1/topics")["topics"]
-    told = "\n".join(f"{each['topic']}:{each['partitions']}" for each in found)
-    say(found, as_json, lambda: told or "There is none.")
+    text = "\n".join(f"{each['topic']}:{each['partitions']}" for each in found)
+    say(found, as_json, lambda: text or "There is none.")
 
 
 @topics.command("create")

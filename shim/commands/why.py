@@ -107,8 +107,8 @@ def why(
         return
     zone = zone_of(utc)
     bars = sys.stdout.isatty() or "COLUMNS" in os.environ
-    told = whole(explanation, bars=bars, zone=zone) if last else lines(explanation, bars=bars, brief=brief, zone=zone)
-    for line in told:
+    text = whole(explanation, bars=bars, zone=zone) if last else lines(explanation, bars=bars, brief=brief, zone=zone)
+    for line in text:
         click.echo(line)
 
 

@@ -38,7 +38,7 @@ MEANING: Final[dict[Cause, str]] = {
         "A member did not give its partitions up in time. A classic group has no rebalance for it: the round under way"
         " goes on without the member, which is in `dropped` of its `round` event."
     ),
-    Cause.POLL_TIMEOUT_REASON: "A member left and said that its application had not polled in time.",
+    Cause.POLL_TIMEOUT_REASON: "A member left because its application had not polled in time.",
     Cause.SUBSCRIPTION_CHANGED: "A member joined again with another subscription, or with other metadata.",
     Cause.LEADER_REJOINED: "The leader joined again; consumers do so when topics they subscribe to have changed.",
     Cause.STATIC_REPLACED: "A static member was restarted and the generation could not go on as it was.",
@@ -47,7 +47,7 @@ MEANING: Final[dict[Cause, str]] = {
     Cause.ADMIN_REMOVED: "An admin client removed a static member by its instance id.",
     Cause.COORDINATOR_RELOADED: "The group was loaded with more members than `group.max.size`.",
     Cause.ASSIGNMENT_WRITE_FAILED: "The leader's assignments could not be stored.",
-    Cause.COOPERATIVE_FOLLOWUP: "A member joined again because it has given up the partitions it had to.",
+    Cause.COOPERATIVE_FOLLOWUP: "A member joined again after it had revoked the partitions it had to.",
     Cause.PROTOCOL_CHANGED: "The group moved between the classic protocol and that of KIP-848.",
 }
 """What each cause means, for the documentation."""

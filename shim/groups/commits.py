@@ -218,7 +218,7 @@ def _is_late(group: Group, request: OffsetCommitRequest) -> bool:
 
 
 def repeatable(shard: Shard, request: OffsetCommitRequest, *, member_epochs: bool) -> Commit | None:
-    """What `again` is to be given, or None if some of its metadata is too large, or all of it together."""
+    """The commit that `again` takes, or None if some of its metadata is too large, or all of it together."""
     commit = Commit(request, member_epochs=member_epochs)
     return (
         None if any(commit.too_large(shard.config.offset_metadata_max_bytes)) or not commit.has_room(shard) else commit

@@ -83,18 +83,18 @@ RECORDED: Final = (
     "## Recorded in front of a real cluster",
     "`kafka-shim trace record --upstream HOST:PORT` writes the same events from outside: it is a hop that clients of a"
     " real cluster go through. Its `exchange` events are what went by, and so are `end_offsets`, from answers of"
-    " ListOffsets and Fetch. What a coordinator would have told is concluded: `member`, `round`, `assignment`, `commit`"
+    " ListOffsets and Fetch. The events of a coordinator are concluded: `member`, `round`, `assignment`, `commit`"
     " and `group`. There is no `state`, `timer`, `parked` or `partition` event.",
     "- The cause of a round is the first sign of it: somebody new joins, a member joins again, one leaves, or has been"
     " silent for its session timeout and is not in the next generation. If the first sign is REBALANCE_IN_PROGRESS (27)"
     " in an answer, what began the round did not come through the relay, and `cause` is empty.\n"
     "- `started` is when that sign came, or when the session timeout was over. `waited_for` has the members whose"
-    " JoinGroup came through the relay; `members` all that the leader was told.\n"
-    "- A member that goes is told of when the next round ends. A group is told `expired` when a lower generation begins"
-    " and nobody was left in it.\n"
+    " JoinGroup came through the relay; `members` all in the answer to the leader.\n"
+    "- The event of a member that goes comes when the next round ends. A group is `expired` when a lower"
+    " generation begins and nobody was left in it.\n"
     "- `partition` of a `commit` or `group` event is -1 and `rule` is empty: neither shows from outside. `node` is -1"
-    " on a connection to the bootstrap address of which it is not known what broker it is. The `release` of the first"
-    " line is empty, and its `nodes` are those known by then.",
+    " on a connection to the bootstrap address whose broker is not clear. The `release` of the first"
+    " line is empty, and its `nodes` are those seen by then.",
     "Such an event also has",
 )
 

@@ -116,7 +116,7 @@ class Group(GroupSummary, Protocol):
     # Offsets
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether offsets of the topic are in use; True also when it cannot be known."""
+        """Whether offsets of the topic are in use; True also when that cannot be read."""
 
     def offsets_expire_since(self, commit_timestamp: int) -> int | None:
         """From when the retention of an offset counts, in milliseconds of Unix time; None if it does not expire."""
@@ -175,7 +175,7 @@ class MemberDescription:
 
     `protocols` are the assignors it offers, best first. `parked` is the request it waits for an answer to, `join` or
     `sync`. `subscription` and `assignment` (partitions by topic) are None where they cannot be read. `has_assignment`:
-    it was given that of the current generation.
+    it has got that of the current generation.
     """
 
     member_id: str

@@ -93,7 +93,7 @@ class TransactionCoordinator(Protocol):
         supported_operation: TransactionSupportedOperation,
     ) -> int | Parked:
         """The error of offsets of that partition of `__consumer_offsets` in a transaction, 0 for none; PARKED if
-        another process must be asked, after which `GroupService.admitted` is called."""
+        another process must check, after which `GroupService.admitted` is called."""
 
     def time_out(self, shard: Shard, transactional_id: str, now: float) -> None:
         """A transaction has been open for too long."""
@@ -340,8 +340,8 @@ class GroupService:
         return answer
 
     def steady_heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client, now: float) -> int | None:
-        """The short way of a ConsumerGroupHeartbeat that says nothing new and was accepted before: the heartbeat
-        interval of its answer, in milliseconds. None, and nothing done, if it is to be asked as any other."""
+        """A shortcut for a ConsumerGroupHeartbeat without changes that was accepted before: the heartbeat interval of
+        its answer, in milliseconds. None, and nothing done, if it needs the full rule."""
         return steady(self.groups.get(request.group_id), request, client, now)
 
     def streams_heartbeat(self, request: StreamsGroupHeartbeatRequest, client: Client, now: float) -> StreamsAnswer:

@@ -195,7 +195,7 @@ EVENTS: Final[dict[str, Event]] = {
         (
             _GROUP,
             _F("generation", "integer", "the group epoch it is of"),
-            _F("assignor", "string", "the assignor that was asked"),
+            _F("assignor", "string", "the assignor that made the assignment"),
             _F("assignments", "object", "by member id, of those whose target is another now: partitions by topic"),
         ),
     ),
@@ -234,7 +234,7 @@ EVENTS: Final[dict[str, Event]] = {
         ),
     ),
     "end_offsets": Event(
-        "Where partitions end, for those whose end has changed since it was last told, every few seconds at most.",
+        "Where partitions end, for those whose end has changed since the event before, every few seconds at most.",
         (_F("offsets", "array", "objects of `topic`, `partition` and `offset`, that of the next record to come"),),
     ),
     "transaction_offsets": Event(
@@ -281,8 +281,8 @@ def problems(event: dict[str, Any]) -> list[str]:
             found.append(f"{event['event']} lacks {name}")
         elif not any(_IS[part](event[name]) for part in type_.split("|")):
             found.append(f"{event['event']}.{name} is no {type_}: {event[name]!r}")
-    known = {field.name for field in (*EVERY_EVENT, *OF_A_RELAY, *kind.fields)}
-    return found + [f"{event['event']} has {name} too" for name in event if name not in known]
+    names = {field.name for field in (*EVERY_EVENT, *OF_A_RELAY, *kind.fields)}
+    return found + [f"{event['event']} has {name} too" for name in event if name not in names]
 
 
 _IS: Final = {

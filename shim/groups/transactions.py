@@ -120,7 +120,7 @@ def end(shard: Shard, producer_id: int, coordinator_epoch: int, *, committed: bo
 
 
 def overtake(shard: Shard, group_id: str, topic: str, partition: int, *, before: int | None = None) -> None:
-    """An offset was committed: pending ones that are older, than `before` if given, come too late from now on."""
+    """An offset was committed: pending ones that are older (than `before`, unless None) come too late from now on."""
     for key in shard.pending.keys(group_id, topic, partition):
         value = shard.pending.value(key)
         if value.sequence != OVERTAKEN and (before is None or value.sequence < before):

@@ -104,9 +104,9 @@ class Group:
         if join.member_id:
             return PossibleCause(at, Cause.NEW_MEMBER, join.member_id, pending)
         if join.group_instance_id is not None:
-            known = any(each.instance_id == join.group_instance_id for each in self.members.values())
-            return PossibleCause(at, Cause.STATIC_REPLACED if known else Cause.NEW_MEMBER, "", pending)
-        # From version 4 on it is only given an id, and joins with that.
+            is_member = any(each.instance_id == join.group_instance_id for each in self.members.values())
+            return PossibleCause(at, Cause.STATIC_REPLACED if is_member else Cause.NEW_MEMBER, "", pending)
+        # From version 4 on it gets only an id, and joins with that.
         return PossibleCause(at, Cause.NEW_MEMBER, "", pending) if pending.version < 4 else None
 
     # What members are answered
@@ -150,9 +150,9 @@ class Group:
         self._withdraw(pending)
         self.leader = answer.leader or self.leader
         self._take_over(answer.member_id, pending.request.group_instance_id)
-        known = self.members.get(answer.member_id)
+        member = self.members.get(answer.member_id)
         self._enter(answer.member_id, pending, now)
-        if known is None:
+        if member is None:
             self._member(answer.member_id, pending, "added")
 
     def on_answer(self, pending: PendingRequest, answer: Any, now: float) -> None:
@@ -200,7 +200,7 @@ class Group:
         for member_id in self._syncing:
             # The assignment renews the sessions of all that wait for it, gone or not; a later SyncGroup renews none.
             self.renew_session(member_id, now)
-        given = {each.member_id: each.assignment for each in sync.request.assignments}
+        assignments = {each.member_id: each.assignment for each in sync.request.assignments}
         self._emit_event(
             "assignment",
             generation=generation,
@@ -209,7 +209,7 @@ class Group:
             leader=sync.request.member_id,
             leader_ms=round(max(sync.arrived - self._round["ended"], 0.0) * 1000, 3),
             assignments={
-                member_id: readable_assignment(self.protocol_type, given.get(member_id, b""))
+                member_id: readable_assignment(self.protocol_type, assignments.get(member_id, b""))
                 for member_id in self.members
             },
         )

@@ -73,7 +73,7 @@ class PendingRequest:
 
     @property
     def readable(self) -> bool:
-        """Whether the bytes of this version are known."""
+        """Whether this code can read the bytes of this version."""
         api = APIS.get(self.key)
         return api is not None and self.version in api.request.versions
 
@@ -180,7 +180,7 @@ class ProxiedConnection:
         pending.arrived = self._clock()
         self.waiting.append(pending)
         if not pending.readable:
-            self._note(f"{pending.api} of version {pending.version} is not known")
+            self._note(f"{pending.api} of version {pending.version} cannot be read")
             return
         try:
             *_, client_id, offset = decode_request_header(part)

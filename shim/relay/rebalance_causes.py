@@ -53,7 +53,8 @@ class Member:
         self.last_seen: float | None = None
         self.session_s: float | None = None
         self.sync_s: float | None = None
-        """When it is expired unless it syncs, monotonic seconds; None once it has, or where that is not known."""
+        """When it is expired unless it syncs, monotonic seconds; None once it has, or if there is no session timeout
+        yet."""
         self.protocols: Protocols | None = None
 
     def expires(self) -> float | None:

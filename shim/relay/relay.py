@@ -81,7 +81,7 @@ class Relay:
                 self._safely(self._record.tick)
 
     def nodes(self) -> list[dict[str, Any]]:
-        """The brokers known by now, as the first line of a trace has them."""
+        """The brokers seen by now, as the first line of a trace has them."""
         return [{"node": each.node_id, "host": each.host, "port": each.port} for each in self.brokers.values()]
 
     def note(self, text: str) -> None:

@@ -34,8 +34,8 @@ def _load(name: str) -> Assignor:
         return BUILT_IN[name]
     offered = {each.name: each for each in entry_points(group=ENTRY_POINTS)}
     if name not in offered:
-        known = ", ".join([*BUILT_IN, *offered])
-        raise ConfigError(f"group.consumer.assignors names {name!r}, which is no assignor; there are {known}.")
+        names = ", ".join([*BUILT_IN, *offered])
+        raise ConfigError(f"group.consumer.assignors names {name!r}, which is no assignor; there are {names}.")
     try:
         made = offered[name].load()
         assignor: Assignor = made() if isinstance(made, type) else made

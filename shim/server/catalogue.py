@@ -1,4 +1,4 @@
-"""Topics and settings of a cluster of several processes: changed by one of them, known to all.
+"""Topics and settings of a cluster of several processes: changed by one of them, the same in all.
 
 Decides in which order changes are made. A change is tried on a draft, which is as the newest documents of the store
 say; what the draft has become is written if nobody else has changed them since, or else the change is tried anew.
@@ -46,7 +46,7 @@ class Catalogue:
         group_changed: Callable[[str], None],
     ) -> None:
         self.version = -1
-        """Of the newest documents that are known here."""
+        """Of the newest documents that this process has read."""
         self._store = store
         self._topics = topics
         self._clock = clock
@@ -75,7 +75,7 @@ class Catalogue:
     async def run(
         self, declared: Mapping[str, int], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Make the declared topics that are not there, and then what is asked for, until cancelled."""
+        """Make the declared topics that are not there, and then those that clients request, until cancelled."""
         await self._make(declared)
         task_status.started()
         async with trio.open_nursery() as nursery:
@@ -114,15 +114,15 @@ class Catalogue:
             try:
                 await self._make({name: -1})
             except TopicError as refused:
-                log.warning("topic %s was asked for and is not made: %s", name, refused.message)
+                log.warning("topic %s, which a client requested, is not created: %s", name, refused.message)
             except StoreError as error:
                 log.error("topic %s was not made: %s", name, error)
                 await trio.sleep(RETRY_SECONDS)
             self._wanted.discard(name)
 
-    async def _make(self, wanted: Mapping[str, int]) -> None:
+    async def _make(self, counts: Mapping[str, int]) -> None:
         def declare(draft: Topics) -> None:
-            for name, partitions in wanted.items():
+            for name, partitions in counts.items():
                 if draft.named(name) is None:
                     draft.declare(name, partitions)
 

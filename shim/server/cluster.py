@@ -137,7 +137,7 @@ class Cluster:
         self.inputs: Inputs = config.journal or Unjournaled()
         self.shared = shared
         self.connections = count(1)
-        """Numbers for connections, each given once."""
+        """Numbers for connections, each used once."""
         self.loaded = trio.Event()
         """Set when every partition was loaded, or has failed, for the first time."""
         self.on_broker_down: list[Callable[[Node], None]] = []
@@ -309,8 +309,8 @@ class Cluster:
             session.forget()
 
     def receiver(self, session: Session) -> Callable[[bytes, float], None]:
-        """How bytes are handed to a session. Where leases can run out, it is asked first whether they have: by the
-        clock as it is once the bytes are here, since the process may have been paused at any moment before."""
+        """The function that takes the bytes of a session. Where leases can run out, it checks them first: by the clock
+        as it is once the bytes are here, since the process may have been paused at any moment before."""
         if self.shared is None:
             return session.receive
         leases = self.shared.leases
@@ -369,7 +369,7 @@ def make_cluster(
         ticks.settle(now)
 
     def check_leases(now: float) -> None:
-        """Before anything is answered at `now` that was asked before."""
+        """Called before an answer leaves at `now`."""
         if leases is not None:
             leases.check(now)
 

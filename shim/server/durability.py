@@ -8,8 +8,8 @@ When a batch fails, what the rules did since is not what the store has. So every
 store's error, what was written but not stored yet is dropped, and the partitions concerned are loaded anew
 (semantics 2.10).
 
-Partitions that go to another node take with them what was written to them and is not stored yet, and who waits for that
-is told so (`abandon`); everybody else's part of the batch is stored as if nothing had happened.
+Partitions that go to another node take with them what was written to them and is not stored yet, and its
+exchanges get an error (`abandon`); everybody else's part of the batch is stored as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Held(Protocol):
 
 
 class Durability:
-    """The batches of a process. `reload(partitions)` is told which partitions must be loaded anew, `fenced(partitions)`
-    which ones another process has taken over. There are `partitions` of them.
+    """The batches of a process. `reload(partitions)` is called for partitions that must be loaded anew,
+    `fenced(partitions)` for those that another process has taken over. There are `partitions` of them.
 
     `commit_timeout` is offsets.commit.timeout.ms in seconds: an answer waits no longer, and is
     COORDINATOR_NOT_AVAILABLE (15) then, whatever becomes of the batch. `check(now)` is called before answers leave that
-    have waited: the process may have slept since the store said that they may. `dispatch(effect, now)` gets what
+    have waited: the process may have slept since the batch was stored. `dispatch(effect, now)` gets what
     follows once a batch is durable.
     """
 

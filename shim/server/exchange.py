@@ -70,7 +70,7 @@ class Conversation(Protocol):
 
 class Exchange:
     """`arrived` is when the request was handed to its rule, monotonic seconds. `response` is the answer once a rule has
-    given it, and `data` its frame; `since` is when it began to be held."""
+    returned it, and `data` its frame; `since` is when it began to be held."""
 
     __slots__ = (
         "arrived",
@@ -205,7 +205,7 @@ class Exchange:
             self._end(now)
 
     def fail(self, code: int, now: float) -> None:
-        """Answer `code` in place of the answer that was held or that the rule has not given (semantics 2.10)."""
+        """Answer `code` in place of the answer that was held or that has not come yet (semantics 2.10)."""
         if not self.finished:
             self.answer(self.endpoint.api.error(self.request, code), 0, now)
 
@@ -228,7 +228,7 @@ class Exchange:
         self.step = _INTERCEPTED
 
     def substitute(self, code: int, now: float) -> None:
-        """Answer the error `code` without asking the rule; the interceptor is not asked again."""
+        """Answer the error `code` without calling the rule or, again, the interceptor."""
         self.response = self.endpoint.api.error(self.request, code)
         if self.session.node.outbox.tracing:
             self.session.node.exchanges.answered(self)

@@ -190,7 +190,7 @@ def _found(key: str, code: int, node_id: int, host: str, port: int) -> Coordinat
 def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
     """Refuse what does not exist, UNKNOWN_TOPIC_OR_PARTITION (3) or UNKNOWN_TOPIC_ID (100); the rest is the group's.
 
-    If nothing is left the group is not asked at all (semantics 3.1).
+    If nothing is left the rule of the group is not called (semantics 3.1).
     """
     unknown_ids: list[OffsetCommitResponseTopic] = []
     unknown_partitions: list[OffsetCommitResponseTopic] = []
@@ -203,8 +203,8 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
         unknown = [each for each in topic.partitions if each.partition_index not in existing]
         if unknown:
             unknown_partitions.append(_commit_refused(topic, unknown, _UNKNOWN_TOPIC_OR_PARTITION))
-            known = [each for each in topic.partitions if each.partition_index in existing]
-            topic = OffsetCommitRequestTopic(topic.name, topic.topic_id, known)
+            partitions = [each for each in topic.partitions if each.partition_index in existing]
+            topic = OffsetCommitRequestTopic(topic.name, topic.topic_id, partitions)
         topics.append(topic)
     refused = unknown_ids + unknown_partitions
     if not refused:
@@ -250,16 +250,16 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
     topics = []
     for topic in request.topics:
         existing = range(call.broker.partitions_of(topic.name))
-        known = [each for each in topic.partitions if each.partition_index in existing]
-        if len(known) < len(topic.partitions):
+        partitions = [each for each in topic.partitions if each.partition_index in existing]
+        if len(partitions) < len(topic.partitions):
             answers = [
                 TxnOffsetCommitResponsePartition(each.partition_index, _UNKNOWN_TOPIC_OR_PARTITION)
                 for each in topic.partitions
                 if each.partition_index not in existing
             ]
             refused.append(TxnOffsetCommitResponseTopic(topic.name, answers))
-        if known:
-            topics.append(TxnOffsetCommitRequestTopic(topic.name, known))
+        if partitions:
+            topics.append(TxnOffsetCommitRequestTopic(topic.name, partitions))
     if refused and not topics:
         return with_refused(TxnOffsetCommitResponse(), refused)
     view = TxnOffsetCommitRequest(
@@ -288,21 +288,21 @@ def _of_txn_offset_commit(version: int) -> TransactionSupportedOperation:
 def offset_delete(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
     """Refuse what does not exist, UNKNOWN_TOPIC_OR_PARTITION (3); the rest is the group's.
 
-    The group is asked even if nothing is left; an error of the group is the whole answer (semantics 3.5).
+    The rule of the group is called even if nothing is left; an error of the group is the whole answer (semantics 3.5).
     """
     refused: list[OffsetDeleteResponseTopic] = []
     topics = []
     for topic in request.topics:
         existing = range(call.broker.partitions_of(topic.name))
-        known = [each for each in topic.partitions if each.partition_index in existing]
-        if len(known) < len(topic.partitions):
+        partitions = [each for each in topic.partitions if each.partition_index in existing]
+        if len(partitions) < len(topic.partitions):
             answers = [
                 OffsetDeleteResponsePartition(each.partition_index, _UNKNOWN_TOPIC_OR_PARTITION)
                 for each in topic.partitions
                 if each.partition_index not in existing
             ]
             refused.append(OffsetDeleteResponseTopic(topic.name, answers))
-        topics.append(OffsetDeleteRequestTopic(topic.name, known))
+        topics.append(OffsetDeleteRequestTopic(topic.name, partitions))
     if not refused:
         return call.groups.delete_offsets(request, call.arrived)
     view = OffsetDeleteRequest(request.group_id, [topic for topic in topics if topic.partitions])
@@ -357,7 +357,7 @@ def _fetch_by_id(group: OffsetFetchRequestGroup, require_stable: bool, call: Cal
 
 
 def metadata(request: MetadataRequest, call: Call) -> MetadataResponse:
-    """Only from version 12 on can topics be asked for by id; 10 and 11 have the fields and refuse them:
+    """Only from version 12 on can a request name topics by id; 10 and 11 have the fields and refuse them:
     INVALID_REQUEST (42)."""
     if call.version < 12 and any(topic.name is None or any(topic.topic_id) for topic in request.topics or ()):
         return metadata_api.error(request, ErrorCode.INVALID_REQUEST)

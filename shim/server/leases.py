@@ -1,8 +1,8 @@
 """One process's part in a cluster of several that share a store.
 
 Decides when this process renews its leases, which partitions it takes and gives up, and when it must stop answering for
-those it had: leases are counted by its own monotonic clock from before the renewal was asked for, so a process that
-was paused knows when it wakes, before it answers anybody, that others may have its partitions by now. That nothing is
+those it had: leases count by its own monotonic clock from before the renewal was sent, so a process that was paused
+knows when it wakes, before it answers anybody, that others may have its partitions by now. That nothing is
 written under a lease that is lost is the store's part. Who should have what is decided in `persistence/leases.py`.
 """
 
@@ -70,12 +70,12 @@ class Leases:
 
     async def _rest(self, seconds: float) -> None:
         """Nothing is due for so long, unless another process does something that is to be answered."""
-        asked = self._clock()
+        started = self._clock()
         try:
             await trio.to_thread.run_sync(self._store.wait, seconds, abandon_on_cancel=True)
         except StoreError as error:
             log.error("other processes are not heard: %s", error)
-            await trio.sleep(max(asked + seconds - self._clock(), 0.0))
+            await trio.sleep(max(started + seconds - self._clock(), 0.0))
 
     async def _register(self) -> None:
         """Enter the directory; the entry of a process that died with this id is waited out."""
@@ -95,10 +95,10 @@ class Leases:
     async def _turn(self) -> float:
         """Renew, then take and give up what is due; for how many seconds nothing is."""
         store, ownership = self._store, self._ownership
-        asked = self._clock()
+        started = self._clock()
         try:
             view = await trio.to_thread.run_sync(store.renew)
-            lapses_at = asked + store.lease_s
+            lapses_at = started + store.lease_s
             if self._clock() >= lapses_at:
                 return 0.0
             self.check(self._clock())
@@ -120,7 +120,7 @@ class Leases:
             log.error("the leases were not renewed: %s", error)
             return store.lease_s / 10
         due = min(store.lease_s / 3, view.next_lapse_s + GRAIN)
-        return max(asked + due - self._clock(), 0.0)
+        return max(started + due - self._clock(), 0.0)
 
     async def _release(self, partitions: set[int]) -> None:
         if partitions:

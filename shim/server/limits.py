@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def raise_file_limit() -> int | None:
-    """Let the process open as many files as it may at all; how many that is, None where it cannot be known."""
+    """Let the process open as many files as it may at all; how many that is, None where there is no such limit."""
     try:
         import resource
     except ImportError:

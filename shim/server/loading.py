@@ -1,8 +1,7 @@
 """Bringing partitions of `__consumer_offsets` into memory.
 
-Decides when a partition is read from the store, how often that is tried again, and whether what was read is still
-wanted when it is there: meanwhile the partition may have gone to another node. It does not know who should have which
-partition.
+Decides when a partition is read from the store, how often that is tried again, and whether what was read still counts:
+meanwhile the partition may have gone to another node. It does not know who should have which partition.
 """
 
 from __future__ import annotations
@@ -57,13 +56,13 @@ class Loader:
             for partition in tickets:
                 groups.begin_loading(partition)
             self._tickets |= tickets
-            # Who waits already is to be told too.
+            # Tasks that wait already must see the new event too.
             if self.idle.is_set():
                 self.idle = trio.Event()
             self._send.send_nowait((groups, tickets))
 
     def forget(self, partition: int) -> None:
-        """The partition is not wanted any more, should it be loading."""
+        """Stop loading a partition, if it is loading."""
         self._drop(partition, self._tickets.get(partition))
 
     async def run(self) -> None:

@@ -1,10 +1,10 @@
-"""What a process asks the other processes of its cluster, over Kafka's protocol as any client would.
+"""Requests from a process to the other processes of its cluster, over Kafka's protocol as any client would.
 
-Decides over which connection a question goes and how long an answer is waited for. One connection to a node for each
-kind of question, made when first needed; questions of one kind are asked one after another, so that none overtakes
-another. A connection that the other side has closed while nothing was asked is replaced, and the question is asked once
-more; else a connection that fails is given up with the question that was on it, and whoever asked is told so. It does
-not know what is asked, nor who should be asked: of that, only which node has a partition.
+Decides over which connection a request goes and how long it waits for the answer. There is one connection to a node for
+each kind of request, opened at the first; requests of one kind go one after another, so that none overtakes another. If
+the other side has closed an idle connection, it is opened again and the request is sent once more. Any other failure
+closes the connection, and the sender of the request gets None. It does not know what a request is about, nor who
+should get it: of that, only which node has a partition.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Peers:
         line.send_nowait((version, request, purpose))
 
     async def run(self) -> None:
-        """Ask what is to be asked, until cancelled."""
+        """Send the requests in the queue, until cancelled."""
         async with trio.open_nursery() as nursery:
             async for node_id, key, questions in self._begun:
                 nursery.start_soon(self._serve, node_id, key, questions)

@@ -15,7 +15,7 @@ from kafka_shim.apis.wire import uuid_text
 
 
 def shared_cluster_id(seed: int) -> str:
-    """The cluster id that clients are told, for a cluster of this seed."""
+    """The cluster id of a cluster with this seed."""
     return uuid_text(_digest(f"cluster {seed}"))
 
 

@@ -9,7 +9,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 
 
 class Refused(Exception):
-    """What was asked for cannot be done; `error` says why by Kafka's name, the message in one sentence."""
+    """A command that cannot be done; `error` is Kafka's name of the reason, the message one sentence."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)

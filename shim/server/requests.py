@@ -1,9 +1,9 @@
 """The table of requests: what each API does, what a request of it concerns, and what a client must be allowed to do.
 
-A row per API that is served. `rule` says which rule is asked, with which flags of the version; what asks more than one
-rule, or only for a part of the request, is in `handlers.py`. `concerns` says which groups, topics and transactional ids
-a request is about, each with the operation that Kafka demands on them. Whoever needs to know what a request is about
-asks here. Source of the operations: Kafka 4.2, `KafkaApis`.
+A row per API that is served. `rule` calls the rule with the flags of the version; what calls more than one rule, or a
+rule for a part of the request, is in `handlers.py`. `concerns` says which groups, topics and transactional ids
+a request is about, each with the operation that Kafka demands on them. Nothing else says what a request
+is about. Source of the operations: Kafka 4.2, `KafkaApis`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ NOBODY: Final = Sender()
 
 class Row(NamedTuple):
     """One API. `sender` is the member that sends a request. From version `names_topics_since` on its topics come by id
-    and are given their names when decoded."""
+    and get their names when decoded."""
 
     rule: Callable[[Any, Call], Message | Parked | NoReply]
     concerns: tuple[Concern, ...] = ()

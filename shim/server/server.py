@@ -30,7 +30,7 @@ class ServerConfig:
     """Where a server listens and what it is.
 
     With several brokers each has a port of its own: `port` and the ones after it, or any free ones for port 0.
-    `advertise` is the host that clients are told, by default the one listened on; `advertise_port` the port of the
+    `advertise` is the host that clients get, by default the one listened on; `advertise_port` the port of the
     first broker, the others having the ports after it. `tls` makes every connection a TLS one.
     """
 
@@ -48,7 +48,7 @@ class ServerConfig:
 
 
 class Server:
-    """A running server. `bootstrap` is what clients are given as bootstrap servers."""
+    """A running server. `bootstrap` is the bootstrap servers of clients."""
 
     def __init__(self, config: ServerConfig, cluster: Cluster) -> None:
         self.config = config

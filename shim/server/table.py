@@ -93,7 +93,7 @@ class Endpoint:
 
 
 class Table:
-    """All that a broker of one release serves. Entries are made when first asked for."""
+    """All that a broker of one release serves. Entries are made at their first use."""
 
     def __init__(self, release: str) -> None:
         self.release = release

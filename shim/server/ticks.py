@@ -23,7 +23,7 @@ TIMER_GRAIN: Final = 0.001
 
 
 class Ticks:
-    """The ticks of the `nodes` of a process. All times are seconds of `clock`, unless they are said to be trio's."""
+    """The ticks of the `nodes` of a process. All times are seconds of `clock`, unless the docstring says trio's."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """What the trace says of requests and answers; see `docs/trace.md`.
 
-Decides how a request and its answer look in an `exchange` event. It is asked only while somebody listens. Where events
-go is not known here.
+Decides how a request and its answer look in an `exchange` event. It is called only while somebody listens. It does not
+know where events go.
 """
 
 from __future__ import annotations
@@ -150,12 +150,12 @@ def end_offsets(ends: Iterable[tuple[str, int, int]]) -> dict[str, Any]:
 
 def shown(request: Message, response: Message, version: int) -> tuple[dict[str, Any], dict[str, Any], int]:
     """How a request and its answer look in an `exchange` event, and the error code of it."""
-    asked, error = plain(request, version), error_in(response)
+    request_fields, error = plain(request, version), error_in(response)
     if not error and isinstance(request, OffsetCommitRequest):
-        # The `commit` event before has said them.
-        for topic in asked["topics"]:
+        # The `commit` event before has them.
+        for topic in request_fields["topics"]:
             del topic["partitions"]["committed_offset"]
-    return asked, plain(response, version), error
+    return request_fields, plain(response, version), error
 
 
 def plain(message: Message, version: int) -> dict[str, Any]:

@@ -184,7 +184,7 @@ class TraceFile(TraceLog):
             self._cluster.events.unlisten(self.tell)
 
     def tell_ends(self) -> None:
-        """Tell where partitions end now, of those that ended elsewhere when it was last told."""
+        """Write an event with the end of each partition whose end has changed since the last one."""
         with self._cluster.inputs.input("trace", does="ends"):
             self._tell_ends()
 

@@ -78,7 +78,7 @@ def test_what_cannot_be_answered_is_one_sentence(arguments: list[str], code: int
 
 
 def test_a_cause_is_explained() -> None:
-    assert why("--explain", "poll_timeout_reason").stdout.startswith("POLL_TIMEOUT_REASON: A member left and said")
+    assert why("--explain", "poll_timeout_reason").stdout.startswith("POLL_TIMEOUT_REASON: A member left because")
 
 
 def test_a_running_server_is_asked(tmp_path: Path) -> None:

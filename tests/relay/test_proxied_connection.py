@@ -194,7 +194,7 @@ def test_versions_and_apis_nobody_knows_pass_and_are_noted_once() -> None:
         assert seen.connection.from_client(unknown) == unknown
         back = frame(number.to_bytes(4, "big") + b"so")
         assert seen.back(back + back) == back + back
-    assert set(seen.notes) == {"Heartbeat of version 99 is not known"}
+    assert set(seen.notes) == {"Heartbeat of version 99 cannot be read"}
     assert seen.answered == []
 
 

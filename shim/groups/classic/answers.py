@@ -1,6 +1,6 @@
 """Answers to JoinGroup and SyncGroup that several rules give.
 
-Decides only which fields an answer has; when it is given, the rules decide.
+Decides only which fields an answer has; the rules decide when it is sent.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def member(shard: Shard, group: ClassicGroup, member: Member, change: str, rule:
 
 
 def pending(shard: Shard, group: ClassicGroup, member_id: str, client: Client | None, change: str, rule: Rule) -> None:
-    """Something happened to an id handed out with error 79, of `client` where it is known."""
+    """Something happened to an id handed out with error 79, of `client`, unless None."""
     shard.outbox.event(
         "member",
         group=group.group_id,

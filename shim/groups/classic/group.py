@@ -121,7 +121,7 @@ class ClassicGroup:
         self.preferences: dict[tuple[str, ...], int] = {}
         """How many members offer these protocols in this order."""
         self.subscribed_topics: frozenset[str] | None = frozenset()
-        """Union of the members' subscriptions; None if it cannot be known."""
+        """Union of the members' subscriptions; None if one cannot be read."""
         self.new_member_added = False
         self.join_timer = Timer(TimerKind.JOIN, partition, group_id)
         self.sync_timer = Timer(TimerKind.SYNC, partition, group_id)
@@ -134,7 +134,7 @@ class ClassicGroup:
     # Who a request may speak for
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Whether `member_id` is a member and, if an instance id is given, the one behind it: NONE, 25 or 82."""
+        """Whether `member_id` is a member and, unless the instance id is None, the one behind it: NONE, 25 or 82."""
         if group_instance_id is not None:
             owner = self.static.get(group_instance_id)
             if owner is None:
@@ -334,7 +334,7 @@ class ClassicGroup:
             self.subscribed_topics = frozenset(topics)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether offsets of the topic are in use; True also when it cannot be known."""
+        """Whether offsets of the topic are in use; True also when that cannot be read."""
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     def offsets_expire_since(self, commit_timestamp: int) -> int | None:

@@ -1,7 +1,7 @@
 """Heartbeat, and what happens when signs of life stay away.
 
 Decides who is alive. A member with a parked JoinGroup or SyncGroup is: it waits for us. The one exception is a member
-that was never in a generation, which may have given up long ago without our noticing (semantics 2.7).
+that was never in a generation, which may have gone away long ago without our noticing (semantics 2.7).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Trace events of consumer groups.
 
-Decides how they are built from state. Whether anybody listens is asked before these functions are called. What the
+Decides how they are built from state. Callers check first whether anybody listens. What the
 fields say is in `trace.py`.
 """
 

@@ -293,8 +293,8 @@ def merged(member: Member, request: ConsumerGroupHeartbeatRequest, client: Clien
     """The member with what the heartbeat says of it; what it does not say is unchanged."""
     names, timeout = request.subscribed_topic_names, request.rebalance_timeout_ms
     topic_names = member.topic_names
-    if names is not None and topic_names != (told := frozenset(names)):
-        topic_names = told
+    if names is not None and topic_names != (sent := frozenset(names)):
+        topic_names = sent
     return replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,

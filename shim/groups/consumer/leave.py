@@ -123,7 +123,7 @@ def rebalance_timeout(group: ConsumerGroup, member_id: str, now: float) -> None:
 
 
 def join_timeout(group: ConsumerGroup, member_id: str, now: float) -> None:
-    """A classic member did not join again after it was told to."""
+    """A classic member did not join again after REBALANCE_IN_PROGRESS (27)."""
     fence(group, [group.members[member_id]], Cause.REBALANCE_TIMEOUT, "removed", now)
 
 

@@ -52,7 +52,7 @@ class Member:
 
 
 def metadata_of(member: Member) -> ConsumerGroupMemberMetadataValue:
-    """What the member told of itself, as a record."""
+    """The member's metadata, as a record."""
     return ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,

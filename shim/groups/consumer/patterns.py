@@ -30,8 +30,8 @@ class PatternChange(Enum):
     """What a heartbeat did to the pattern of its member."""
 
     NONE = "none"
-    CHANGED = "changed, and its topics are not known yet"
-    RESOLVED = "changed, and its topics are known"
+    CHANGED = "changed, and its topics are not resolved yet"
+    RESOLVED = "changed, and its topics are resolved"
 
 
 def change(group: ConsumerGroup, member: Member, updated: Member) -> tuple[PatternChange, list[Record]]:
@@ -57,7 +57,7 @@ def change(group: ConsumerGroup, member: Member, updated: Member) -> tuple[Patte
 
 
 def refresh_if_due(group: ConsumerGroup, now: float) -> None:
-    """Have the patterns resolved if it is time; asked after every heartbeat of a group that has any."""
+    """Resolve the patterns if it is time; called after every heartbeat of a group that has any."""
     patterns, resolved = group.subscriptions.patterns, group.subscriptions.resolved
     if not patterns:
         return
@@ -85,9 +85,9 @@ def resolve(group: ConsumerGroup, now: float) -> None:
     trigger = ""
     for pattern in subscriptions.patterns:
         found = ResolvedRegex(matches(pattern, topics), RESOLVED_HERE, now_ms)
-        known = subscriptions.resolved.get(pattern)
-        if found.topics != (known.topics if known is not None else frozenset()):
-            if known is None:
+        earlier = subscriptions.resolved.get(pattern)
+        if found.topics != (earlier.topics if earlier is not None else frozenset()):
+            if earlier is None:
                 cause = Cause.SUBSCRIPTION_CHANGED
                 trigger = next(member.member_id for member in group.members.values() if member.regex == pattern)
             else:

@@ -90,7 +90,7 @@ def _advance(
     owned: Partitions | None,
     owner_epoch: Callable[[bytes, int], int],
 ) -> Member:
-    """First it gives up what is not in its target assignment, then it is given what is free of it."""
+    """First it gives up what is not in its target assignment, then it gets what is free of it."""
     kept: dict[bytes, frozenset[int]] = {}
     revoked: dict[bytes, frozenset[int]] = {}
     added: dict[bytes, frozenset[int]] = {}

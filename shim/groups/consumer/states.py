@@ -37,7 +37,7 @@ class MemberState(IntEnum):
     UNREVOKED_PARTITIONS = 1
     """It still owns partitions that it is to give up before it may have the next epoch."""
     UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that others have not given up."""
+    """It waits for partitions that others still own."""
     UNKNOWN = 127
     """It was written by a newer coordinator."""
 

@@ -1,6 +1,6 @@
 """What the members of a consumer group subscribe to, counted, and the topics their patterns resolved to.
 
-Decides which topics a group subscribes to, and so its metadata hash. It is told of members that come, change and go,
+Decides which topics a group subscribes to, and so its metadata hash. It hears of members that come, change and go,
 and of patterns that were resolved. It does not know when patterns are resolved, nor epochs.
 After Kafka's `ModernGroup.subscribedTopicNames` and `ConsumerGroup.subscribedRegularExpressions`.
 """

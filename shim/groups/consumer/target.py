@@ -1,6 +1,6 @@
 """The target assignment: what every member is to have, computed anew when the group epoch has grown.
 
-Decides who takes part, with which topics, and which assignor is asked. What members have meanwhile is not looked at:
+Decides who takes part, with which topics, and which assignor is used. What members have meanwhile is not looked at:
 that is `reconcile.py`. After Kafka's `TargetAssignmentBuilder` (semantics 4.5).
 """
 
