@@ -35,6 +35,9 @@ MEANINGS: Final = {
     "group.max.session.timeout.ms": "The longest session timeout that a member may ask for; else error 26.",
     "group.max.size": "How many members a classic group may have; others get error 81.",
     "group.min.session.timeout.ms": "The shortest session timeout that a member may ask for; else error 26.",
+    "group.share.heartbeat.interval.ms": "The heartbeat interval of members of a share group.",
+    "group.share.max.size": "How many members a share group may have.",
+    "group.share.session.timeout.ms": "A member of a share group that is silent for so long is expelled.",
     "group.streams.heartbeat.interval.ms": "The heartbeat interval of members of a streams group.",
     "group.streams.initial.rebalance.delay.ms": "How long the first assignment of an Empty streams group waits for more"
     " members.",
