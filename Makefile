@@ -11,10 +11,12 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 p
 BIN := .venv/bin
 INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was found; name one with PYTHON=...)) \
 	requirements/install.py --project .venv requirements/build.txt
+DOCS_INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was found; name one with PYTHON=...)) \
+	requirements/install.py .venvs/docs requirements/docs.txt
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help demo serve check test lint unit dist fuzz conformance bench bench-stores bench-crash
+.PHONY: help demo serve check test lint unit docs dist fuzz conformance bench bench-stores bench-crash
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -37,6 +39,11 @@ lint: environment ## ruff and mypy --strict
 
 unit: environment ## the tests alone (ARGS="tests/groups -k sync")
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+docs: ## the documentation site, in build/docs; a warning or a link that leads nowhere is an error
+	@$(DOCS_INSTALL)
+	.venvs/docs/bin/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet docs build/docs $(ARGS)
+	@echo "build/docs/index.html"
 
 dist: environment ## the sdist and the wheel, in dist/
 	$(BIN)/python -m build --no-isolation

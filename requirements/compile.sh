@@ -13,6 +13,7 @@ trap 'rm -f "$all"' EXIT
 lock pyproject.toml --all-extras --group build --group wheel --output-file "$all"
 lock pyproject.toml --constraint "$all" --output-file requirements/core.txt
 lock --group build --constraint "$all" --output-file requirements/build.txt
+lock --group docs --output-file requirements/docs.txt
 lock pyproject.toml --group wheel --constraint "$all" --output-file requirements/wheel.txt
 for extra in postgres clients test spark; do
     lock pyproject.toml --extra "$extra" --constraint "$all" --output-file "requirements/$extra.txt"

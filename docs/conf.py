@@ -1,0 +1,47 @@
+"""How the documentation site is built: `make docs`. Every warning is an error, a link that leads nowhere is one."""
+
+import re
+from pathlib import Path
+
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+project = "kafka-group-shim"
+author = "the authors of kafka-group-shim"
+extensions = ["myst_parser", "sphinx_design"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+html_theme = "furo"
+html_title = "kafka-group-shim"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+templates_path: list[str] = []
+suppress_warnings: list[str] = []
+
+
+REPOSITORY = "https://github.com/kafka-group-shim/kafka-group-shim/blob/main/"
+ROOT = Path(__file__).resolve().parent.parent
+log = logging.getLogger(__name__)
+
+
+def setup(app: Sphinx) -> None:
+    """Diagrams stay text: what draws them would be loaded from another host."""
+    app.add_lexer("mermaid", TextLexer)
+    app.connect("source-read", as_sphinx_reads_it)
+
+
+def as_sphinx_reads_it(app: Sphinx, page: str, source: list[str]) -> None:
+    """The pages are written to be read in the repository too: links to its other files, and anchors, are as there."""
+    folder = (ROOT / "docs" / page).parent
+
+    def to_repository(link: re.Match[str]) -> str:
+        target = (folder / link[1]).resolve()
+        if not target.exists():
+            log.warning("%s: no file %s", page, link[1])
+        return f"]({REPOSITORY}{target.relative_to(ROOT)}"
+
+    text = re.sub(r"\]\(((?:\.\./)+(?!docs/)[^)#]+)", to_repository, source[0])
+    source[0] = re.sub(r'^<a id="([^"]+)"></a>$', r"(\1)=", text, flags=re.M)
