@@ -29,6 +29,8 @@ HOUSE = {
     },
     "kafka_shim.learn": {
         "kafka_shim.apis",
+        "kafka_shim.persistence",
+        "kafka_shim.broker",
         "kafka_shim.why",
         "kafka_shim.lab",
         "kafka_shim.server",

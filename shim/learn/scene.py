@@ -15,12 +15,14 @@ from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 from kafka_shim.apis.wire.types import Array, Nested, Type, bytes_, uuid
+from kafka_shim.broker.batches import parse_batch
 from kafka_shim.lab.interception import API_NAMES, Facts
 from kafka_shim.lab.puppets import Manner, Puppet
 from kafka_shim.lab.scheduler import Link
 from kafka_shim.lab.simulator import Simulation
 from kafka_shim.learn.frames import answer_spans, lines, request_spans
 from kafka_shim.learn.lesson import Unteachable
+from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.why.narration import Narrator
 
@@ -77,6 +79,8 @@ class Scene:
                 self._broker(int(verb), words)
             elif subject == "coordinator":
                 self._broker(self.simulation.cluster.ownership.owner_of(self.group).id, rest)
+            elif subject == "produce":
+                self._produce(verb, int(words))
             elif subject == "topic":
                 self.simulation.cluster.create_topic(verb, int(words))
             elif subject == "fault":
@@ -134,6 +138,17 @@ class Scene:
         if hand is None:
             hand = self.hands[name] = Hand(self.simulation, name, self.group)
         hand.send(api, tomllib.loads(f"x = {fields or '{}'}")["x"])
+
+    def _produce(self, partition: str, records: int) -> None:
+        name, _, number = partition.rpartition("-")
+        topic = self.simulation.cluster.topics.named(name)
+        where = None if topic is None else topic.partition(int(number))
+        if topic is None or where is None:
+            raise ValueError(f"there is no partition {partition}")
+        for value in range(records):
+            data = write_batch([Record(0, 0, None, str(value).encode(), ())])
+            where.log.append(parse_batch(data, max_bytes=topic.max_message_bytes), None, self.simulation.now)
+        self.simulation.cluster.topics.settle(self.simulation.now)
 
     def _broker(self, number: int, does: str) -> None:
         cluster = self.simulation.cluster
@@ -339,4 +354,6 @@ def _within(pattern: Any, found: Any) -> bool:
                 and found <= pattern.get("max", found)
             )
         return isinstance(found, Mapping) and all(_within(value, found.get(key)) for key, value in pattern.items())
+    if isinstance(pattern, list) and isinstance(found, list) and len(pattern) == len(found):
+        return all(_within(each, other) for each, other in zip(pattern, found, strict=True))
     return not found if pattern is False else bool(pattern == found)
