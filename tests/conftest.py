@@ -20,6 +20,7 @@ SECOND_STAGE = {
     "tests/conformance/test_clients.py": "the same clients",
     "tests/conformance/test_connect.py": "Kafka Connect",
     "tests/conformance/test_mutation.py": "the suite on mutants, one after the other",
+    "tests/conformance/test_settings_of_kafka.py": "a real Kafka",
     "tests/crash/": "servers killed under load",
     "tests/fuzz/": "a fuzzer that runs for as long as it is given",
     "tests/groups/assignors/test_against_kafka.py": "Kafka's assignors",

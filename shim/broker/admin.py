@@ -30,8 +30,9 @@ from kafka_shim.apis.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from kafka_shim.apis.profiles import NEWEST
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.configs import topic_values
+from kafka_shim.broker.config_values import Inherited, topic_values
 from kafka_shim.broker.settings import TOPIC_SETTINGS
 from kafka_shim.broker.topics import NO_ID, Topic, TopicError, Topics
 
@@ -39,8 +40,9 @@ from kafka_shim.broker.topics import NO_ID, Topic, TopicError, Topics
 class Admin:
     """The three rules; they answer alike on every broker."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, release: str = NEWEST) -> None:
         self.topics = topics
+        self._release = release
 
     def create_topics(self, request: CreateTopicsRequest, now: float) -> CreateTopicsResponse:
         named = Counter(each.name for each in request.topics)
@@ -115,7 +117,7 @@ class Admin:
             replication_factor=len(replicas[0]),
             configs=[
                 CreatableTopicConfigs(name=each.name, value=each.value, config_source=each.source)
-                for each in topic_values(configs, self.topics.settings)
+                for each in topic_values(configs, Inherited.of_release(self.topics, self._release))
             ],
         )
 

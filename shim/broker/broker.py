@@ -127,7 +127,7 @@ class Broker:
         self.topics = topics
         self.outbox = outbox
         self.release = release
-        self.configs = Configs(node_id, topics)
+        self.configs = Configs(node_id, topics, release)
         self.shared = shared
         self._clock_ahead = clock_ahead
         self._epoch_ms = epoch_ms
@@ -270,7 +270,7 @@ class Broker:
     def create_topics(
         self, request: CreateTopicsRequest, exchange: object, now: float
     ) -> CreateTopicsResponse | Parked:
-        return self._change(exchange, lambda topics: Admin(topics).create_topics(request, now))
+        return self._change(exchange, lambda topics: Admin(topics, self.release).create_topics(request, now))
 
     def streams_refusal(self, topics: Iterable[str]) -> str | None:
         """Why a Kafka Streams application cannot use these topics, in Kafka's words, or None."""
@@ -297,9 +297,9 @@ class Broker:
             ]
         )
         if self.shared is not None:
-            self.shared.change(lambda topics: Admin(topics).create_topics(request, now), None)
+            self.shared.change(lambda topics: Admin(topics, self.release).create_topics(request, now), None)
             return {}
-        response = Admin(self.topics).create_topics(request, now)
+        response = Admin(self.topics, self.release).create_topics(request, now)
         return {result.name: result.error_message or "" for result in response.topics if result.error_code}
 
     def delete_topics(
@@ -361,14 +361,16 @@ class Broker:
     ) -> AlterConfigsResponse | Parked:
         if self.shared is None:
             return self.configs.alter_configs(request)
-        return self._change(exchange, lambda topics: Configs(self.node_id, topics).alter_configs(request))
+        return self._change(exchange, lambda topics: Configs(self.node_id, topics, self.release).alter_configs(request))
 
     def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest, exchange: object, now: float
     ) -> IncrementalAlterConfigsResponse | Parked:
         if self.shared is None:
             return self.configs.incremental_alter_configs(request)
-        return self._change(exchange, lambda topics: Configs(self.node_id, topics).incremental_alter_configs(request))
+        return self._change(
+            exchange, lambda topics: Configs(self.node_id, topics, self.release).incremental_alter_configs(request)
+        )
 
     def coordinate_transactions(self, transactions: Transactions, groups: GroupService) -> None:
         """From now on there are transactions here; `groups` keeps the transactional ids of this broker."""

@@ -1,7 +1,7 @@
 """DescribeConfigs, IncrementalAlterConfigs, AlterConfigs and ListConfigResources: the configuration of topics, brokers
 and groups, as clients handle it.
 
-Decides where a value comes from and which change is refused. Does not know what the values are for, nor which there
+Decides which change is refused. Does not know what the values are for, nor which there
 are (`settings.py`). Sources: KIP-133, KIP-226, KIP-339; Kafka's ConfigHelper and ConfigAdminManager; semantics 6.2.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final
 
 from kafka_shim.apis.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kafka_shim.apis.alter_configs import AlterConfigsResourceResponse as ReplacedResponse
@@ -34,19 +34,33 @@ from kafka_shim.apis.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from kafka_shim.apis.profiles import NEWEST
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.settings import (
-    BROKER_SETTINGS,
-    GROUP_SETTINGS,
-    TOPIC_SETTINGS,
-    ConfigType,
-    Setting,
-    Settings,
-    as_list,
-    group_refusal,
-    group_value,
+from kafka_shim.broker.config_values import (
+    MIN_ISR,
+    Inherited,
+    Value,
+    broker_values,
+    default_values,
+    group_values,
+    logger_values,
+    topic_values,
 )
+from kafka_shim.broker.meanings import meaning_of
+from kafka_shim.broker.setting import ConfigType, Setting, as_list
+from kafka_shim.broker.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, group_refusal
 from kafka_shim.broker.topics import Topic, TopicError, Topics, name_refusal
+
+THREADS: Final = frozenset(
+    {
+        "background.threads",
+        "log.cleaner.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+    }
+)
 
 
 class ResourceType(IntEnum):
@@ -59,16 +73,6 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-class Source(IntEnum):
-    """Where a value comes from, by its number in DescribeConfigs."""
-
-    TOPIC = 1
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    GROUP = 8
-
-
 class Operation(IntEnum):
     """What IncrementalAlterConfigs does with a value."""
 
@@ -78,67 +82,15 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-class Value(NamedTuple):
-    """A value in force: the first of `synonyms`, which are all values it could have, by descending precedence."""
-
-    setting: Setting
-    synonyms: list[tuple[str, str, Source]]
-
-    @property
-    def name(self) -> str:
-        return self.setting.name
-
-    @property
-    def value(self) -> str:
-        return self.synonyms[0][1]
-
-    @property
-    def source(self) -> Source:
-        return self.synonyms[0][2]
-
-
-def topic_values(overrides: Mapping[str, str], settings: Settings) -> list[Value]:
-    """Every value of a topic that has these of its own."""
-    values = []
-    for name, setting in TOPIC_SETTINGS.items():
-        own = [(name, overrides[name], Source.TOPIC)] if name in overrides else []
-        inherited = (
-            _of_broker(setting.synonym, settings) if setting.synonym else [(name, setting.default, Source.DEFAULT)]
-        )
-        values.append(Value(setting, [*own, *inherited]))
-    return values
-
-
-def group_values(overrides: Mapping[str, str], settings: Settings) -> list[Value]:
-    """Every value of a group that has these of its own."""
-    values = []
-    for name, each in GROUP_SETTINGS.items():
-        own = [(name, overrides[name], Source.GROUP)] if name in overrides else []
-        values.append(Value(each.setting, [*own, (name, group_value(name, {}, settings), Source.DEFAULT)]))
-    return values
-
-
-def broker_values(settings: Settings) -> list[Value]:
-    """Every value of a broker."""
-    return [Value(setting, _of_broker(setting.name, settings)) for setting in BROKER_SETTINGS.values()]
-
-
-def _of_broker(name: str, settings: Settings) -> list[tuple[str, str, Source]]:
-    found = []
-    if name in settings.altered:
-        found.append((name, settings.altered[name], Source.DYNAMIC_DEFAULT_BROKER))
-    if name in settings.static:
-        found.append((name, settings.static[name], Source.STATIC_BROKER))
-    return [*found, (name, BROKER_SETTINGS[name].default, Source.DEFAULT)]
-
-
 class Configs:
-    """The rules. `on_group_changed(group_id)` is called when the values of a group were changed."""
+    """The rules, for a broker that poses as a Kafka `release`. `on_group_changed(group_id)` is called when the values
+    of a group were changed."""
 
-    def __init__(self, node_id: int, topics: Topics) -> None:
+    def __init__(self, node_id: int, topics: Topics, release: str = NEWEST) -> None:
         self.node_id = node_id
         self.topics = topics
         self.settings = topics.settings
+        self._release = release
         self.on_group_changed: list[Callable[[str], None]] = []
 
     def describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -149,7 +101,7 @@ class Configs:
             )
             try:
                 result.configs = [
-                    _described(value, synonyms_wanted=request.include_synonyms)
+                    _described(value, request)
                     for value in self._values(resource)
                     if not resource.configuration_keys or value.name in resource.configuration_keys
                 ]
@@ -221,14 +173,23 @@ class Configs:
             else:
                 yield resource, ErrorCode.NONE, None
 
+    def _inherited(self, node_id: int = -1) -> Inherited:
+        return Inherited.of_release(self.topics, self._release, node_id)
+
     def _values(self, resource: DescribeConfigsResource) -> list[Value]:
         name = resource.resource_name
         if resource.resource_type == ResourceType.TOPIC:
-            return topic_values(self._topic(name).configs, self.settings)
+            return topic_values(self._topic(name).configs, self._inherited())
         if resource.resource_type == ResourceType.BROKER:
-            self._check_broker(name)
-            values = broker_values(self.settings)
-            return values if name else [each for each in values if each.source is Source.DYNAMIC_DEFAULT_BROKER]
+            self._check_broker(name, "Broker", " or empty string")
+            if not name:
+                return default_values(self._inherited())
+            return broker_values(self._inherited(self.node_id), self.settings.altered_of.get(self.node_id, {}))
+        if resource.resource_type == ResourceType.BROKER_LOGGER:
+            if not name:
+                raise TopicError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+            self._check_broker(name, "Broker")
+            return logger_values()
         if resource.resource_type == ResourceType.GROUP:
             _check_group(name)
             return group_values(self.settings.groups.get(name, {}), self.settings)
@@ -257,13 +218,14 @@ class Configs:
         if not resource.resource_name:
             raise TopicError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         topic = self._topic(resource.resource_name)
-        current = {each.name: each.value for each in topic_values(topic.configs, self.settings)}
+        current = {each.name: each.value or "" for each in topic_values(topic.configs, self._inherited())}
         changed = _altered(resource.configs, {} if replaces else topic.configs, current, TOPIC_SETTINGS, "topic")
         if not validate_only:
             self.topics.configure(topic, changed)
 
     def _alter_broker(self, resource: AlterConfigsResource, *, replaces: bool, validate_only: bool) -> None:
-        self._check_broker(resource.resource_name)
+        name = resource.resource_name
+        self._check_broker(name, "Node")
         fixed = [
             each.name
             for each in resource.configs
@@ -273,19 +235,63 @@ class Configs:
             raise TopicError(
                 ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
             )
-        current = {name: self.settings.text(name) for name in BROKER_SETTINGS}
-        own = {} if replaces else self.settings.altered
-        changed = _altered(resource.configs, own, current, BROKER_SETTINGS, "broker")
+        settings = self.settings
+        before = settings.altered_of.get(self.node_id, {}) if name else settings.altered
+        current = {each: settings.text(each) for each in BROKER_SETTINGS}
+        try:
+            changed = _altered(resource.configs, {} if replaces else before, current, BROKER_SETTINGS, "broker")
+        except TopicError as refused:
+            raise TopicError(ErrorCode.INVALID_REQUEST, refused.message) from None
+        self._check_threads(changed, before)
+        self._check_min_isr(resource, changed, of_all=not name, replaces=replaces)
         if not validate_only:
-            self.settings.altered = changed
+            if not name:
+                settings.altered = changed
+            elif changed:
+                settings.altered_of[self.node_id] = changed
+            else:
+                settings.altered_of.pop(self.node_id, None)
             for topic in self.topics.all():
                 self.topics.apply_settings(topic)
+
+    def _check_threads(self, changed: Mapping[str, str], before: Mapping[str, str]) -> None:
+        """The number of threads of a running broker grows to its double at most, and shrinks to its half."""
+        for name in THREADS & changed.keys():
+            now, wanted = self.settings.number(name), int(changed[name])
+            if changed[name] == before.get(name) or now == wanted:
+                continue
+            if wanted > 2 * now:
+                limit = f"value should not be greater than double the current value {now}"
+            elif wanted < now // 2:
+                limit = f"value should be at least half the current value {now}"
+            else:
+                continue
+            raise TopicError(
+                ErrorCode.INVALID_REQUEST,
+                f"Dynamic thread count update validation failed for {name}={wanted}, {limit}",
+            )
+
+    def _check_min_isr(
+        self, resource: AlterConfigsResource, changed: Mapping[str, str], *, of_all: bool, replaces: bool
+    ) -> None:
+        """While eligible leader replicas are on, the cluster keeps a value that no broker changes for itself."""
+        if not self._inherited().is_elr_on:
+            return
+        named = any(each.name == MIN_ISR for each in resource.configs)
+        if of_all and MIN_ISR not in changed and (named or replaces):
+            raise TopicError(
+                ErrorCode.INVALID_CONFIG, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+            )
+        if not of_all and MIN_ISR in changed:
+            raise TopicError(
+                ErrorCode.INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+            )
 
     def _alter_group(self, resource: AlterConfigsResource, *, replaces: bool, validate_only: bool) -> None:
         name = resource.resource_name
         _check_group(name)
         own = self.settings.groups.get(name, {})
-        current = {each.name: each.value for each in group_values(own, self.settings)}
+        current = {each.name: each.value or "" for each in group_values(own, self.settings)}
         settings = {each.setting.name: each.setting for each in GROUP_SETTINGS.values()}
         changed = _altered(resource.configs, {} if replaces else own, current, settings, "group")
         if (refusal := group_refusal(changed, self.settings)) is not None:
@@ -306,13 +312,14 @@ class Configs:
             raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return topic
 
-    def _check_broker(self, name: str) -> None:
+    def _check_broker(self, name: str, what: str, otherwise: str = "") -> None:
         """Raises TopicError unless this broker may speak for `name`; the empty name means all brokers."""
         if name and not name.isdecimal():
-            raise TopicError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+            raise TopicError(ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}")
         if name and int(name) != self.node_id:
             raise TopicError(
-                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {self.node_id}, but received {name}"
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {self.node_id}{otherwise}, but received {name}",
             )
 
 
@@ -336,6 +343,10 @@ def _altered(
             changed.pop(each.name, None)
             continue
         setting = settings.get(each.name)
+        if setting is None and what == "broker":
+            # A plugin's, for all that a broker knows.
+            changed[each.name] = each.value or ""
+            continue
         if setting is None:
             raise TopicError(ErrorCode.INVALID_CONFIG, f"Unknown {what} config name: {each.name}")
         value = each.value or ""
@@ -359,14 +370,19 @@ def _altered(
     return changed
 
 
-def _described(value: Value, *, synonyms_wanted: bool) -> DescribeConfigsResourceResult:
-    synonyms = [DescribeConfigsSynonym(*each) for each in value.synonyms] if synonyms_wanted else []
+def _described(value: Value, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    secret = value.is_sensitive
     return DescribeConfigsResourceResult(
         name=value.name,
         value=value.value,
         read_only=not value.setting.dynamic,
         config_source=value.source,
-        synonyms=synonyms,
+        is_sensitive=secret,
+        synonyms=[
+            DescribeConfigsSynonym(name, None if secret else text, source) for name, text, source in value.synonyms
+        ]
+        if request.include_synonyms
+        else [],
         config_type=value.setting.type,
-        documentation=None,
+        documentation=meaning_of(value.setting) if request.include_documentation else None,
     )

@@ -16,7 +16,7 @@ from kafka_shim.apis.delete_records import (
     DeleteRecordsTopicResult,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.settings import as_list
+from kafka_shim.broker.setting import as_list
 from kafka_shim.broker.topics import Topics
 
 HIGH_WATERMARK: Final = -1

@@ -40,6 +40,8 @@ def describe(topics: Topics) -> dict[tuple[str, str], str]:
         documents[GROUP, group_id] = _text(configs=configs)
     if topics.settings.altered:
         documents[BROKERS, ""] = _text(configs=topics.settings.altered)
+    for node_id, configs in topics.settings.altered_of.items():
+        documents[BROKERS, str(node_id)] = _text(configs=configs)
     if topics.settings.features_epoch:
         documents[FEATURES, ""] = _text(levels=topics.settings.features, epoch=topics.settings.features_epoch)
     return documents
@@ -60,7 +62,9 @@ def apply(documents: Documents, topics: Topics, group_changed: Callable[[str], N
     by_kind: dict[str, dict[str, Any]] = {TOPIC: {}, GROUP: {}, BROKERS: {}, FEATURES: {}}
     for (kind, name), text in documents.items():
         by_kind.setdefault(kind, {})[name] = json.loads(text)
-    _apply_brokers(by_kind[BROKERS].get("", {}).get("configs", {}), topics)
+    of_brokers = {name: content["configs"] for name, content in by_kind[BROKERS].items()}
+    of_all = of_brokers.pop("", {})
+    _apply_brokers(of_all, {int(node_id): configs for node_id, configs in of_brokers.items()}, topics)
     _apply_topics(by_kind[TOPIC], topics)
     features = by_kind[FEATURES].get("", {})
     topics.settings.features, topics.settings.features_epoch = features.get("levels", {}), features.get("epoch", 0)
@@ -71,9 +75,10 @@ def apply(documents: Documents, topics: Topics, group_changed: Callable[[str], N
             group_changed(group_id)
 
 
-def _apply_brokers(configs: dict[str, str], topics: Topics) -> None:
-    if configs != topics.settings.altered:
-        topics.settings.altered = configs
+def _apply_brokers(of_all: dict[str, str], of_one: dict[int, dict[str, str]], topics: Topics) -> None:
+    settings = topics.settings
+    if (of_all, of_one) != (settings.altered, settings.altered_of):
+        settings.altered, settings.altered_of = of_all, of_one
         for topic in topics.all():
             topics.apply_settings(topic)
 

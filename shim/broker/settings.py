@@ -1,82 +1,28 @@
 """Configuration values by Kafka's names: type, default, bounds, and which broker value a topic's default comes from.
 
-Decides what a value may be and what it is when nobody set it. Does not know who asks (`configs.py` describes and alters
-them) nor what a value is for. A name that is not in these tables is unknown here as it would be to Kafka; those of
-Kafka's settings that have no effect here are left out, but for the topic settings that tools often set.
-Sources: Kafka 4.2's topic and broker configuration reference; semantics 6.2 for groups.
+Decides which names there are and what a value is when nobody set it. Does not know who asks (`configs.py` describes and
+alters them) nor what a value is for (`meanings.py`). These are all names that Kafka 4.2 describes, compared with a
+running one by `tests/conformance/test_settings_of_kafka.py`; those that have no effect here at all are in
+`unused_settings.py`. Sources: the answers of a running Kafka 4.2.2; semantics 6.2 for groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from enum import IntEnum
 from typing import Final, NamedTuple
 
+from kafka_shim.broker.setting import MAX_INT, MAX_LONG, ConfigType, Setting
+from kafka_shim.broker.unused_settings import unused_settings
 from kafka_shim.groups.config import NAMES
-
-MAX_INT: Final = 2**31 - 1
-MAX_LONG: Final = 2**63 - 1
-
-
-class ConfigType(IntEnum):
-    """The type of a value, by its number in DescribeConfigs."""
-
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-
-
-class Setting(NamedTuple):
-    """One configuration name. `least` and `most` bound numbers, `choices` names; `synonym` is the broker's name for the
-    default of a topic's or group's value; `dynamic` says whether it can be changed while the broker runs."""
-
-    name: str
-    type: ConfigType
-    default: str
-    least: float = -MAX_LONG - 1
-    most: float = MAX_LONG
-    choices: tuple[str, ...] = ()
-    synonym: str = ""
-    dynamic: bool = True
-
-    def refusal(self, value: str) -> str | None:
-        """Why `value` cannot be, in a sentence, or None when it can."""
-        if self.type is ConfigType.BOOLEAN:
-            legal = value.lower() in ("true", "false")
-            return None if legal else self._refused(value, "Expected value to be either true or false")
-        if self.type in (ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE):
-            try:
-                number = float(value) if self.type is ConfigType.DOUBLE else int(value)
-            except ValueError:
-                return self._refused(value, f"Not a number of type {self.type.name}")
-            if abs(number) > (MAX_INT if self.type is ConfigType.INT else MAX_LONG):
-                return self._refused(value, f"Not a number of type {self.type.name}")
-            if number < self.least:
-                return self._refused(value, f"Value must be at least {self.least}")
-            return self._refused(value, f"Value must be no more than {self.most}") if number > self.most else None
-        parts = as_list(value) if self.type is ConfigType.LIST else [value]
-        if self.choices and any(part not in self.choices for part in parts):
-            return self._refused(value, f"String must be one of: {', '.join(self.choices)}")
-        return None
-
-    def _refused(self, value: str, why: str) -> str:
-        return f"Invalid value {value} for configuration {self.name}: {why}"
-
-
-def as_list(value: str) -> list[str]:
-    """The elements of a LIST value."""
-    return [part.strip() for part in value.split(",") if part.strip()]
 
 
 def _table(settings: Iterable[Setting]) -> dict[str, Setting]:
     return {setting.name: setting for setting in settings}
 
 
-_BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = ConfigType
+_BOOLEAN, _STRING, _INT, _SHORT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT
+_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 
 _COMPRESSION: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
@@ -99,6 +45,7 @@ TOPIC_SETTINGS: Final = _table(
         Setting("local.retention.bytes", _LONG, "-2", -2, synonym="log.local.retention.bytes"),
         Setting("local.retention.ms", _LONG, "-2", -2, synonym="log.local.retention.ms"),
         Setting("max.compaction.lag.ms", _LONG, _NO_LIMIT, 1, synonym="log.cleaner.max.compaction.lag.ms"),
+        Setting("max.decompressed.message.bytes", _INT, "2147483639", 1, synonym="max.decompressed.message.bytes"),
         Setting("max.message.bytes", _INT, "1048588", 0, synonym="message.max.bytes"),
         Setting("message.timestamp.after.max.ms", _LONG, "3600000", 0, synonym="log.message.timestamp.after.max.ms"),
         Setting("message.timestamp.before.max.ms", _LONG, _NO_LIMIT, 0, synonym="log.message.timestamp.before.max.ms"),
@@ -126,6 +73,15 @@ TOPIC_SETTINGS: Final = _table(
     ]
 )
 
+IN_OTHER_UNITS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
+    "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", 3_600_000),),
+    "log.roll.ms": (("log.roll.hours", 3_600_000),),
+}
+"""Broker settings without a default of their own: the settings that count where they have no value, and by how much
+those are to be multiplied."""
+
 BROKER_SETTINGS: Final = _table(
     [
         Setting("auto.create.topics.enable", _BOOLEAN, "true", dynamic=False),
@@ -133,10 +89,13 @@ BROKER_SETTINGS: Final = _table(
         Setting("default.replication.factor", _INT, "1", 1, dynamic=False),
         Setting("delete.topic.enable", _BOOLEAN, "true", dynamic=False),
         Setting("fetch.max.bytes", _INT, "57671680", 1024, dynamic=False),
-        Setting("log.dir", _LIST, "/tmp/kafka-logs", dynamic=False),
-        Setting("log.dirs", _LIST, "", dynamic=False),
+        Setting("log.flush.scheduler.interval.ms", _LONG, _NO_LIMIT, dynamic=False),
+        Setting("log.retention.hours", _INT, "168", dynamic=False),
+        Setting("log.retention.minutes", _INT, None, dynamic=False),
+        Setting("log.roll.hours", _INT, "168", 1, dynamic=False),
+        Setting("log.roll.jitter.hours", _INT, "0", 0, dynamic=False),
         Setting("max.request.partition.size.limit", _INT, "2000", 1, dynamic=False),
-        Setting("group.consumer.assignment.interval.ms", _INT, "1000", 0, dynamic=False),
+        Setting("group.consumer.assignment.interval.ms", _INT, "1000", 0, dynamic=False, internal=True),
         Setting("group.consumer.assignors", _LIST, "uniform,range", dynamic=False),
         Setting("group.consumer.heartbeat.interval.ms", _INT, "5000", 1, dynamic=False),
         Setting("group.consumer.max.heartbeat.interval.ms", _INT, "15000", 1, dynamic=False),
@@ -151,7 +110,7 @@ BROKER_SETTINGS: Final = _table(
         ),
         Setting("group.consumer.min.heartbeat.interval.ms", _INT, "5000", 1, dynamic=False),
         Setting("group.consumer.min.session.timeout.ms", _INT, "45000", 1, dynamic=False),
-        Setting("group.consumer.regex.refresh.interval.ms", _INT, "600000", 10000, dynamic=False),
+        Setting("group.consumer.regex.refresh.interval.ms", _INT, "600000", 10000, dynamic=False, internal=True),
         Setting("group.consumer.session.timeout.ms", _INT, "45000", 1, dynamic=False),
         Setting("group.coordinator.rebalance.protocols", _LIST, "classic,consumer,streams", dynamic=False),
         Setting("group.initial.rebalance.delay.ms", _INT, "3000", dynamic=False),
@@ -188,11 +147,18 @@ BROKER_SETTINGS: Final = _table(
         Setting("offsets.retention.check.interval.ms", _LONG, "600000", 1, dynamic=False),
         Setting("offsets.retention.minutes", _INT, "10080", 1, dynamic=False),
         Setting("offsets.topic.num.partitions", _INT, "50", 1, dynamic=False),
-        Setting("offsets.topic.replication.factor", _INT, "3", 1, dynamic=False),
+        Setting("offsets.topic.replication.factor", _SHORT, "3", 1, dynamic=False),
         Setting("offsets.topic.segment.bytes", _INT, "104857600", 1, dynamic=False),
         Setting("transaction.max.timeout.ms", _INT, "900000", 1, dynamic=False),
         Setting("transactional.id.expiration.ms", _INT, "604800000", 1, dynamic=False),
-        *(topic._replace(name=topic.synonym, synonym="") for topic in TOPIC_SETTINGS.values() if topic.synonym),
+        *(
+            topic._replace(
+                name=topic.synonym, synonym="", default=None if topic.synonym in IN_OTHER_UNITS else topic.default
+            )
+            for topic in TOPIC_SETTINGS.values()
+            if topic.synonym
+        ),
+        *unused_settings(),
     ]
 )
 
@@ -248,13 +214,15 @@ GROUP_SETTINGS: Final = {
 class Settings:
     """Values in force: defaults, what the command line set, what clients set while the broker runs, for it or a group.
 
-    Raises ValueError for a value that its setting refuses. Names that are not the broker's are kept and ignored:
-    the same command line configures groups and server too.
+    `altered` are those that clients set for all brokers, `altered_of` by node id those for one of them, which the other
+    brokers of a process obey too: they share their topics. Raises ValueError for a value that its setting refuses.
+    Names that are not the broker's are kept and ignored: the same command line configures groups and server too.
     """
 
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
         self.static: dict[str, str] = dict(static or {})
         self.altered: dict[str, str] = {}
+        self.altered_of: dict[int, dict[str, str]] = {}
         self.groups: dict[str, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         """Finalized levels of features that clients have changed; `features_epoch` counts their changes."""
@@ -265,11 +233,14 @@ class Settings:
                 raise ValueError(refusal)
 
     def text(self, name: str) -> str:
-        """The value of a broker setting as text. Raises KeyError for a name that is none."""
-        for values in (self.altered, self.static):
+        """The value of a broker setting as text, empty for none. Raises KeyError for a name that is none."""
+        for values in (*self.altered_of.values(), self.altered, self.static):
             if name in values:
                 return values[name]
-        return BROKER_SETTINGS[name].default
+        for other, factor in IN_OTHER_UNITS.get(name, ()):
+            if value := self.text(other):
+                return str(max(-1, int(value) * factor))
+        return BROKER_SETTINGS[name].default or ""
 
     def number(self, name: str) -> int:
         return int(self.text(name))
@@ -282,7 +253,7 @@ class Settings:
         if (own := overrides.get(name)) is not None:
             return own
         setting = TOPIC_SETTINGS[name]
-        return self.text(setting.synonym) if setting.synonym else setting.default
+        return self.text(setting.synonym) if setting.synonym else setting.default or ""
 
 
 def group_refusal(values: Mapping[str, str], settings: Settings) -> str | None:
@@ -307,7 +278,7 @@ def group_value(name: str, values: Mapping[str, str], settings: Settings) -> str
     if (own := values.get(name)) is not None:
         return own
     setting = GROUP_SETTINGS[name].setting
-    return settings.text(setting.synonym) if setting.synonym else setting.default
+    return settings.text(setting.synonym) if setting.synonym else setting.default or ""
 
 
 def unknown_setting(name: str) -> str:

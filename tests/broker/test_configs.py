@@ -4,6 +4,9 @@ from dataclasses import fields
 
 import pytest
 
+from kafka_shim.apis.alter_configs import AlterableConfig as ReplacedConfig
+from kafka_shim.apis.alter_configs import AlterConfigsRequest
+from kafka_shim.apis.alter_configs import AlterConfigsResource as ReplacedResource
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResult
 from kafka_shim.apis.incremental_alter_configs import (
     AlterableConfig,
@@ -62,7 +65,6 @@ class TestDescribe:
         assert [(each.name, each.value, each.source) for each in config.synonyms] == [
             ("retention.ms", "5", 1),
             ("log.retention.ms", "777", 4),
-            ("log.retention.ms", "604800000", 5),
         ]
         assert (config.config_type, config.read_only, config.is_sensitive) == (5, False, False)
         assert describe(cluster, TOPIC, "t", "retention.ms").configs[0].synonyms == []
@@ -72,15 +74,16 @@ class TestDescribe:
 
     def test_broker(self, cluster: Cluster) -> None:
         configs = {each.name: each for each in describe(cluster, BROKER, "1").configs}
-        assert set(configs) == set(BROKER_SETTINGS)
+        assert set(configs) == {name for name, setting in BROKER_SETTINGS.items() if not setting.internal}
         assert configs["auto.create.topics.enable"].value == "true"
         assert configs["auto.create.topics.enable"].read_only
         assert configs["group.max.session.timeout.ms"].value == "1800000"
 
     def test_all_brokers_have_what_was_set_for_all(self, cluster: Cluster) -> None:
-        assert describe(cluster, BROKER, "").configs == []
+        assert [each.name for each in describe(cluster, BROKER, "").configs] == ["min.insync.replicas"]
         alter(cluster, BROKER, "", ("message.max.bytes", SET, "5000"))
-        assert [each.name for each in describe(cluster, BROKER, "").configs] == ["message.max.bytes"]
+        names = [each.name for each in describe(cluster, BROKER, "").configs]
+        assert names == ["message.max.bytes", "min.insync.replicas"]
 
     def test_group(self, cluster: Cluster) -> None:
         assert {each.name for each in describe(cluster, GROUP, "g").configs} == set(GROUP_SETTINGS)
@@ -213,7 +216,7 @@ class TestSettings:
     @pytest.mark.parametrize("table", [TOPIC_SETTINGS, BROKER_SETTINGS])
     def test_defaults_are_legal(self, table: dict[str, object]) -> None:
         for setting in table.values():
-            assert setting.refusal(setting.default) is None
+            assert setting.default is None or setting.refusal(setting.default) is None
 
     def test_defaults_are_those_of_the_group_rules(self) -> None:
         defaults = {kafka_name(field.name): str(field.default) for field in fields(GroupConfig)}
@@ -226,3 +229,112 @@ class TestSettings:
 
     def test_names_of_others_are_ignored(self) -> None:
         assert Settings({"shim.own.thing": "1"}).number("num.partitions") == 1
+
+
+class TestBroker:
+    """What is a broker's alone, and what is kept for nobody."""
+
+    def test_it_says_who_it_is(self) -> None:
+        cluster = Cluster(nodes=2)
+        for node_id, roles in ((1, "broker,controller"), (2, "broker")):
+            (result,) = (
+                cluster.brokers[node_id]
+                .describe_configs(DescribeConfigsRequest([DescribeConfigsResource(BROKER, str(node_id), None)]))
+                .results
+            )
+            values = {each.name: (each.value, each.config_source) for each in result.configs}
+            assert values["advertised.listeners"] == (f"PLAINTEXT://host-{node_id}:{9090 + node_id}", 4)
+            assert (values["node.id"], values["broker.id"]) == ((str(node_id), 4), (str(node_id), 4))
+            assert values["process.roles"] == (roles, 4)
+
+    def test_a_value_for_one_broker_goes_before_that_for_all(self, cluster: Cluster) -> None:
+        assert alter(cluster, BROKER, "", ("log.cleaner.backoff.ms", SET, "9")) == 0
+        assert alter(cluster, BROKER, "1", ("log.cleaner.backoff.ms", SET, "8")) == 0
+        (config,) = describe(cluster, BROKER, "1", "log.cleaner.backoff.ms", include_synonyms=True).configs
+        assert [(each.value, each.source) for each in config.synonyms] == [("8", 2), ("9", 3), ("15000", 5)]
+        assert alter(cluster, BROKER, "1", ("log.cleaner.backoff.ms", DELETE, None)) == 0
+        assert value(cluster, BROKER, "1", "log.cleaner.backoff.ms") == ("9", 3)
+        assert cluster.topics.settings.altered_of == {}
+
+    def test_threads_double_or_halve_at_most(self, cluster: Cluster) -> None:
+        threads = "background.threads"
+        assert alter(cluster, BROKER, "1", (threads, SET, "21")) == ErrorCode.INVALID_REQUEST
+        assert alter(cluster, BROKER, "1", (threads, SET, "4")) == ErrorCode.INVALID_REQUEST
+        assert alter(cluster, BROKER, "1", (threads, SET, "20")) == 0
+        assert alter(cluster, BROKER, "1", (threads, SET, "40")) == 0
+        assert value(cluster, BROKER, "1", threads) == ("40", 2)
+        assert alter(cluster, BROKER, "1", ("num.io.threads", SET, "0")) == ErrorCode.INVALID_REQUEST
+
+    def test_a_name_that_is_nobodys_is_kept_as_a_secret(self, cluster: Cluster) -> None:
+        assert alter(cluster, BROKER, "1", ("plugin.password", SET, "hunter2")) == 0
+        (config,) = describe(cluster, BROKER, "1", "plugin.password", include_synonyms=True).configs
+        assert (config.value, config.is_sensitive, config.read_only, config.config_type) == (None, True, True, 0)
+        assert [(each.value, each.source) for each in config.synonyms] == [(None, 2)]
+
+    def test_passwords_are_shown_to_nobody(self) -> None:
+        cluster = Cluster(ssl_key_password="hunter2")
+        (config,) = describe(cluster, BROKER, "1", "ssl.key.password", include_synonyms=True).configs
+        assert (config.value, config.is_sensitive, config.config_source) == (None, True, 4)
+        assert [(each.value, each.source) for each in config.synonyms] == [(None, 4)]
+
+    def test_the_cluster_keeps_a_value_of_min_insync_replicas(self, cluster: Cluster) -> None:
+        name = "min.insync.replicas"
+        assert value(cluster, TOPIC, "t", name) == value(cluster, BROKER, "1", name) == ("1", 3)
+        assert alter(cluster, BROKER, "1", (name, SET, "2")) == ErrorCode.INVALID_CONFIG
+        assert alter(cluster, BROKER, "", (name, SET, "2")) == 0
+        assert alter(cluster, BROKER, "", (name, DELETE, None)) == ErrorCode.INVALID_CONFIG
+        assert value(cluster, TOPIC, "t", name) == ("2", 3)
+
+    def test_its_loggers(self, cluster: Cluster) -> None:
+        assert value(cluster, 8, "1", "root") == ("INFO", 6)
+        assert describe(cluster, 8, "2").error_code == describe(cluster, 8, "").error_code == ErrorCode.INVALID_REQUEST
+
+    def test_documentation_when_it_is_asked_for(self, cluster: Cluster) -> None:
+        request = DescribeConfigsRequest([DescribeConfigsResource(BROKER, "1", None)], False, True)
+        (result,) = cluster.broker.describe_configs(request).results
+        documentation = {each.name: each.documentation for each in result.configs}
+        assert documentation["group.max.size"] == "How many members a classic group may have; others get error 81."
+        assert all(documentation.values())
+        assert describe(cluster, BROKER, "1", "group.max.size").configs[0].documentation is None
+
+
+class TestOtherUnits:
+    def test_hours_count_where_there_are_no_milliseconds(self) -> None:
+        cluster = Cluster(log_retention_hours="2")
+        cluster.topics.declare("t")
+        (config,) = describe(cluster, TOPIC, "t", "retention.ms", include_synonyms=True).configs
+        assert (config.value, config.config_source) == ("7200000", 4)
+        assert [(each.name, each.value) for each in config.synonyms] == [("log.retention.hours", "2")]
+
+    def test_without_any_there_is_a_default_and_no_synonym(self) -> None:
+        cluster = Cluster()
+        cluster.topics.declare("t")
+        (config,) = describe(cluster, TOPIC, "t", "retention.ms", include_synonyms=True).configs
+        assert (config.value, config.config_source, config.synonyms) == ("604800000", 5, [])
+        assert describe(cluster, BROKER, "1", "log.retention.ms").configs[0].value is None
+
+    @pytest.mark.parametrize(
+        ("name", "text", "expected"),
+        [("log_retention_minutes", "3", "180000"), ("log_retention_hours", "-1", "-1")],
+    )
+    def test_minutes_and_no_limit(self, name: str, text: str, expected: str) -> None:
+        cluster = Cluster(**{name: text})
+        cluster.topics.declare("t")
+        assert value(cluster, TOPIC, "t", "retention.ms")[0] == expected
+
+
+class TestReplace:
+    def test_only_what_is_named_stays(self, cluster: Cluster) -> None:
+        alter(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("flush.ms", SET, "9"))
+        resource = ReplacedResource(TOPIC, "t", [ReplacedConfig("flush.ms", "10")])
+        for validate_only, expected in ((True, ("5", 1)), (False, ("777", 4))):
+            request = AlterConfigsRequest([resource], validate_only)
+            (response,) = cluster.broker.alter_configs(request, None, cluster.now).responses
+            assert (response.error_code, response.resource_name) == (0, "t")
+            assert value(cluster, TOPIC, "t", "retention.ms") == expected
+        assert value(cluster, TOPIC, "t", "flush.ms") == ("10", 1)
+
+    def test_the_cluster_cannot_lose_min_insync_replicas(self, cluster: Cluster) -> None:
+        request = AlterConfigsRequest([ReplacedResource(BROKER, "", [])])
+        (response,) = cluster.broker.alter_configs(request, None, cluster.now).responses
+        assert response.error_code == ErrorCode.INVALID_CONFIG

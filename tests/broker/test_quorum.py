@@ -3,6 +3,7 @@
 from kafka_shim.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kafka_shim.apis.describe_quorum import DescribeQuorumRequest, PartitionAsked, TopicAsked
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.settings import BROKER_SETTINGS
 from tests.broker.context import EPOCH_MS, Cluster, batch
 
 
@@ -58,7 +59,7 @@ class TestLogDirs:
         data = batch(b"value")
         cluster.send("t", 2, data, node=2)
         (found,) = cluster.broker.describe_log_dirs(DescribeLogDirsRequest(None)).results
-        assert (found.error_code, found.log_dir) == (0, "/tmp/kafka-logs")
+        assert (found.error_code, found.log_dir) == (0, BROKER_SETTINGS["log.dir"].default)
         assert [
             (each.name, [(p.partition_index, p.partition_size) for p in each.partitions]) for each in found.topics
         ] == [("t", [(0, 0), (2, len(data))])]

@@ -1,0 +1,75 @@
+"""One configuration name: its type, its bounds, and what a value of it may be.
+
+Decides whether a text is a value. Does not know which names there are (`settings.py`).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from math import inf
+from typing import Final, NamedTuple
+
+MAX_INT: Final = 2**31 - 1
+MAX_LONG: Final = 2**63 - 1
+
+
+class ConfigType(IntEnum):
+    """The type of a value, by its number in DescribeConfigs."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+_LARGEST: Final = {ConfigType.SHORT: 2**15 - 1, ConfigType.INT: MAX_INT, ConfigType.LONG: MAX_LONG}
+
+
+class Setting(NamedTuple):
+    """One configuration name. `least` and `most` bound numbers, `choices` names; `synonym` is the broker's name for the
+    default of a topic's or group's value; `dynamic` says whether it can be changed while the broker runs. `internal`
+    ones are shown to nobody. A `default` of None is no value at all."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    least: float = -inf
+    most: float = inf
+    choices: tuple[str, ...] = ()
+    synonym: str = ""
+    dynamic: bool = True
+    internal: bool = False
+
+    def refusal(self, value: str) -> str | None:
+        """Why `value` cannot be, in a sentence, or None when it can."""
+        if self.type is ConfigType.BOOLEAN:
+            legal = value.lower() in ("true", "false")
+            return None if legal else self._refused(value, "Expected value to be either true or false")
+        if self.type in (*_LARGEST, ConfigType.DOUBLE):
+            try:
+                number = float(value) if self.type is ConfigType.DOUBLE else int(value)
+            except ValueError:
+                return self._refused(value, f"Not a number of type {self.type.name}")
+            if abs(number) > _LARGEST.get(self.type, inf):
+                return self._refused(value, f"Not a number of type {self.type.name}")
+            if number < self.least:
+                return self._refused(value, f"Value must be at least {self.least}")
+            return self._refused(value, f"Value must be no more than {self.most}") if number > self.most else None
+        parts = as_list(value) if self.type is ConfigType.LIST else [value]
+        if self.choices and any(part not in self.choices for part in parts):
+            return self._refused(value, f"String must be one of: {', '.join(self.choices)}")
+        return None
+
+    def _refused(self, value: str, why: str) -> str:
+        return f"Invalid value {value} for configuration {self.name}: {why}"
+
+
+def as_list(value: str) -> list[str]:
+    """The elements of a LIST value."""
+    return [part.strip() for part in value.split(",") if part.strip()]
