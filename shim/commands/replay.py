@@ -17,6 +17,7 @@ import click
 
 from kafka_shim.commands.why import Moment, zone_of
 from kafka_shim.lab.replay import Diverged, Replay, UnreadableJournal
+from kafka_shim.learn.conversation import Conversation, Frame
 
 DIVERGED: Final = 1
 
@@ -44,9 +45,12 @@ class Until(click.ParamType[tuple[float, float]]):
     help="Stop after the input of this number, or at this time: 14:02:07.5, an ISO time, or 10m for ten minutes ago.",
 )
 @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write the trace of the replay here.")
+@click.option("--frames", is_flag=True, help="Show the bytes of the last input, and of its answers, as annotated hex.")
 @click.option("--utc", is_flag=True, help="Show times in UTC.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def replay(journal: Path, until: tuple[float, float], trace: Path | None, utc: bool, as_json: bool) -> None:
+def replay(
+    journal: Path, until: tuple[float, float], trace: Path | None, frames: bool, utc: bool, as_json: bool
+) -> None:
     """Play the run of JOURNAL again: the same answers, records and trace. Then show its groups as they stand.
 
     Every answer is compared with the recorded one; the first that differs ends the replay with exit code 1.
@@ -55,6 +59,7 @@ def replay(journal: Path, until: tuple[float, float], trace: Path | None, utc: b
     try:
         with journal.open("rb") as lines:
             played = Replay(lines, trace)
+            newest = _newest_frames(played) if frames else []
             try:
                 played.run(*until)
             finally:
@@ -72,12 +77,30 @@ def replay(journal: Path, until: tuple[float, float], trace: Path | None, utc: b
         return
     moment = f"{datetime.fromtimestamp(played.wall, zone_of(utc)):%Y-%m-%d %H:%M:%S.%f}"[:-3]
     click.echo(f"Replayed {played.seq} inputs, to {moment}. {played.answers} answers, each as recorded.")
+    for _, frame in newest:
+        click.echo()
+        for line in frame.lines():
+            click.echo(line)
     for group in groups:
         click.echo(f"\n{group['group']}  {group['state']}, generation or epoch {group['generation']}")
         for member in group["members"]:
             click.echo(f"  {member['member_id']}  {_owned(member['owned'])}")
         for timer in group["timers"]:
             click.echo(f"  {timer['purpose']} timer fires in {timer['in']:.3f} s  {timer['member_id'] or ''}".rstrip())
+
+
+def _newest_frames(played: Replay) -> list[tuple[int, Frame]]:
+    """A list in which the frames of the last input with any are kept, each with the input's number."""
+    conversation, newest = Conversation(), list[tuple[int, Frame]]()
+
+    def note(way: str, connection: int, data: bytes) -> None:
+        found = [(played.seq, frame) for frame in conversation.feed(way, connection, data)]
+        if found and newest and newest[0][0] != played.seq:
+            newest.clear()
+        newest.extend(found)
+
+    played.on_bytes = note
+    return newest
 
 
 def _owned(owned: dict[str, list[int]]) -> str:

@@ -70,6 +70,8 @@ class Replay:
         )
         addresses = [Address(each["node"], each["host"], each["port"]) for each in header["nodes"]]
         self.cluster: Cluster = make_cluster(addresses, config, self.store, make_loader=_Loader)
+        self.on_bytes: Callable[[str, int, bytes], None] = lambda way, connection, data: None
+        """Called with what a client sent (`in`) and what it was answered (`out`), by number of the connection."""
         self._sessions: dict[int, Session] = {}
         self._expected: Iterator[list[int]] = iter(())
         self._path = trace
@@ -158,6 +160,7 @@ class Replay:
         """The session has this answer for connection `number`: what became of it when it was recorded."""
         recorded = next(self._expected, None)
         self.answers += 1
+        self.on_bytes("out", number, data)
         if recorded is None:
             self._difference = self._difference or f"connection {number} has an answer that was not recorded"
             return SENT
@@ -174,9 +177,10 @@ class Replay:
             raise Diverged(f"At input {self.seq}, connection {number} is the replay's {transport.session.number}.")
 
     def _bytes(self, line: Line) -> None:
-        session = self._sessions[line["connection"]]
+        session, data = self._sessions[line["connection"]], b64decode(line["data"])
+        self.on_bytes("in", line["connection"], data)
         try:
-            session.receive(b64decode(line["data"]), self.now)
+            session.receive(data, self.now)
         except Exception:
             # As recorded, if it was; else the answers differ. The connection ends by the next input.
             log.exception("input %d failed", self.seq)

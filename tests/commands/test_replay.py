@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
 
 import orjson
@@ -49,6 +51,19 @@ def test_it_shows_the_groups_at_the_end_and_at_any_moment(tmp_path: Path) -> Non
     assert "each as recorded" in shown.stdout
     assert "billing  Stable, generation or epoch 1" in shown.stdout
     assert shown.stdout.count("  session timer fires in ") == 2
+
+
+def test_the_last_input_is_shown_as_annotated_hex(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    record(journal)
+    lines = [orjson.loads(line) for line in journal.read_bytes().splitlines()[1:]]
+    heartbeat = next(line for line in lines if line["in"] == "bytes" and b64decode(line["data"])[4:6] == b"\0\x0c")
+    shown = shim("replay", journal, "--until", str(heartbeat["seq"]), "--frames").stdout
+    request, answer = re.findall(r"^Heartbeat v4, (request|answer) on connection \d+, (\d+) bytes$", shown, re.M)
+    assert request == ("request", str(len(b64decode(heartbeat["data"]))))
+    assert answer == ("answer", str(heartbeat["out"][0][1]))
+    assert re.search(r"^ +17  .*  group_id +'billing'$", shown, re.M)
+    assert re.search(r"  error_code +0$", shown, re.M)
 
 
 def test_a_replay_that_differs_is_exit_code_1_and_one_sentence(tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""The frames of a conversation, from the bytes of its connections: what each request was, and which answer is whose.
+
+Decides how the bytes of connections are cut into frames, and how a frame is shown. Where bytes come from is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafka_shim.apis.registry import APIS
+from kafka_shim.apis.wire import DecodeError
+from kafka_shim.apis.wire.frames import FrameSplitter
+from kafka_shim.learn.frames import answer_spans, lines, request_spans
+
+
+class Frame(NamedTuple):
+    """One frame with its size. `key` and `version` are those of the request, also for an answer."""
+
+    connection: int
+    way: str
+    """`in` for a request, `out` for an answer."""
+    key: int
+    version: int
+    data: bytes
+
+    def lines(self) -> Iterator[str]:
+        """A title, then annotated hex; the bytes alone of an API that is not known."""
+        api = APIS.get(self.key)
+        what = "request" if self.way == "in" else "answer"
+        name = f"API key {self.key}" if api is None else api.name
+        yield f"{name} v{self.version}, {what} on connection {self.connection}, {len(self.data)} bytes"
+        if api is None or self.version not in api.request.versions:
+            yield self.data.hex(" ")
+            return
+        spans = request_spans(self.data) if self.way == "in" else answer_spans(self.data, self.key, self.version)
+        yield from lines(self.data, spans)
+
+
+class Conversation:
+    """Cuts the bytes of connections into frames, as they come."""
+
+    def __init__(self) -> None:
+        self._requests: dict[int, FrameSplitter] = {}
+        self._asked: dict[tuple[int, bytes], tuple[int, int]] = {}
+        """By connection and correlation id, the key and version of a request that has no answer yet."""
+
+    def feed(self, way: str, connection: int, data: bytes) -> list[Frame]:
+        """The frames that are whole with these bytes. An answer comes whole."""
+        if way == "out":
+            key, version = self._asked.pop((connection, data[4:8]), (-1, -1))
+            return [Frame(connection, way, key, version, data)]
+        try:
+            bodies = self._requests.setdefault(connection, FrameSplitter()).feed(data)
+        except DecodeError:
+            return []
+        found = []
+        for body in bodies:
+            key, version = int.from_bytes(body[:2], signed=True), int.from_bytes(body[2:4], signed=True)
+            self._asked[connection, bytes(body[4:8])] = key, version
+            found.append(Frame(connection, way, key, version, len(body).to_bytes(4) + body))
+        return found
