@@ -1,6 +1,6 @@
 """The frames of a conversation, from the bytes of its connections: what each request was, and which answer is whose.
 
-Decides how the bytes of connections are cut into frames, and how a frame is shown. Where bytes come from is not known here.
+Decides how bytes are cut into frames, and how a frame is shown. It does not know where bytes come from.
 """
 
 from __future__ import annotations
