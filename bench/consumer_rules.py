@@ -1,0 +1,306 @@
+"""What consumer groups (KIP-848) cost the event loop, and how much memory, without sockets.
+
+    python -m bench.consumer_rules [--members 10000] [--topics 100]
+
+- A steady heartbeat, in groups of 50 to 2,000 members, beside one of a classic group of as many members.
+- One member joins a group that is stable, and the heartbeats in which the others hear of it: the longest of each kind.
+- Memory of a stable group, by member and by partition; `tracemalloc` counts it.
+
+Times are CPU, and the medians of `RUNS` groups, or of rounds of all members. The garbage collector is off while they are
+taken: `kafka-shim serve` lets it run rarely.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import statistics
+import time
+import tracemalloc
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from kafka_shim.apis.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.sync_group import SyncGroupRequest
+from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import encode_request_header
+from kafka_shim.broker.topics import Node
+from kafka_shim.groups.assignors.registry import BUILT_IN
+from kafka_shim.groups.assignors.spec import MemberSpec, group_spec
+from kafka_shim.groups.config import GroupConfig
+from kafka_shim.groups.consumer import records
+from kafka_shim.groups.consumer.member import Member
+from kafka_shim.groups.consumer.subscriptions import metadata_hash
+from kafka_shim.groups.interface import Client
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.service import GroupService
+from kafka_shim.groups.timers import Timers
+from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
+
+GROUP = "bench"
+SIZES = (50, 200, 500, 1000, 2000)
+PARTITIONS_PER_MEMBER = 10
+RUNS = 3
+NOW = 1000.0
+CLIENT = Client("bench", "/127.0.0.1")
+
+
+class Topics:
+    """The topics of the bench: implements `TopicCatalogue`."""
+
+    def __init__(self, count: int, partitions: int) -> None:
+        self._partitions = partitions
+        self._ids = {f"topic-{number}": uuid.uuid4().bytes for number in range(count)}
+        self._names = {topic_id: name for name, topic_id in self._ids.items()}
+
+    def names(self) -> list[str]:
+        return list(self._ids)
+
+    def partitions_of(self, topic: str) -> int:
+        return self._partitions if topic in self._ids else 0
+
+    def topic_id(self, topic: str) -> bytes | None:
+        return self._ids.get(topic)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self._names.get(topic_id)
+
+    def max_batch_bytes(self) -> int:
+        return 1 << 30
+
+
+class Bench:
+    """A coordinator of one group of so many members, stable at epoch 1, without a server around it."""
+
+    def __init__(self, members: int, topics: int) -> None:
+        self.now = NOW
+        self.topics = Topics(topics, max(1, members * PARTITIONS_PER_MEMBER // topics))
+        self.outbox = Outbox()
+        ids = itertools.count()
+        self.service = GroupService(
+            1,
+            GroupConfig().with_settings(["offsets.topic.num.partitions=1"]),
+            self.outbox,
+            Timers(),
+            lambda: f"{next(ids):036}",
+            lambda key, kind: (0, 1, "localhost", 9092),
+            0.0,
+            self.topics,
+            group_settings=lambda group: {},
+        )
+        self.members = [f"{number:022}" for number in range(members)]
+
+    def load(self, written: list[tuple[Any, Any]]) -> None:
+        """Let the coordinator take over what was written before."""
+        self.service.begin_loading(0)
+        self.service.load(0, written, self.now)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what would have been sent and stored."""
+        self.outbox.records, self.outbox.replies, self.outbox.events = [], [], []
+
+    def written(self) -> list[tuple[Any, Any]]:
+        """The records of a stable consumer group."""
+        names = frozenset(self.topics.names())
+        ids = frozenset(filter(None, map(self.topics.topic_id, names)))
+        counts = {topic_id: self.topics.partitions_of(self.topics.topic_name(topic_id) or "") for topic_id in ids}
+        targets = BUILT_IN["uniform"].assign(group_spec(dict.fromkeys(self.members, MemberSpec(ids)), counts))
+        members = [
+            Member(each, 1, 1, rebalance_timeout_ms=300_000, client_id=CLIENT.client_id,
+                   client_host=CLIENT.client_host, topic_names=names, assigned=targets[each])
+            for each in self.members
+        ]  # fmt: skip
+        return [
+            *(records.member_metadata(GROUP, member) for member in members),
+            records.epoch(GROUP, 1, metadata_hash(names, self.topics)),
+            *(records.target_assignment(GROUP, member.member_id, member.assigned) for member in members),
+            records.target_epoch(GROUP, 1),
+            *(records.current_assignment(GROUP, member) for member in members),
+        ]
+
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> tuple[ConsumerGroupHeartbeatResponse, float]:
+        """A heartbeat of the consumer protocol: the answer, and the milliseconds it took."""
+        request = ConsumerGroupHeartbeatRequest(GROUP, member_id, epoch)
+        for name, value in fields.items():
+            setattr(request, name, value)
+        began = time.process_time()
+        answer = self.service.consumer_heartbeat(request, CLIENT, self.now, member_makes_id=True)
+        took = time.process_time() - began
+        assert answer.error_code == 0, answer
+        self.clear()
+        return answer, took * 1000
+
+
+class Line:
+    """A connection of a member to a cluster without sockets; a `Transport` that drops what is sent."""
+
+    def __init__(self, to: Cluster) -> None:
+        self._cluster = to
+        self.peer = "bench"
+        self.paused = False
+        self.session = to.open(to.nodes[1], self, CLIENT.client_host)
+
+    def send(self, data: bytes) -> bool:
+        return True
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def ask(self, message: Message, version: int) -> bytes:
+        """Send a request; its bytes, to send it again."""
+        assert message.api_key is not None
+        head = encode_request_header(message.api_key, version, 1, CLIENT.client_id)
+        data = frame(head + message.encode(version))
+        self.session.receive(data, NOW)
+        self._cluster.settle(NOW)
+        return data
+
+
+def heartbeats(size: int, rounds: int) -> tuple[float, float]:
+    """Microseconds of a steady heartbeat in a classic and in a consumer group, from its bytes to the answer's."""
+    config = ClusterConfig(
+        settings={"offsets.topic.num.partitions": "1"}, topics={"orders": 4 * size}, clock=lambda: NOW
+    )
+    found = []
+    for form in (classic_group, consumer_group):
+        to = make_cluster([Node(1, "localhost", 9092)], config, None)
+        to.load_at_once()
+        lines = [Line(to) for _ in range(size)]
+        beats = form(to, lines)
+        to.settle(NOW)
+        # Twice, so that it is known for one that comes again and again.
+        for line, data in zip(lines * 2, beats * 2, strict=True):
+            line.session.receive(data, NOW)
+        to.settle(NOW)
+        calls = [(line.session.receive, data) for line, data in zip(lines, beats, strict=True)]
+        found.append(timed(calls, rounds))
+        group = to.nodes[1].groups.groups[GROUP]
+        assert group.state == "Stable", group.state
+    return found[0], found[1]
+
+
+def classic_group(to: Cluster, lines: list[Line]) -> list[bytes]:
+    """A stable classic group, and the heartbeats of its members."""
+    groups = to.nodes[1].groups
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    for line in lines:
+        line.ask(JoinGroupRequest(GROUP, 1_800_000, 1_800_000, "", None, "consumer", protocols), 3)
+    group: Any = groups.groups[GROUP]
+    # The initial delay is lengthened once, because others have come in it.
+    for seconds in (4, 8):
+        groups.fire(NOW + seconds)
+        to.settle(NOW + seconds)
+    groups.sync(SyncGroupRequest(GROUP, group.generation, group.leader, assignments=[]), None, NOW)
+    members = list(group.members)
+    return [
+        line.ask(HeartbeatRequest(GROUP, group.generation, each), 4) for line, each in zip(lines, members, strict=True)
+    ]
+
+
+def consumer_group(to: Cluster, lines: list[Line]) -> list[bytes]:
+    """A stable consumer group, and the heartbeats of its members."""
+    members = [f"{number:022}" for number in range(len(lines))]
+    joins = {"rebalance_timeout_ms": 300_000, "subscribed_topic_names": ["orders"], "topic_partitions": []}
+    for line, each in zip(lines, members, strict=True):
+        line.ask(ConsumerGroupHeartbeatRequest(GROUP, each, 0, **joins), 1)
+    group: Any = to.nodes[1].groups.groups[GROUP]
+    while group.state != "Stable":
+        for line, each in zip(lines, members, strict=True):
+            has = group.members[each]
+            owned = [TopicPartitions(topic, sorted(numbers)) for topic, numbers in has.assigned.items()]
+            line.ask(ConsumerGroupHeartbeatRequest(GROUP, each, has.epoch, topic_partitions=owned), 1)
+    epoch = group.group_epoch
+    return [
+        line.ask(ConsumerGroupHeartbeatRequest(GROUP, each, epoch), 1)
+        for line, each in zip(lines, members, strict=True)
+    ]
+
+
+def timed(calls: list[tuple[Callable[[bytes, float], None], bytes]], rounds: int) -> float:
+    """The median microseconds of a call, over rounds of all."""
+    times = []
+    for _ in range(rounds):
+        began = time.process_time()
+        for call, data in calls:
+            call(data, NOW)
+        times.append((time.process_time() - began) / len(calls))
+    return statistics.median(times) * 1e6
+
+
+def one_joins(members: int, topics: int) -> tuple[float, float, float]:
+    """Milliseconds of the heartbeat that joins a stable group, and the longest and the sum of those that follow."""
+    bench = Bench(members, topics)
+    bench.load(bench.written())
+    for each in bench.members:
+        bench.beat(each, 1)
+    gc.collect()
+    fields = {"rebalance_timeout_ms": 300_000, "subscribed_topic_names": bench.topics.names(), "topic_partitions": []}
+    _, joined = bench.beat("n" * 22, 0, **fields)
+    followed = []
+    for each in bench.members:
+        answer, took = bench.beat(each, 1)
+        followed.append(took)
+        if answer.assignment is not None:
+            _, took = bench.beat(each, answer.member_epoch, topic_partitions=answer.assignment.topic_partitions)
+            followed.append(took)
+    return joined, max(followed), sum(followed)
+
+
+def memory(members: int, topics: int) -> tuple[float, float]:
+    """Bytes of a group by member and by assigned partition: with no partitions, and what partitions add."""
+    found = []
+    for count in (0, topics):
+        bench = Bench(members, max(1, count))
+        written = (
+            bench.written() if count else [each for each in bench.written() if "Assignment" not in str(type(each[0]))]
+        )
+        gc.collect()
+        tracemalloc.start()
+        bench.load(written)
+        del written
+        gc.collect()
+        found.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    return found[0] / members, (found[1] - found[0]) / (members * PARTITIONS_PER_MEMBER)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--members", type=int, default=10_000)
+    parser.add_argument("--topics", type=int, default=100)
+    arguments = parser.parse_args()
+    gc.disable()
+    console = Console(width=100)
+    table = Table("members", "classic, us", "consumer, us", "ratio", title="A steady heartbeat, without sockets")
+    for size in SIZES:
+        classic, consumer = heartbeats(size, 40_000 // size)
+        table.add_row(f"{size:,}", f"{classic:.2f}", f"{consumer:.2f}", f"{consumer / classic:.2f}")
+    console.print(table)
+    table = Table("members", "topics", "join, ms", "longest after, ms", "all after, ms", title="One member joins")
+    for size in (100, 1000, arguments.members):
+        runs = [one_joins(size, arguments.topics) for _ in range(RUNS)]
+        joined, longest, total = (statistics.median(column) for column in zip(*runs, strict=True))
+        table.add_row(f"{size:,}", str(arguments.topics), f"{joined:.1f}", f"{longest:.1f}", f"{total:.0f}")
+    console.print(table)
+    by_member, by_partition = memory(arguments.members, arguments.topics)
+    console.print(f"Memory: {by_member:.0f} bytes a member, and {by_partition:.0f} for each assigned partition")
+
+
+if __name__ == "__main__":
+    main()
