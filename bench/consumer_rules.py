@@ -6,8 +6,8 @@
 - One member joins a group that is stable, and the heartbeats in which the others hear of it: the longest of each kind.
 - Memory of a stable group, by member and by partition; `tracemalloc` counts it.
 
-Times are CPU, and the medians of `RUNS` groups, or of rounds of all members. The garbage collector is off while they are
-taken: `kafka-shim serve` lets it run rarely.
+Times are CPU, and the medians of `RUNS` groups, or of rounds of all members. The garbage collector is off while they
+are taken: `kafka-shim serve` lets it run rarely.
 """
 
 from __future__ import annotations
