@@ -83,7 +83,7 @@ def work(load: Load, process: Process, command: str, seconds: float, rate: float
 
 
 def measure(name: str, members: Iterable[int], seconds: float, rate: float, forming: float) -> dict[str, Any]:
-    """All figures of one server. A size it cannot form a group of is reported as not formed, and its work left out."""
+    """All figures of one server. Where it forms no group, it has heartbeats alone."""
     target = ShimTarget(traced=False) if name == "shim" else open_target(name)
     began = time.perf_counter()
     try:
@@ -110,7 +110,9 @@ def measure(name: str, members: Iterable[int], seconds: float, rate: float, form
                     figures["commit"] = work(load, process, "commit", seconds, rate)
                     figures["moved"] = work(load, process, "moved", seconds, rate)
                 else:
+                    # Refusing a heartbeat costs what accepting one does.
                     figures["error"] = formed["last_error"]
+                    figures["heartbeat"] = work(load, process, "heartbeat", seconds, rate)
                 sizes[count] = figures
         return {
             "description": instance.description,
