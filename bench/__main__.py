@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--members", default="1,50,500,2000")
     parser.add_argument("--seconds", type=float, default=1.5, help="length of one measured phase")
     parser.add_argument("--rate", type=float, default=1000, help="requests a second while latency is measured")
-    parser.add_argument("--forming", type=float, default=30, help="seconds a group may take to form")
+    parser.add_argument("--forming", type=float, default=60, help="seconds a group may take to form")
     parser.add_argument("--output", type=Path, default=RESULTS / "bench.json")
     arguments = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 120)

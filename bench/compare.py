@@ -19,7 +19,7 @@ from rich.table import Table
 
 from bench.load import Load, NoCompiler, Process, build
 from bench.markdown import KINDS
-from bench.servers import NAMES, TOPIC, make_topics, serving
+from bench.servers import NAMES, TOPIC, form, make_topics, serving
 from kafka_shim.conformance.targets import TargetError, open_target
 
 WARMING: Final = 0.15
@@ -101,10 +101,13 @@ def main() -> None:
             loads: dict[str, tuple[Process, Load]] = {}
             for name in (here, *arguments.peers):
                 process, port, topics = start(stack, name)
-                load = stack.enter_context(Load("127.0.0.1", port, "bench", arguments.members, topics))
-                loads[name] = (process, load)
-                if not load.tell("form", arguments.forming)["formed"]:
-                    console.print(f"{name} formed no group of {arguments.members} members: its answers are refusals")
+                with ExitStack() as attempt:
+                    load, formed = form(attempt, port, arguments.members, topics, arguments.forming)
+                    stack.push(attempt.pop_all())
+                if formed["formed"]:
+                    loads[name] = (process, load)
+                else:
+                    console.print(f"{name} formed no group of {arguments.members} members")
             for kind in arguments.kinds.split(","):
                 found = turns(loads, kind, arguments.turns, arguments.seconds)
                 console.print(table(kind, found, arguments.members))

@@ -48,17 +48,10 @@ def _costs(servers: dict[str, Any]) -> str:
     rows = []
     for kind, title in KINDS.items():
         for size in _sizes(servers):
-            rows.append([title, f"{int(size):,}", *(_cost(server, size, kind) for server in servers.values())])
+            costs = [_of(server, size, kind, "cpu_us") for server in servers.values()]
+            rows.append([title, f"{int(size):,}", *("-" if cost is None else f"{cost:.1f}" for cost in costs)])
             title = ""
     return _table(["CPU us per request", "members", *(TITLES[name] for name in servers)], rows)
-
-
-def _cost(server: dict[str, Any], size: str, kind: str) -> str:
-    """In parentheses if the group did not form, so that every request was refused."""
-    cost = _of(server, size, kind, "cpu_us")
-    if cost is None:
-        return "-"
-    return f"{cost:.1f}" if _of(server, size, "formed") else f"({cost:.1f})"
 
 
 def _saturated(servers: dict[str, Any]) -> str:
@@ -70,8 +63,9 @@ def _saturated(servers: dict[str, Any]) -> str:
             cells = []
             for server in servers.values():
                 mean, p99, turns = (_of(server, size, kind, f"saturated_{name}") for name in names)
-                formed = _of(server, size, "formed") and mean is not None
-                cells.append(f"{mean / 1000:.1f} / {p99 / 1000:.1f} ms / {turns / int(size):.2f}" if formed else "-")
+                cells.append(
+                    "-" if mean is None else f"{mean / 1000:.1f} / {p99 / 1000:.1f} ms / {turns / int(size):.2f}"
+                )
             rows.append([title, f"{int(size):,}", *cells])
             title = ""
     return _table(["mean / p99 / rounds at saturation", "members", *(TITLES[name] for name in servers)], rows)
@@ -88,7 +82,7 @@ def _largest(servers: dict[str, Any]) -> str:
         kib = _of(server, size, "per_member_kib")
         memory.append("-" if kib is None else f"{kib} KiB")
         times = [_of(server, size, "heartbeat", name) for name in ("p50_us", "p99_us", "p999_us")]
-        latency.append("-" if None in times or not formed else " / ".join(f"{time:,.0f}" for time in times) + " us")
+        latency.append("-" if None in times else " / ".join(f"{time:,.0f}" for time in times) + " us")
     head = [f"at {int(size):,} members", *(TITLES[name] for name in servers)]
     return _table(head, [forming, memory, latency])
 
