@@ -45,6 +45,7 @@ class ShareGroup:
     """
 
     __slots__ = (
+        "_pending",
         "cause",
         "group_epoch",
         "group_id",
@@ -79,6 +80,7 @@ class ShareGroup:
         self.targets: dict[str, Partitions] = {}
         self.initialized: dict[bytes, Initialized] = {}
         self.metadata_stale = True
+        self._pending: bool | None = None
         self.cause: Cause | None = None
         self.trigger = ""
         self.sessions: dict[str, Timer] = {}
@@ -99,13 +101,15 @@ class ShareGroup:
 
     @property
     def is_assignment_pending(self) -> bool:
-        """Whether partitions that could be assigned are nobody's in the target assignment."""
-        targets = self.targets.values()
-        return any(
-            topic.name in self.topic_names
-            and not topic.partitions <= frozenset().union(*(each.get(topic_id, frozenset()) for each in targets))
-            for topic_id, topic in self.initialized.items()
-        )
+        """Whether partitions that could be assigned are nobody's in the target assignment. Only a record changes it."""
+        if self._pending is None:
+            targets = self.targets.values()
+            self._pending = any(
+                topic.name in self.topic_names
+                and not topic.partitions <= frozenset().union(*(each.get(topic_id, frozenset()) for each in targets))
+                for topic_id, topic in self.initialized.items()
+            )
+        return self._pending
 
     def topics_with(self, member: Member) -> frozenset[str]:
         """The topics that members subscribe to, once this one is as it is here."""
@@ -139,6 +143,7 @@ class ShareGroup:
 
     def replay(self, key: Any, value: Any) -> None:
         """Let a record of this group take effect."""
+        self._pending = None
         record = type(key)
         if record is ShareGroupCurrentMemberAssignmentKey:
             self._replay_current(key.member_id, value)

@@ -74,7 +74,8 @@ def _beat(shard: Shard, request: ShareGroupHeartbeatRequest, client: Client, now
     joins = request.member_epoch == JOIN
     group = _group(shard, request, joins=joins)
     member = _member(group, request, joins=joins)
-    if group.metadata_stale:
+    is_news = group.metadata_stale
+    if is_news:
         forget_deleted(group, group.topic_names)
     names = request.subscribed_topic_names
     updated = replace(
@@ -113,7 +114,8 @@ def _beat(shard: Shard, request: ShareGroupHeartbeatRequest, client: Client, now
         written.append(records.current_assignment(group.group_id, reconciled))
     group = _write(group, written, member, reconciled, cause, targets)
     shard.arm(group.session(member.member_id), now + group.session_timeout_ms / 1000)
-    initialize(group)
+    if is_news or cause is not None:
+        initialize(group)
     shows = joins or reconciled.assigned != member.assigned or names is not None
     return ShareGroupHeartbeatResponse(
         member_id=member.member_id,
