@@ -11,15 +11,19 @@ from kafka_shim.apis.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
 )
+from kafka_shim.apis.incremental_alter_configs import AlterableConfig as IncrementalConfig
+from kafka_shim.apis.incremental_alter_configs import AlterConfigsResource as IncrementalResource
+from kafka_shim.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafka_shim.apis.list_config_resources import ListConfigResourcesRequest
 from kafka_shim.apis.metadata import MetadataRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.case import case
 from kafka_shim.conformance.trial import Trial
-from kafka_shim.conformance.verdict import Level
+from kafka_shim.conformance.verdict import Failed, Level
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-OF_TOPIC, DEFAULT = 1, 5
+OF_TOPIC, OF_BROKER, OF_BROKERS, STATIC, DEFAULT = 1, 2, 3, 4, 5
+LONG = 5
 SOURCE = "semantics 6.3"
 
 alter_case = partial(
@@ -149,3 +153,77 @@ def groups(t: Trial) -> None:
     t.equal(alter(t, GROUP, t.group, {"consumer.session.timeout.ms": "50000"}), 0, "the error")
     t.until(lambda: resources(t, GROUP), lambda got: (GROUP, t.group) in got, "the group is not listed")
     t.equal(alter(t, GROUP, t.group, {}), 0, "the error")
+
+
+def a_broker(t: Trial) -> str:
+    """The id of the broker that is asked by default."""
+    listening = t.peer.routes.coordinator(t.group)
+    for each in t.call(MetadataRequest([])).brokers:
+        if (each.host, each.port) == (listening.host, listening.port) or t.peer.routes.is_alone:
+            return str(each.node_id)
+    raise Failed("the broker that is asked is none of the cluster")
+
+
+@describe_case("describe-configs/broker/1", "A broker says who it is, and where clients reach it")
+def identity(t: Trial) -> None:
+    node = a_broker(t)
+    found = described(t, BROKER, node, "node.id", "advertised.listeners", "log.retention.hours")
+    t.equal(set(found), {"node.id", "advertised.listeners", "log.retention.hours"}, "names")
+    t.expect(found["node.id"], value=node, config_source=STATIC, read_only=True)
+    t.expect(found["advertised.listeners"], config_source=STATIC, read_only=True)
+    t.check("://" in (found["advertised.listeners"].value or ""), "where the broker is reached is no address")
+    t.expect(found["log.retention.hours"], value="168", config_source=DEFAULT, is_sensitive=False)
+
+
+@describe_case(
+    "describe-configs/broker/2",
+    "A value for one broker goes before one for all, and both before the default",
+    uses=("IncrementalAlterConfigs",),
+)
+def precedence(t: Trial) -> None:
+    node, name = a_broker(t), "log.cleaner.backoff.ms"
+    try:
+        t.equal((put(t, "", name, "9000"), put(t, node, name, "8000")), (0, 0), "the errors")
+        found = t.until(
+            lambda: described(t, BROKER, node, name)[name], lambda got: got.value == "8000", "the value never came"
+        )
+        synonyms = [(each.value, each.source) for each in found.synonyms]
+        t.equal(synonyms, [("8000", OF_BROKER), ("9000", OF_BROKERS), ("15000", DEFAULT)], "values and sources")
+    finally:
+        for each in (node, ""):
+            put(t, each, name, None)
+
+
+@describe_case(
+    "describe-configs/broker/3",
+    "Threads of a running broker may double, and no more (42)",
+    uses=("IncrementalAlterConfigs",),
+)
+def threads(t: Trial) -> None:
+    node, name = a_broker(t), "background.threads"
+    now = int(described(t, BROKER, node, name)[name].value or 0)
+    try:
+        t.equal(put(t, node, name, str(2 * now + 1)), E.INVALID_REQUEST, "the error of more than the double")
+        t.equal(put(t, node, name, str(2 * now)), 0, "the error of the double")
+    finally:
+        put(t, node, name, None)
+
+
+@describe_case(
+    "describe-configs/topic/1",
+    "From version 3 on types, and documentation if it is asked for",
+    uses=("CreateTopics",),
+)
+def documentation(t: Trial) -> None:
+    topic = t.topic(3)
+    plain = described(t, TOPIC, topic, "retention.ms")["retention.ms"]
+    documented = described(t, TOPIC, topic, "retention.ms", documented=t.version >= 3)["retention.ms"]
+    t.expect(plain, documentation={None, ""}, config_type=LONG if t.version >= 3 else 0)
+    t.equal(bool(documented.documentation), t.version >= 3, "whether there is documentation")
+
+
+def put(t: Trial, broker: str, name: str, value: str | None) -> int:
+    """Set a value of a broker, or delete it; the error."""
+    config = IncrementalConfig(name, 1 if value is None else 0, value)
+    request = IncrementalAlterConfigsRequest([IncrementalResource(BROKER, broker, [config])])
+    return int(t.call(request).responses[0].error_code)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import Final, Protocol, TypeVar
 
 from kafka_shim.apis import add_partitions_to_txn, describe_transactions, list_transactions, write_txn_markers
@@ -73,6 +74,7 @@ from kafka_shim.broker.offsets import Offsets
 from kafka_shim.broker.produce import NO_ACKS, ProduceApi
 from kafka_shim.broker.quorum import LogDirs, Quorum
 from kafka_shim.broker.reassignments import Reassignments
+from kafka_shim.broker.retention import Retention
 from kafka_shim.broker.share_fetches import ShareFetchApi
 from kafka_shim.broker.topic_pages import TopicPages
 from kafka_shim.broker.topics import INTERNAL_TOPICS, Topics, name_refusal
@@ -135,6 +137,7 @@ class Broker:
         self._fetch = FetchApi(node_id, topics, outbox, new_id)
         self._offsets = Offsets(node_id, topics)
         self._reassignments = Reassignments(topics, movable=shared is None)
+        self._retention = Retention(node_id, topics, epoch_ms)
         self._views: TransactionViews | None = None
         self._produce = ProduceApi(node_id, topics, epoch_ms)
         self._transactions: TransactionRequests | None = None
@@ -222,6 +225,7 @@ class Broker:
     def _append(
         self, batches: WaitingBatches, errors: Mapping[TopicPartition, ErrorCode] | None, now: float
     ) -> ProduceResponse | NoReply:
+        self._retention.written(now)
         return self._produce.produce(
             batches.request,
             now,
@@ -428,10 +432,13 @@ class Broker:
         fetch, share = self._fetch.next_deadline(), self.share.next_deadline()
         if fetch is not None and self._clock_ahead is not None:
             fetch += self._clock_ahead()
-        return share if fetch is None else fetch if share is None else min(fetch, share)
+        retention = None if self._retention.due == inf else self._retention.due
+        return min((each for each in (fetch, share, retention) if each is not None), default=None)
 
     def expire(self, now: float) -> None:
-        """Answer the parked fetches whose wait is over, and let go of records whose lock has run out."""
+        """Answer the parked fetches whose wait is over, release records whose lock has run out, delete old ones."""
+        if now >= self._retention.due:
+            self._retention.expire(now)
         self.share.expire(now)
         self._fetch.expire(now if self._clock_ahead is None else now - self._clock_ahead())
 

@@ -8,8 +8,9 @@ the log's end; the last stable offset is where the first open transaction began.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from itertools import accumulate
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kafka_shim.broker.batch_records import first_at_or_after, first_of_largest_timestamp
 from kafka_shim.broker.batches import NO_TIMESTAMP, Batch, max_timestamp
@@ -41,6 +42,14 @@ class Written:
         self.base_offset = base_offset
         self.append_time = append_time
         self.log_start_offset = log_start_offset
+
+
+class Kept(NamedTuple):
+    """A batch that is kept: its bytes, the offset after it, and its largest timestamp (ms)."""
+
+    size: int
+    next_offset: int
+    latest: int
 
 
 class PartitionLog:
@@ -206,6 +215,12 @@ class PartitionLog:
         if not self._data:
             return None
         return first_of_largest_timestamp(self._data[bisect_left(self._latest, self._latest[-1])])
+
+    def kept(self) -> Iterator[Kept]:
+        """The batches, the oldest first."""
+        ends = (*self._bases[1:], self.end_offset)
+        for data, next_offset in zip(self._data, ends, strict=True):
+            yield Kept(len(data), next_offset, max_timestamp(data))
 
     def _index(self, offset: int) -> int:
         return bisect_right(self._bases, offset) - 1

@@ -56,6 +56,14 @@ MEANINGS: Final = {
     "log.message.timestamp.after.max.ms": "A record may be so far ahead of the broker's clock; else error 32.",
     "log.message.timestamp.before.max.ms": "A record may be so far behind the broker's clock; else error 32.",
     "log.message.timestamp.type": "Whether records keep their own time or get that of the broker.",
+    "log.retention.check.interval.ms": "How often records that are too old are looked for.",
+    "log.retention.hours": "As log.retention.ms, in hours, where neither that nor log.retention.minutes is given.",
+    "log.retention.minutes": "As log.retention.ms, in minutes, where that is not given.",
+    "log.retention.bytes": "A log that is larger loses its oldest records; the memory of a log is bounded in any case.",
+    "log.retention.ms": "Records that are older are deleted, a segment at a time; never if -1.",
+    "log.roll.hours": "As log.roll.ms, in hours, where that is not given.",
+    "log.roll.ms": "A segment with records so far apart is full: its records grow old together.",
+    "log.segment.bytes": "A segment with so many bytes is full: its records grow old together.",
     "max.incremental.fetch.session.cache.slots": "How many fetch sessions a broker remembers.",
     "message.max.bytes": "The largest batch of records that a topic takes; else error 10.",
     "num.partitions": "Partitions of a topic whose creator names no number.",
@@ -72,14 +80,15 @@ MEANINGS: Final = {
 """What a setting does, for those that something here obeys."""
 
 TOPIC_MEANINGS: Final = {
-    "cleanup.policy": "Whether old records are deleted, or all but the last of each key, or both.",
-    "delete.retention.ms": "Tombstones of a compacted log are kept for so long.",
+    "cleanup.policy": "Where it has `delete`, old records are deleted; nothing here compacts a log.",
     "max.message.bytes": "The largest batch of records that the topic takes; else error 10.",
     "message.timestamp.after.max.ms": "A record may be so far ahead of the broker's clock; else error 32.",
     "message.timestamp.before.max.ms": "A record may be so far behind the broker's clock; else error 32.",
     "message.timestamp.type": "Whether records keep their own time or get that of the broker.",
     "retention.bytes": "A log that is larger loses its oldest records.",
-    "retention.ms": "Records are deleted when they are so old.",
+    "retention.ms": "Records that are older are deleted, a segment at a time; never if -1.",
+    "segment.bytes": "A segment with so many bytes is full: its records grow old together.",
+    "segment.ms": "A segment with records so far apart is full: its records grow old together.",
 }
 """Of topic settings that something here obeys."""
 

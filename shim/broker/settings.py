@@ -90,6 +90,7 @@ BROKER_SETTINGS: Final = _table(
         Setting("delete.topic.enable", _BOOLEAN, "true", dynamic=False),
         Setting("fetch.max.bytes", _INT, "57671680", 1024, dynamic=False),
         Setting("log.flush.scheduler.interval.ms", _LONG, _NO_LIMIT, dynamic=False),
+        Setting("log.retention.check.interval.ms", _LONG, "300000", 1, dynamic=False),
         Setting("log.retention.hours", _INT, "168", dynamic=False),
         Setting("log.retention.minutes", _INT, None, dynamic=False),
         Setting("log.roll.hours", _INT, "168", 1, dynamic=False),

@@ -68,7 +68,6 @@ _FIXED: Final[tuple[_Row, ...]] = (
     ("log.dirs", LIST, None),
     ("log.flush.offset.checkpoint.interval.ms", INT, "60000"),
     ("log.flush.start.offset.checkpoint.interval.ms", INT, "60000"),
-    ("log.retention.check.interval.ms", LONG, "300000"),
     ("metadata.log.dir", STRING, None),
     ("metadata.log.max.record.bytes.between.snapshots", LONG, "20971520"),
     ("metadata.log.max.snapshot.interval.ms", LONG, "3600000"),
