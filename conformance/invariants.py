@@ -3,8 +3,9 @@
 Knows the trace's schema (`docs/trace.md`) and nothing of how it is written. What a trace cannot show is not checked:
 answers never due, durability, replay (I3, I4, I5). Each violation is one line of text that begins with its invariant.
 
-    I1  a partition has at most one owner in a generation
-    I2  generations only grow
+    I1  a partition has at most one owner in a generation; in a consumer group nobody gets one that another has not
+        given up, by its heartbeat, by leaving or by being fenced
+    I2  generations and epochs only grow
     I6  who is not in the group never gets error 0 from Heartbeat, SyncGroup or a commit with a generation
     I7  the leader alone gets the member list, and a generation has one
     I8  a fenced id never succeeds again
@@ -44,6 +45,9 @@ class _Group:
     leaders: dict[int, str] = field(default_factory=dict)
     committed: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     loaded: bool = False
+    epochs: bool = False
+    held: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    """By member of a consumer group: what it may use, and what it is yet to give up."""
 
 
 class Checker:
@@ -90,10 +94,30 @@ class Checker:
             group.gone.pop(member_id, None)
             return
         if event["change"] != "pending":
+            group.held.pop(member_id, None)
             group.members.discard(member_id)
             group.gone[member_id] = event["mono"]
         if event["change"] == "fenced":
             group.fenced[member_id] = event["mono"]
+
+    def _epoch(self, event: dict[str, Any], group: _Group) -> None:
+        if event["generation"] < group.generation or (event["generation"] == group.generation and group.epochs):
+            self._found("I2", event, f"epoch {event['generation']} after {group.generation}")
+        group.generation, group.epochs = event["generation"], True
+        if not event["cause"]:
+            self._found("I9", event, "an epoch without a cause")
+
+    def _reconciliation(self, event: dict[str, Any], group: _Group) -> None:
+        member_id = event["member_id"]
+        assigned, revoking = (
+            {(topic, number) for topic, numbers in event[name].items() for number in numbers}
+            for name in ("assigned", "revoking")
+        )
+        for other, held in group.held.items():
+            if other != member_id and (both := assigned & held):
+                topic, number = min(both)
+                self._found("I1", event, f"{topic}-{number} goes to {member_id}, while {other} has it")
+        group.held[member_id] = assigned | revoking
 
     def _assignment(self, event: dict[str, Any], group: _Group) -> None:
         owners: dict[tuple[str, int], str] = {}

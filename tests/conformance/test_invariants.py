@@ -45,6 +45,14 @@ def shown(offset: int) -> dict[str, Any]:
     return event("exchange", api="OffsetFetch", error=0, arrived=1.0, request={}, answer=answer)
 
 
+def has(member_id: str, assigned: list[int], revoking: list[int]) -> dict[str, Any]:
+    return event("reconciliation", member_id=member_id, assigned={"t": assigned}, revoking={"t": revoking})
+
+
+def epoch(generation: int, cause: str | None = "NEW_MEMBER") -> dict[str, Any]:
+    return event("epoch", generation=generation, cause=cause)
+
+
 TWO_OWNERS = {"a": {"t": [0, 1]}, "b": {"t": [1]}}
 COMMITTED = event("commit", error=0, offsets=[{"topic": "t", "partition": 0, "offset": 7}])
 
@@ -53,7 +61,11 @@ COMMITTED = event("commit", error=0, offsets=[{"topic": "t", "partition": 0, "of
     ("invariant", "events"),
     [
         ("I1", [event("assignment", assignments=TWO_OWNERS)]),
+        ("I1", [has("a", [0, 1], []), has("b", [1], [])]),
+        ("I1", [has("a", [0, 1], []), has("a", [0], [1]), has("b", [1], [])]),
         ("I2", [state(2), state(1)]),
+        ("I2", [epoch(2), epoch(2)]),
+        ("I9", [epoch(2, None)]),
         ("I6", [heartbeat()]),
         ("I6", [member("added"), member("left", mono=2.0), heartbeat()]),
         ("I6", [committed({"partition_index": [0, 1], "error_code": [3, 0]})]),
@@ -74,6 +86,9 @@ def test_a_broken_invariant_is_told(invariant: str, events: list[dict[str, Any]]
     "events",
     [
         [event("assignment", assignments={"a": {"t": [0]}, "b": {"t": [1]}})],
+        [has("a", [0, 1], []), has("a", [0], [1]), has("a", [0], []), has("b", [1], [])],
+        [has("a", [0, 1], []), member("left", "a"), has("b", [0, 1], [])],
+        [epoch(1), state(1), epoch(2)],
         [state(1), state(1), state(2)],
         [state(5), event("group", change="deleted"), state(0)],
         [member("added"), heartbeat()],

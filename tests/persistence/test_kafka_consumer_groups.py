@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -29,6 +30,7 @@ from tests.groups.context import GROUP
 
 from .real_kafka import PARTITIONS, RealKafka
 
+pytestmark = pytest.mark.second_stage
 TOPICS = {"orders": 3, "payments": 300}
 COMING = {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
 

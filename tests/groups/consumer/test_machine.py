@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.conformance.invariants import check as check_events
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from tests.groups.context import GROUP
 
@@ -38,6 +39,7 @@ class Machine(RuleBasedStateMachine):
             for name in IDS
         ]
         self.epochs = (0, 0)
+        self.names_are_unique = True
 
     def take(self, client: Consumer, error: int) -> None:
         """What a client does with an error: it gives everything up and joins anew."""
@@ -95,6 +97,8 @@ class Machine(RuleBasedStateMachine):
     def delete_topic(self, data: st.DataObject) -> None:
         topic = data.draw(st.sampled_from(sorted(self.cluster.topics.by_name)))
         self.cluster.delete_topic(topic)
+        # The trace knows topics by their names.
+        self.names_are_unique = False
         for client in self.clients:
             # Another topic may come to have the name.
             client.owned = {(name, number) for name, number in client.owned if name != topic}
@@ -120,6 +124,9 @@ class Machine(RuleBasedStateMachine):
             return
         check_records(self.cluster)
         self.converge()
+        events = [event | {"seq": n, "mono": 0.0} for n, event in enumerate(self.cluster.events, 1)]
+        if self.names_are_unique:
+            assert check_events(events) == []
 
     def converge(self) -> None:
         """Whatever happened, the members that go on come to share everything they subscribe to."""
@@ -138,5 +145,5 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=10_000 if "FUZZ_SECONDS" in os.environ else 150, stateful_step_count=40, deadline=None
+    max_examples=10_000 if "FUZZ_SECONDS" in os.environ else 300, stateful_step_count=40, deadline=None
 )
