@@ -29,6 +29,9 @@ _ALWAYS: Final = {
     # And each of these files holds back as much as a row group of each column before it writes.
     "spark.hadoop.parquet.block.size": str(16 << 20),
     "spark.hadoop.parquet.page.size": str(128 << 10),
+    # What was compiled for a query is kept for the next one like it: a run has several hundred, a stream's batches the
+    # same ones each time. Spark keeps 100.
+    "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     # Python workers keep what they free for the next part of a file, instead of having the system clear pages anew.

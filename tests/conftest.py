@@ -1,5 +1,5 @@
-"""What every test folder shares: how hard Hypothesis looks, with no deadline that a busy machine could miss, and which
-tests `make check` leaves to `make test`.
+"""What every test folder shares: how hard Hypothesis looks, with no deadline that a busy machine could miss; which
+tests `make check` leaves to `make test`; and in which order they run.
 """
 
 import os
@@ -19,23 +19,30 @@ SECOND_STAGE = {
     "tests/conformance/test_breaking_off.py": "processes started and broken off, one after the other",
     "tests/conformance/test_clients.py": "the same clients",
     "tests/conformance/test_connect.py": "Kafka Connect",
+    "tests/conformance/test_differential.py::test_ours_does_as_ours_does": "two servers, one script after the other",
+    "tests/conformance/test_docs_commands.py::test_every_command_of_the_page_runs": "some fifteen runs",
     "tests/conformance/test_mutation.py": "the suite on mutants, one after the other",
     "tests/conformance/test_settings_of_kafka.py": "a real Kafka",
+    "tests/conformance/test_report.py": "a run of all cases about six requests",
+    "tests/control/test_schemathesis.py": "a fuzzer that runs for as long as it is given",
     "tests/crash/": "servers killed under load",
     "tests/fuzz/": "a fuzzer that runs for as long as it is given",
     "tests/groups/assignors/test_against_kafka.py": "Kafka's assignors",
     "tests/packaging/": "fresh environments, installed from the package registry",
+    "tests/persistence/test_kafka_consumer_groups.py": "a real Kafka",
     "tests/persistence/test_kafka_dump.py": "Kafka's tools",
     "tests/persistence/test_kafka_interchange.py": "a real Kafka",
     "tests/pipeline/test_cluster.py": "a Spark cluster",
     "tests/pipeline/test_report_in_browser.py": "a browser",
     "tests/relay/test_kafka.py": "a real Kafka",
     "tests/server/test_shared_transactions.py": "several servers on PostgreSQL",
+    "tests/test_house.py::test_an_environment_already_installed_is_left_alone": "an environment, installed",
     "tests/test_readme.py": "what the README shows, Spark included",
     "tests/test_semantics.py::test_every_class_and_method_exists_in_kafka": "Kafka's classes",
     "tests/testing/languages/": "Java, Go and Node.js",
     "tests/testing/test_examples.py": "runs of pytest of their own, with real clients",
     "tests/testing/test_plugin.py": "runs of pytest of their own",
+    "tests/testing/test_scenarios.py": "real clients, and the time that they take",
 }
 """Tests, files and folders that need Java, a browser, a second language or minutes, and what for."""
 NEEDING = {"spark"}
@@ -43,8 +50,17 @@ NEEDING = {"spark"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the second stage."""
+    """Mark the second stage, and begin with what takes longest: tests of Spark, then the rest of the stage.
+
+    With `--dist worksteal` a worker has a run of neighbours and idle ones take from its end. So one worker alone starts
+    a Spark, and what is left when both come to an end is short.
+    """
     for item in items:
         name = item.path.relative_to(ROOT).as_posix() + "::" + item.name
-        if name.startswith(tuple(SECOND_STAGE)) or NEEDING & set(getattr(item, "fixturenames", ())):
+        if name.startswith(tuple(SECOND_STAGE)) or _needs_spark(item):
             item.add_marker("second_stage")
+    items.sort(key=lambda item: (not _needs_spark(item), item.get_closest_marker("second_stage") is None))
+
+
+def _needs_spark(item: pytest.Item) -> bool:
+    return bool(NEEDING & set(getattr(item, "fixturenames", ())))

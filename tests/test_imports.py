@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -98,10 +99,16 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def nodes(source: str) -> list[ast.AST]:
+    """Every node of a source, read once for all tests."""
+    return list(ast.walk(ast.parse(source)))
+
+
 def imports(source: str, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
     """Every module a source imports, by full name, wherever in the file; names imported from a package count too."""
     package = module if is_package else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -206,7 +213,7 @@ def test_every_part_has_its_place_in_the_house_and_is_a_link_to_its_folder() -> 
 
 def named_imports(source: str) -> Iterator[tuple[int, str]]:
     """The strings that calls with `import` in their name are given, as far as they are written out."""
-    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
+    for call in (node for node in nodes(source) if isinstance(node, ast.Call)):
         if "import" in ast.unparse(call.func):
             for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
                 for node in ast.walk(argument):
@@ -246,7 +253,7 @@ def imported_files(sources: dict[str, tuple[str, bool]]) -> dict[str, set[str]]:
     for module, (source, is_package) in sources.items():
         package = module if is_package else module.rpartition(".")[0]
         graph[module] = set()
-        for node in ast.walk(ast.parse(source)):
+        for node in nodes(source):
             if isinstance(node, ast.Import):
                 graph[module] |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

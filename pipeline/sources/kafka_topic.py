@@ -12,6 +12,7 @@ Options: `bootstrap`, HOST:PORT or several separated by commas, and any of librd
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from kafka_shim.pipeline.sources.places import Unreadable
 
 TOPIC: Final = "__consumer_offsets"
 BATCH: Final = 10_000
+WAIT_S: Final = 0.2
 PATIENCE_S: Final = 30.0
 _PREFIX: Final = "kafka."
 
@@ -78,9 +80,13 @@ class OffsetsTopicReader(DataSourceReader):
         try:
             consumer.assign([TopicPartition(TOPIC, partition.value, OFFSET_BEGINNING)])
             ended = False
+            last = time.monotonic()
             while not ended:
-                messages = consumer.consume(BATCH, PATIENCE_S)
-                if not messages:
+                # It would wait for a batch to be full.
+                messages = consumer.consume(BATCH, WAIT_S)
+                if messages:
+                    last = time.monotonic()
+                elif time.monotonic() - last > PATIENCE_S:
                     raise Unreadable(f"{self.bootstrap} does not answer about {TOPIC}-{partition.value}")
                 sound = []
                 for message in messages:

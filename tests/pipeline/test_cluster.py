@@ -9,8 +9,10 @@ from pyspark.testing import assertDataFrameEqual
 from bench.killing import READING, digest, on_cluster, same_tables
 from kafka_shim.pipeline.generate.write import generate
 from kafka_shim.pipeline.run import build, sort_out
-from kafka_shim.pipeline.schemas import TABLES
+from kafka_shim.pipeline.schemas import PLACES, TABLES
 from kafka_shim.pipeline.warehouse import Warehouse
+
+from .few import Few
 
 STEPS = ("ownership", "offset_history", "rounds")
 
@@ -25,7 +27,7 @@ def test_a_worker_that_dies_changes_nothing(spark: SparkSession, tmp_path: Path)
     assert told["workers_killed"] == 2
     assert told["executors"] == 3
 
-    undisturbed = Warehouse(spark, str(tmp_path / "undisturbed"))
+    undisturbed = Few(spark, str(tmp_path / "undisturbed"), {*PLACES, *STEPS})
     with undisturbed.change("run"):
         build(undisturbed, sort_out([str(data)]))
     disturbed = Warehouse(spark, str(out))

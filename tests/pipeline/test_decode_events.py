@@ -11,6 +11,7 @@ pytest.importorskip("pyarrow", reason="PyArrow is not installed (requirements/sp
 import itertools
 
 from kafka_shim.pipeline.decode import events
+from kafka_shim.pipeline.generate.write import generate
 from kafka_shim.pipeline.sources.places import Place
 from kafka_shim.pipeline.sources.shim_trace import Part, files, identity_of, read_part, trace_of
 
@@ -34,8 +35,9 @@ def exchange(api: str, request: dict[str, Any], answer: dict[str, Any], **fields
     )
 
 
-def test_fast_and_slow_tell_the_same(data: Path) -> None:
-    path = Path(files(str(data / "trace"))[0].address)
+def test_fast_and_slow_tell_the_same(tmp_path: Path) -> None:
+    generate(tmp_path, groups=4, seed=11, segments=False)
+    path = Path(files(str(tmp_path / "trace"))[0].address)
     lines = path.read_bytes().split(b"\n")[:4000]
     fast = decoded(lines)
     slow = decoded(lines, bodies=True)

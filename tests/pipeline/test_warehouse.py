@@ -2,29 +2,26 @@
 
 import json
 import shutil
-from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from kafka_shim.persistence.batch import write_batch
-from kafka_shim.pipeline import warehouse as warehouses
 from kafka_shim.pipeline.run import answer, build, sort_out
 from kafka_shim.pipeline.schemas import PLACES
 from kafka_shim.pipeline.snapshots import Overtaken
 from kafka_shim.pipeline.stream import stream
+from kafka_shim.pipeline.warehouse import Warehouse
 
+from .few import Few
 from .test_sources import record
 
 
-class Warehouse(warehouses.Warehouse):
-    """Few tables are enough here."""
-
-    def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
-        if name in PLACES or name == "membership":
-            super().write(name, rows, replaces=replaces)
+def few(spark: SparkSession, path: str) -> Few:
+    """A warehouse of few tables, which are enough here."""
+    return Few(spark, path, {*PLACES, "membership"})
 
 
 def trace(folder: Path, groups: list[str], first: int = 0) -> Path:
@@ -65,11 +62,11 @@ def follow(warehouse: Warehouse, *paths: Path) -> None:
 def test_a_run_after_a_run_or_a_stream_and_a_stream_after_a_run(spark: SparkSession, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     first, second, kept = trace(tmp_path / "a", ["a", "b"]), trace(tmp_path / "b", ["c"]), log(tmp_path / "log")
-    warehouse = Warehouse(spark, out)
+    warehouse = few(spark, out)
     run(warehouse, first, kept)
     assert groups(warehouse) == ["a", "b", "g", "g"]
     # Nothing of the log is left.
-    reader = Warehouse(spark, out)
+    reader = few(spark, out)
     assert reader.snapshot is not None
     run(warehouse, second)
     assert groups(warehouse) == ["c"]
@@ -95,13 +92,13 @@ def test_a_run_after_a_run_or_a_stream_and_a_stream_after_a_run(spark: SparkSess
 def test_what_fails_leaves_nothing_and_readers_never_see_a_part(spark: SparkSession, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     first, second = trace(tmp_path / "a", ["a"]), trace(tmp_path / "b", ["b"])
-    warehouse = Warehouse(spark, out)
+    warehouse = few(spark, out)
     run(warehouse, first)
 
     def in_vain() -> None:
         with warehouse.change("run"):
             build(warehouse, sort_out([str(second)]))
-            seen = Warehouse(spark, out)
+            seen = few(spark, out)
             assert groups(seen) == groups(seen, "membership") == ["a"]
             raise ZeroDivisionError
 
@@ -113,10 +110,10 @@ def test_what_fails_leaves_nothing_and_readers_never_see_a_part(spark: SparkSess
 def test_a_stream_stops_where_a_run_took_its_place(spark: SparkSession, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     first, second = trace(tmp_path / "a", ["a"] * 40), trace(tmp_path / "b", ["b"])
-    warehouse = Warehouse(spark, out)
+    warehouse = few(spark, out)
 
     def meanwhile(batch: int) -> None:
-        run(Warehouse(spark, out), second)
+        run(few(spark, out), second)
 
     query = stream(warehouse, sort_out([str(first)]), max_bytes=2000, after_batch=meanwhile)
     with pytest.raises(StreamingQueryException, match="was changed by another run"):
@@ -126,7 +123,7 @@ def test_a_stream_stops_where_a_run_took_its_place(spark: SparkSession, tmp_path
 
 
 def test_of_two_changes_of_one_snapshot_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    one, other = (Warehouse(spark, str(tmp_path / "out")) for _ in range(2))
+    one, other = (few(spark, str(tmp_path / "out")) for _ in range(2))
     with one.change("run"):
         pass
     with pytest.raises(Overtaken), one.change("stream", anew=False), other.change("stream", anew=False):
@@ -147,7 +144,7 @@ def test_answers_that_rest_on_a_trace_that_lacks_something_say_so(spark: SparkSe
         (folder / "trace.jsonl").write_text("\n".join([*lines, *map(json.dumps, rounds)]))
     text = (torn / "trace.jsonl").read_text().splitlines()
     (torn / "trace.jsonl").write_text("\n".join(text[:2] + text[3:]))
-    warehouse = warehouses.Warehouse(spark, str(tmp_path / "out"))
+    warehouse = Warehouse(spark, str(tmp_path / "out"))
     with warehouse.change("run"):
         build(warehouse, sort_out([str(whole), str(torn)]))
         answer(warehouse)

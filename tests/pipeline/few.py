@@ -1,0 +1,21 @@
+"""A warehouse of few tables: making all takes longer than most tests need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_shim.pipeline.warehouse import Warehouse
+
+
+class Few(Warehouse):
+    """Writes these tables and places (`kafka_shim.pipeline.schemas.PLACES`) alone; the others are empty."""
+
+    def __init__(self, spark: SparkSession, path: str, names: Collection[str]) -> None:
+        super().__init__(spark, path)
+        self._names = names
+
+    def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
+        if name in self._names:
+            super().write(name, rows, replaces=replaces)
