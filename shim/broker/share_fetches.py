@@ -306,15 +306,17 @@ class ShareFetchApi:
     def _find(self, session: ShareSession, spot: Spot, now: float) -> tuple[Partition | None, SharePartition | _Error]:
         """A partition as the group of the session has it, read from its state if need be; or what is wrong with it."""
         partition = self._partition(spot)
+        place = _place(session, spot)
         if partition is None:
+            self._partitions.pop(place, None)
             unknown = self.topics.with_id(spot[0]) is None and session.topics.get(spot) is None
             return None, _Error(ErrorCode.UNKNOWN_TOPIC_ID if unknown else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        place = _place(session, spot)
         if partition.leader != self.node_id:
             self._partitions.pop(place, None)
             return partition, _Error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         state = self.persister.find(place)
         if state is None:
+            self._partitions.pop(place, None)
             return partition, _Error(ErrorCode.UNKNOWN_SERVER_ERROR)
         shared = self._partitions.get(place)
         if shared is None or shared.state is not state or not shared.is_current:

@@ -1,0 +1,73 @@
+"""What a share partition reads of its log: whole batches, and of transactions what the group is to see."""
+
+from __future__ import annotations
+
+from kafka_shim.broker.batches import parse_batch
+from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.share_partition import Acquired, SharePartition
+from kafka_shim.broker.share_reading import read
+from kafka_shim.groups.share.persister import ShareState
+from kafka_shim.persistence.batch import Record, write_batch
+
+from .context import EPOCH_MS, records_of
+
+PRODUCER = 7
+
+
+def appended(log: PartitionLog, *values: bytes, transactional: bool = False) -> None:
+    records = [Record(index, EPOCH_MS, None, value) for index, value in enumerate(values)]
+    data = write_batch(
+        records, producer_id=PRODUCER, producer_epoch=0, base_sequence=log.end_offset, transactional=True
+    )
+    if not transactional:
+        data = write_batch(records)
+    log.append(parse_batch(data, max_bytes=10_000), None, 0.0)
+
+
+def ended(log: PartitionLog, *, committed: bool) -> None:
+    log.end_transaction(PRODUCER, 0, 0, EPOCH_MS, 0.0, committed=committed)
+
+
+def reading(log: PartitionLog, *, committed: bool, max_bytes: int = 10_000) -> tuple[list[Acquired], list[bytes]]:
+    """What a new group acquires, and the values that are in what it is given."""
+    shared = SharePartition(ShareState(), 0, most_deliveries=5, most_in_flight=100)
+    data, acquired = read(
+        shared,
+        log,
+        "m",
+        30.0,
+        max_bytes=max_bytes,
+        max_records=100,
+        batch_size=100,
+        whole_batches=True,
+        committed=committed,
+    )
+    return acquired, [bytes(each.value) for each in records_of(data)]
+
+
+def test_aborted_records_are_nobodys_if_committed_ones_are_read() -> None:
+    log = PartitionLog()
+    appended(log, b"a", b"b", transactional=True)
+    ended(log, committed=False)
+    appended(log, b"c")
+    assert reading(log, committed=True) == ([Acquired(3, 3, 1)], [b"c"])
+    acquired, values = reading(log, committed=False)
+    assert acquired == [Acquired(0, 3, 1)], "markers have offsets too, and clients pass over them"
+    assert values[:2] == [b"a", b"b"]
+
+
+def test_an_open_transaction_ends_what_is_read() -> None:
+    log = PartitionLog()
+    appended(log, b"a")
+    appended(log, b"b", transactional=True)
+    appended(log, b"c")
+    assert reading(log, committed=True) == ([Acquired(0, 0, 1)], [b"a"])
+    ended(log, committed=True)
+    assert reading(log, committed=True)[0] == [Acquired(0, 3, 1)]
+
+
+def test_a_batch_is_read_whole_whatever_the_limit() -> None:
+    log = PartitionLog()
+    appended(log, b"a" * 100, b"b" * 100)
+    appended(log, b"c")
+    assert reading(log, committed=False, max_bytes=10)[0] == [Acquired(0, 1, 1)]
