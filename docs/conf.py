@@ -18,6 +18,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 templates_path: list[str] = []
 suppress_warnings: list[str] = []
 
