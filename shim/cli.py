@@ -18,6 +18,7 @@ ELSEWHERE: Final = {
     "designs": ("kafka_shim.commands.designs", "designs", "What the designs cost that Kafka weighed for groups."),
     "faults": ("kafka_shim.commands.faults", "faults", "What goes wrong on purpose in a coordinator for tests."),
     "groups": ("kafka_shim.commands.groups", "groups", "Groups of a running coordinator, by its control server."),
+    "assign": ("kafka_shim.commands.assign", "assign", "One group, divided by every assignor side by side."),
     "learn": ("kafka_shim.commands.learn", "learn", "Lessons on rebalances: guess what happens, then see it."),
     "replay": ("kafka_shim.commands.replay", "replay", "Play a recorded run again, exactly, up to any moment."),
     "why": ("kafka_shim.commands.why", "why", "Why a group rebalanced, who was slow, and what to do."),

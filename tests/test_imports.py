@@ -31,6 +31,7 @@ HOUSE = {
     "kafka_shim.learn": {
         "kafka_shim.apis",
         "kafka_shim.persistence",
+        "kafka_shim.groups",
         "kafka_shim.broker",
         "kafka_shim.why",
         "kafka_shim.lab",
