@@ -81,11 +81,11 @@ class Cluster:
         )  # fmt: skip
         self._processes.append(process)
         assert process.stderr is not None
-        told = []
+        output = []
         for line in process.stderr:
-            told.append(line)
+            output.append(line)
             if found := until.search(line):
                 # What else it says is read too, so that the pipe does not fill.
                 Thread(target=process.stderr.read, daemon=True).start()
                 return found
-        raise RuntimeError(f"Spark's {name} did not start: {''.join(told[-20:])}")
+        raise RuntimeError(f"Spark's {name} did not start: {''.join(output[-20:])}")

@@ -184,7 +184,7 @@ def heartbeats(size: int, rounds: int) -> tuple[float, float]:
         lines = [Line(to) for _ in range(size)]
         beats = form(to, lines)
         to.settle(NOW)
-        # Twice, so that it is known for one that comes again and again.
+        # Twice, so that it is remembered as one that repeats.
         for line, data in zip(lines * 2, beats * 2, strict=True):
             line.session.receive(data, NOW)
         to.settle(NOW)

@@ -77,7 +77,7 @@ class Process:
             self._popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 
     async def ready(self) -> None:
-        """It has said that it is ready."""
+        """It has reported that it is ready."""
         assert self._popen is not None
         assert self._popen.stdout is not None
         line = await trio.to_thread.run_sync(self._popen.stdout.readline, abandon_on_cancel=True)
@@ -157,7 +157,7 @@ class Run:
         return time.monotonic() - since
 
     async def answering(self, prober: Prober, since: float) -> None:
-        """Wait until a node has said anything since then."""
+        """Wait until a node has answered anything since then."""
         with trio.fail_after(ROUND_S):
             while prober.answered <= since:
                 await self.judge.changed.wait()
@@ -267,15 +267,15 @@ def owner_in(connection: psycopg.Connection[Any], partition: int) -> int | None:
 
 
 def out_of_lease(run: Run, history: list[Any], since: float) -> list[str]:
-    """Answers that were asked for after another node had been given the partition, and before it came back."""
+    """Answers to requests that were sent after another node had got the partition, and before it came back."""
     node_at = {process.address: process.node_id for process in run.processes}
     found = []
     for answer in run.judge.answers:
-        if answer.asked < since:
+        if answer.sent_at < since:
             continue
         node = node_at[answer.address]
-        holders = [owner for at, owner in history if answer.asked <= at <= answer.answered]
-        before = [owner for at, owner in history if at < answer.asked]
+        holders = [owner for at, owner in history if answer.sent_at <= at <= answer.answered]
+        before = [owner for at, owner in history if at < answer.sent_at]
         if before and before[-1] != node and node not in holders:
             found.append(f"node {node} answered at {answer.answered:.3f}, node {before[-1]} was the owner")
     return found

@@ -52,7 +52,7 @@ REJOIN = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCo
 Address = tuple[str, int]
 
 
-class Elsewhere(Exception):
+class NotCoordinator(Exception):
     """The coordinator must be looked for anew."""
 
 
@@ -85,7 +85,7 @@ class Wire:
         while len(self._received) < size:
             data = await self._stream.receive_some()
             if not data:
-                raise Elsewhere
+                raise NotCoordinator
             self._received += data
         found = bytes(self._received[:size])
         del self._received[:size]
@@ -95,14 +95,14 @@ class Wire:
         await trio.aclose_forcefully(self._stream)
 
 
-TROUBLE = (Elsewhere, OSError, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError)
+TROUBLE = (NotCoordinator, OSError, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Answered(NamedTuple):
     """Somebody answered for the group as its coordinator: between which moments of Unix time."""
 
     address: Address
-    asked: float
+    sent_at: float
     answered: float
 
 
@@ -139,7 +139,7 @@ class Judge:
         return dict(self.acknowledged), dict(self.seen)
 
     def read(self, partition: int, offset: int, floor: tuple[dict[int, int], dict[int, int]], who: str) -> None:
-        """A member was told this committed offset."""
+        """A member fetched this committed offset."""
         acknowledged, seen = floor
         if offset < acknowledged.get(partition, -1):
             self.lost.append(f"{who}: partition {partition} at {offset}, {acknowledged[partition]} was acknowledged")
@@ -148,14 +148,14 @@ class Judge:
         self.seen[partition] = max(self.seen[partition], offset)
 
     def assign(self, generation: int, partition: int, member_id: str) -> None:
-        """A member was told that a partition is its own in a generation."""
+        """A member was assigned a partition in a generation."""
         other = self.assigned.setdefault((generation, partition), member_id)
         if other != member_id:
             self.twice.append(f"partition {partition} of generation {generation}: {other} and {member_id}")
 
 
 async def find(addresses: Sequence[Address]) -> Address:
-    """The coordinator of the group, asked of the first of `addresses` that says one. Raises Elsewhere."""
+    """The coordinator of the group, by the first of `addresses` that answers with one. Raises Elsewhere."""
     for address in addresses:
         try:
             wire = await Wire.open(address)
@@ -167,7 +167,7 @@ async def find(addresses: Sequence[Address]) -> Address:
             continue
         if found.error_code == ErrorCode.NONE:
             return found.host, found.port
-    raise Elsewhere
+    raise NotCoordinator
 
 
 def fetch_all(partitions: Sequence[int]) -> OffsetFetchRequest:
@@ -200,7 +200,7 @@ class Member:
                 self._wire = await Wire.open(self._coordinator)
                 while True:
                     if self._judge.quiet:
-                        raise Elsewhere
+                        raise NotCoordinator
                     if self.generation < 0 or self.wants_rejoin:
                         await self._join()
                     await self._commit()
@@ -216,14 +216,14 @@ class Member:
 
     async def _ask(self, version: int, request: Message, patience: float = ANSWER_S) -> Any:
         assert self._wire is not None
-        asked = time.time()
+        sent_at = time.time()
         answer = await self._wire.ask(version, request, patience)
         error = _error_of(answer)
         if error in MOVED:
-            raise Elsewhere
+            raise NotCoordinator
         # A heartbeat is answered 0 while the partition is loading.
         if error == ErrorCode.NONE and not isinstance(request, HeartbeatRequest):
-            self._judge.answers.append(Answered(self._coordinator, asked, time.time()))
+            self._judge.answers.append(Answered(self._coordinator, sent_at, time.time()))
         return answer
 
     async def _join(self) -> None:
@@ -332,13 +332,13 @@ class Member:
 class Prober:
     """Asks one node again and again for the group's offsets, whether it coordinates the group or not.
 
-    Every question has a connection of its own and is asked although earlier ones are not answered: a paused node finds
+    Every request has a connection of its own and is sent although earlier ones are not answered: a paused node finds
     them all when it wakes, those of after its lease has gone to another among them.
     """
 
     def __init__(self, judge: Judge, address: Address) -> None:
         self.answered = 0.0
-        """When the node last said anything at all, seconds of the monotonic clock."""
+        """When the node last answered, seconds of the monotonic clock."""
         self._judge = judge
         self._address = address
         self._questions = trio.CapacityLimiter(QUESTIONS)
@@ -357,7 +357,7 @@ class Prober:
             wire = await Wire.open(self._address)
             try:
                 acknowledged, _ = judge.floor()
-                asked = time.time()
+                sent_at = time.time()
                 fetched = await wire.ask(5, fetch_all(range(judge.partitions)), 60)
             finally:
                 await wire.close()
@@ -368,12 +368,12 @@ class Prober:
         self.answered = time.monotonic()
         judge.tell()
         if fetched.error_code == ErrorCode.NONE:
-            judge.answers.append(Answered(self._address, asked, time.time()))
+            judge.answers.append(Answered(self._address, sent_at, time.time()))
             for each in fetched.topics[0].partitions:
                 if each.committed_offset < acknowledged.get(each.partition_index, -1):
                     judge.stale.append(
-                        f"{self._address} said {each.committed_offset} of partition {each.partition_index}, "
-                        f"{acknowledged[each.partition_index]} was acknowledged before it was asked"
+                        f"{self._address} answered {each.committed_offset} for partition {each.partition_index}, "
+                        f"{acknowledged[each.partition_index]} was acknowledged before the request"
                     )
 
 

@@ -120,6 +120,6 @@ def dump_log(jars: str, segments: list[Path]) -> None:
         while block := tool.stdout.read(1 << 20):
             lines += block.count(b"payload:")
         assert tool.stderr is not None
-        told = tool.stderr.read().decode()
+        output = tool.stderr.read().decode()
     if tool.returncode != 0 or lines == 0:
-        raise RuntimeError(f"the dump-log tool failed: {told[-500:]}")
+        raise RuntimeError(f"the dump-log tool failed: {output[-500:]}")

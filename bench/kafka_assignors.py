@@ -1,4 +1,4 @@
-"""Kafka's own server-side assignors, in a Java process that is asked over a pipe (`KafkaAssignors.java`)."""
+"""Kafka's own server-side assignors, in a Java process behind a pipe (`KafkaAssignors.java`)."""
 
 from __future__ import annotations
 

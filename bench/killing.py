@@ -56,40 +56,40 @@ def kill(events: int, memory: str = "1g") -> dict[str, Any]:
         scratch = Path(place)
         data = scratch / "data"
         made = generate(data, groups=max(24, min(4_000, events // 20_000)), events=events, seed=1, nodes=2)
-        told: dict[str, Any] = {"events": made.events, "bytes": made.trace_bytes}
+        result: dict[str, Any] = {"events": made.events, "bytes": made.trace_bytes}
         runs: dict[str, dict[str, Any]] = {}
         for name, dies in ((UNDISTURBED, []), (READING, [READING]), (SHUFFLING, [SHUFFLING])):
             runs[name] = on_cluster(data, scratch / name, scratch / f"{name}-work", dies, memory=memory)
         runs["stream"] = _streamed(data, scratch, max(made.trace_bytes // 3, 1), memory)
         spark = session("local[2]", name="compare")
         try:
-            wanted = Warehouse(spark, str(scratch / UNDISTURBED))
+            expected = Warehouse(spark, str(scratch / UNDISTURBED))
             for run in (READING, SHUFFLING):
                 found = Warehouse(spark, str(scratch / run))
-                same_tables(found, wanted, list(TABLES))
-                same_answers(found, wanted)
+                same_tables(found, expected, list(TABLES))
+                same_answers(found, expected)
             # A stream reads no segments.
             at_once = Warehouse(spark, str(scratch / "at-once"))
             with at_once.change("run"):
                 build(at_once, sort_out([str(data / "trace")]))
             same_tables(Warehouse(spark, str(scratch / "stream")), at_once, list(TABLES))
-            told["rows"] = {name: wanted.read(name).count() for name in TABLES}
+            result["rows"] = {name: expected.read(name).count() for name in TABLES}
         finally:
             spark.stop()
-    return {**told, "runs": runs, "identical": True}
+    return {**result, "runs": runs, "identical": True}
 
 
-def same_tables(found: Warehouse, wanted: Warehouse, names: Sequence[str]) -> None:
+def same_tables(found: Warehouse, expected: Warehouse, names: Sequence[str]) -> None:
     """Asserts that tables hold the same rows, in any order."""
     for name in names:
-        both = [digest(each.read(name)) for each in (found, wanted)]
+        both = [digest(each.read(name)) for each in (found, expected)]
         assert both[0] == both[1], f"{name}: {both[0]} instead of {both[1]} (rows, sum of their hashes)"
 
 
-def same_answers(found: Warehouse, wanted: Warehouse) -> None:
-    """Asserts that the jobs said the same, but for the last digits of fractions."""
-    for name in answers(wanted):
-        assertDataFrameEqual(found.result(name), wanted.result(name), rtol=1e-9)
+def same_answers(found: Warehouse, expected: Warehouse) -> None:
+    """Asserts that the jobs have the same answers, but for the last digits of fractions."""
+    for name in answers(expected):
+        assertDataFrameEqual(found.result(name), expected.result(name), rtol=1e-9)
 
 
 def digest(rows: DataFrame) -> tuple[int, int]:

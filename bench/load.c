@@ -40,10 +40,10 @@ enum { SESSION_MS = 300000, FORMING_HEARTBEAT_NS = 100000000, BUCKETS = 64 * 64 
 struct member {
     int fd;
     int synced;           /* has the assignment of `generation` */
-    int asked;            /* key of the request not yet answered, or -1 */
+    int pending;          /* key of the request not yet answered, or -1 */
     int32_t generation;
     int32_t correlation;
-    int64_t asked_at;
+    int64_t sent_at;
     int64_t asked_after;  /* how many answers there had been, to anybody */
     char id[256];
     unsigned char *in;    /* received and not yet read as a frame */
@@ -139,7 +139,7 @@ static void flush(struct member *m) {
 
 static void begin(struct member *m, int key, int version) {
     m->out_size = m->out_sent = 0;
-    m->asked = key;
+    m->pending = key;
     put32(m, 0);
     put16(m, key);
     put16(m, version);
@@ -150,7 +150,7 @@ static void begin(struct member *m, int key, int version) {
 static void finish(struct member *m) {
     uint32_t size = htonl((uint32_t)(m->out_size - 4));
     memcpy(m->out, &size, 4);
-    m->asked_at = now();
+    m->sent_at = now();
     m->asked_after = answered;
     flush(m);
 }
@@ -288,16 +288,16 @@ static void joined(struct member *m, struct reader *r) {
 
 /* One frame. While forming, what it says decides the next request; under load, only whether it was an error counts. */
 static void answer(struct member *m, struct reader r, int forming) {
-    int asked = m->asked, error = 0;
-    int64_t latency = now() - m->asked_at;
+    int pending = m->pending, error = 0;
+    int64_t latency = now() - m->sent_at;
     get(&r, 4);
-    m->asked = -1;
-    if (asked == JOIN_GROUP) {
+    m->pending = -1;
+    if (pending == JOIN_GROUP) {
         joined(m, &r);
         return;
     }
     get(&r, 4);
-    if (asked == OFFSET_COMMIT) {
+    if (pending == OFFSET_COMMIT) {
         int size;
         for (int topic = get(&r, 4); topic > 0; topic--) {
             get_text(&r, 2, &size);
@@ -313,9 +313,9 @@ static void answer(struct member *m, struct reader r, int forming) {
     if (error) last_error = error;
     if (forming) {
         /* librdkafka's mock so refuses a follower that syncs after the leader, and counts it as a member all the same. */
-        if (asked == SYNC_GROUP && (!error || error == INVALID_REQUEST)) m->synced = 1;
-        else if (asked != FIND_COORDINATOR && error) join(m);
-        else if (asked == FIND_COORDINATOR) m->synced = !error;
+        if (pending == SYNC_GROUP && (!error || error == INVALID_REQUEST)) m->synced = 1;
+        else if (pending != FIND_COORDINATOR && error) join(m);
+        else if (pending == FIND_COORDINATOR) m->synced = !error;
         return;
     }
     answered++;
@@ -388,8 +388,8 @@ static void form(double seconds) {
     int64_t start = now(), limit = start + (int64_t)(seconds * 1e9);
     /* A broker that has just started makes its offsets topic on the first question. */
     while (!members[0].synced && now() < limit) {
-        if (members[0].asked < 0) find_coordinator(&members[0]);
-        if (!turn(20, 1) || members[0].asked < 0) turn(50, 1);
+        if (members[0].pending < 0) find_coordinator(&members[0]);
+        if (!turn(20, 1) || members[0].pending < 0) turn(50, 1);
     }
     start = now();
     for (int i = 0; i < member_count; i++) join(&members[i]);
@@ -398,7 +398,7 @@ static void form(double seconds) {
         turn(10, 1);
         int64_t late = now() - FORMING_HEARTBEAT_NS;
         for (int i = 0; i < member_count; i++)
-            if (members[i].asked < 0 && members[i].asked_at < late) heartbeat(&members[i]);
+            if (members[i].pending < 0 && members[i].sent_at < late) heartbeat(&members[i]);
         formed = all_in_one_generation();
     }
     printf("{\"formed\": %s, \"seconds\": %.4f, \"generation\": %d, \"last_error\": %d}\n", formed ? "true" : "false",
@@ -413,11 +413,11 @@ static void work(void (*request)(struct member *), double seconds, double rate) 
     int next = 0;
     again = rate > 0 ? NULL : request;
     for (int i = 0; again && i < member_count; i++)
-        if (members[i].asked < 0) again(&members[i]);
+        if (members[i].pending < 0) again(&members[i]);
     while (now() < limit) {
         int64_t due = (int64_t)((double)(now() - start) / 1e9 * rate);
         for (int tried = 0; sent < due && tried < member_count; tried++, next = (next + 1) % member_count)
-            if (members[next].asked < 0) {
+            if (members[next].pending < 0) {
                 request(&members[next]);
                 sent++;
             }
@@ -433,7 +433,7 @@ static void work(void (*request)(struct member *), double seconds, double rate) 
     /* What is still under way belongs to nobody's figures. */
     for (int64_t patience = now() + 2000000000LL; now() < patience;) {
         int waiting = 0;
-        for (int i = 0; i < member_count; i++) waiting += members[i].asked >= 0;
+        for (int i = 0; i < member_count; i++) waiting += members[i].pending >= 0;
         if (!waiting) break;
         turn(20, 0);
     }
@@ -447,7 +447,7 @@ static void open_connections(const char *host, int port) {
         struct member *m = &members[i];
         int one = 1;
         m->fd = socket(AF_INET, SOCK_STREAM, 0);
-        m->asked = -1;
+        m->pending = -1;
         m->generation = -1;
         /* A full queue of connections not yet accepted costs a second a time; librdkafka's mock has room for few. */
         usleep(300);

@@ -38,24 +38,24 @@ def build() -> Path:
 
 @dataclass
 class Process:
-    """A process that is measured, told by its id."""
+    """A process that is measured, by its id."""
 
     pid: int
 
     @classmethod
     def listening_on(cls, port: int) -> Process:
         """The process that has this port open for connections."""
-        wanted = set()
+        address = set()
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
             if not os.path.exists(table):
                 continue
             for line in Path(table).read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
-                    wanted.add(f"socket:[{fields[9]}]")
+                    address.add(f"socket:[{fields[9]}]")
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                if any(os.readlink(link) in wanted for link in (folder / "fd").iterdir()):
+                if any(os.readlink(link) in address for link in (folder / "fd").iterdir()):
                     return cls(int(folder.name))
             except OSError:
                 continue

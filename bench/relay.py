@@ -1,6 +1,6 @@
 """What the relay costs: `python -m bench.relay`. Heartbeats to a server of ours, straight and through `trace record`.
 
-One process holds all members' connections and sends each its next heartbeat when the last is answered. What is told is
+One process holds all members' connections and sends each its next heartbeat when the last is answered. It prints
 the time a heartbeat took and the relay's processor time for each, by the kernel's account of it.
 """
 
@@ -51,8 +51,8 @@ class Member:
         joined = await self.ask(JoinGroupRequest(self.group, 60_000, 60_000, "", None, "consumer", protocols), 2)
         answer, _ = JoinGroupResponse.decoder(2)(joined, 4)
         self.member_id, self.generation = answer.member_id, answer.generation_id
-        given = [SyncGroupRequestAssignment(self.member_id, b"")]
-        await self.ask(SyncGroupRequest(self.group, self.generation, self.member_id, assignments=given), 2)
+        answer_with_id = [SyncGroupRequestAssignment(self.member_id, b"")]
+        await self.ask(SyncGroupRequest(self.group, self.generation, self.member_id, assignments=answer_with_id), 2)
 
     async def beat(self, until: float) -> None:
         request = HeartbeatRequest(self.group, self.generation, self.member_id)

@@ -36,7 +36,7 @@ def child(
         watch.start()
         try:
             assert process.stdout is not None
-            said = process.stdout.read()
+            output = process.stdout.read()
         except BaseException:
             # Its Java ends when it does.
             process.kill()
@@ -46,8 +46,8 @@ def child(
             watch.join()
     if process.returncode != 0:
         raise RuntimeError(f"the run on {master} failed")
-    told: dict[str, Any] = json.loads(said.splitlines()[-1])
-    return {**told, "seconds": round(family.spent(), 2), "peak_mib": family.peak >> 20}
+    result: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return {**result, "seconds": round(family.spent(), 2), "peak_mib": family.peak >> 20}
 
 
 class Family:
@@ -140,15 +140,15 @@ def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[s
     warehouse = Warehouse(spark, out)
     with warehouse.change("run", [data]):
         build(warehouse, sort_out([data]), step)
-        told = {"wall_seconds": round(time.monotonic() - began, 2), "steps": steps}
-        told["start_wall_seconds"] = round(started - began, 2)
+        result = {"wall_seconds": round(time.monotonic() - began, 2), "steps": steps}
+        result["start_wall_seconds"] = round(started - began, 2)
         if what == "all":
             answer(warehouse, step)
-            told["wall_seconds"] = round(time.monotonic() - began, 2)
-            told["violations"] = warehouse.read("violations").count()
-    told["shuffled"] = sum(step["shuffled"] for step in steps.values())
+            result["wall_seconds"] = round(time.monotonic() - began, 2)
+            result["violations"] = warehouse.read("violations").count()
+    result["shuffled"] = sum(step["shuffled"] for step in steps.values())
     spark.stop()
-    return told
+    return result
 
 
 if __name__ == "__main__":

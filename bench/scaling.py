@@ -137,7 +137,7 @@ def main() -> None:
     done = threading.Event()
     watch = threading.Thread(target=family.watch, args=(done,))
     watch.start()
-    told: dict[str, list[dict[str, Any]]] = {}
+    results: dict[str, list[dict[str, Any]]] = {}
     try:
         for shape in chosen.shape:
             make, least = SHAPES[shape]
@@ -147,14 +147,14 @@ def main() -> None:
                 data, out = scratch / "data", scratch / "out"
                 events = write(data, make(size))
                 cost = _cost(Warehouse(spark, str(out)), data, family)
-                told.setdefault(shape, []).append({"size": size, "events": events, **cost})
+                results.setdefault(shape, []).append({"size": size, "events": events, **cost})
                 shutil.rmtree(data)
                 shutil.rmtree(out)
-                print(json.dumps({"shape": shape, **told[shape][-1]}), flush=True)
-            del told[shape][0]
+                print(json.dumps({"shape": shape, **results[shape][-1]}), flush=True)
+            del results[shape][0]
         factors = {
             shape: [round(b["seconds"] / a["seconds"], 2) for a, b in itertools.pairwise(runs)]
-            for shape, runs in told.items()
+            for shape, runs in results.items()
         }
         print(json.dumps({"times_a_doubling": factors}))
     finally:

@@ -176,7 +176,7 @@ def takeover() -> dict[str, float]:
         fill(writer, TAKEN_OVER, groups)
         writer.close()
         options = ("--lease", str(LEASE_S))
-        # The first takes everything before the second is there, and dies before it has given much away.
+        # The first takes everything before the second is there, and dies before it has released much.
         with Serve(url, "--node-id", "1", *options) as victim, psycopg.connect(url, autocommit=True) as connection:
             trio.run(_until_listed, victim.address, groups)
             with Serve(url, "--node-id", "2", *options) as successor:
@@ -203,13 +203,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one measured phase")
     parser.add_argument("--output", type=Path, default=RESULTS / "stores.json")
     arguments = parser.parse_args()
-    wanted = arguments.only.split(",")
+    peers_to_run = arguments.only.split(",")
     found: dict[str, Any] = {"load_average_before": [round(each, 1) for each in os.getloadavg()]}
-    if "commits" in wanted:
+    if "commits" in peers_to_run:
         found["commits"] = commits([peer for peer in arguments.peers.split(",") if peer], arguments.seconds)
-    if "start" in wanted:
+    if "start" in peers_to_run:
         found["start"] = start()
-    if "takeover" in wanted:
+    if "takeover" in peers_to_run:
         found["takeover"] = takeover()
     found["load_average_after"] = [round(each, 1) for each in os.getloadavg()]
     Console(width=None if sys.stdout.isatty() else 120).print_json(data=found)

@@ -1,6 +1,6 @@
 """Traces end to end, from files to answers: wall and processor time, memory and bytes shuffled, by size and master.
 
-Decides what is read (a trace generated now, one generated before, a share of one) and what is told of several runs: how
+Decides what is read (a trace generated now, one generated before, a share of one) and how several runs compare: how
 much longer one takes than the one before it on the same master. A share takes of each node's rotated files the first
 ones, as links in a folder of its own, so that a doubled input is a doubled history of the same groups.
 """
@@ -50,18 +50,18 @@ def events(
                 size = volume(taken)
                 room_for(scratch, round(size.bytes * _DISK_SHARE), f"the tables of {size.bytes:,} bytes of trace")
                 for master in masters:
-                    told = {"data": str(folder), "part": part, **size._asdict(), "master": master}
-                    told |= run(master, taken, scratch, memory)
-                    told |= compared(told, found)
-                    found.append(told)
-                    print(json.dumps(told), file=sys.stderr, flush=True)
+                    result = {"data": str(folder), "part": part, **size._asdict(), "master": master}
+                    result |= run(master, taken, scratch, memory)
+                    result |= compared(result, found)
+                    found.append(result)
+                    print(json.dumps(result), file=sys.stderr, flush=True)
                 if part < 1:
                     shutil.rmtree(taken)
     return found
 
 
 def made(sizes: Sequence[int], scratch: Path) -> Iterator[Path]:
-    """Generated traces, each there until the next is asked for."""
+    """Generated traces, each kept until the next one is generated."""
     from kafka_shim.pipeline.generate.write import generate
 
     for size in sizes:
@@ -128,12 +128,12 @@ def run(master: str, data: Path, scratch: Path, memory: str) -> dict[str, Any]:
             shutil.rmtree(scratch / name, ignore_errors=True)
 
 
-def compared(told: dict[str, Any], before: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def compared(result: dict[str, Any], before: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What a run is to the last one before it on the same master, as factors."""
-    same = [each for each in before if each["master"] == told["master"]]
+    same = [each for each in before if each["master"] == result["master"]]
     if not same:
         return {}
     factors = {
-        name: round(told[name] / same[-1][name], 2) for name in ("events", "wall_seconds", "seconds", "peak_mib")
+        name: round(result[name] / same[-1][name], 2) for name in ("events", "wall_seconds", "seconds", "peak_mib")
     }
     return {"times_the_one_before": factors}

@@ -148,7 +148,7 @@ async def _body(operation: Operation, request: Request) -> Any:
     except trio.TooSlowError:
         raise Problem(408, "TOO_SLOW", f"A body comes within {BODY_SECONDS:.0f} seconds.") from None
     if kind != "application/json" and (body or kind):
-        # Any web page may have a browser send what is not said to be JSON.
+        # Any web page may make a browser send a body that is not declared as JSON.
         raise Problem(415, "NOT_JSON", "A body is sent with the header Content-Type: application/json.")
     try:
         return msgspec.convert(_DECODER.decode(bytes(body) or b"{}"), operation.body)
@@ -165,8 +165,8 @@ def _number(text: str) -> int | float:
 _DECODER: Final = msgspec.json.Decoder(float_hook=_number)
 
 
-def _query(operation: Operation, said: QueryParams) -> Any:
+def _query(operation: Operation, query: QueryParams) -> Any:
     try:
-        return msgspec.convert(dict(said), operation.query, strict=False)
+        return msgspec.convert(dict(query), operation.query, strict=False)
     except msgspec.ValidationError as error:
         raise invalid(error) from None

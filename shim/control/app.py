@@ -47,7 +47,7 @@ class _PathAsSent:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """What no operation is for, told as all problems are."""
+    """The answer for a path or method without an operation, in the form of all problems."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         answer = Problem(405, "METHOD_NOT_ALLOWED", "This is not done to what the path names.").answer()

@@ -33,6 +33,6 @@ class Bearer:
         await self.app(scope, receive, send)
 
     def _is_allowed(self, scope: Scope) -> bool:
-        said = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, space, token = said.partition(b" ")
+        header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, space, token = header.partition(b" ")
         return compare_digest(scheme.lower() + space + token.strip(), self._expected)

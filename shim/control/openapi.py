@@ -15,17 +15,17 @@ from msgspec import Meta
 
 from kafka_shim.control.operation import PATH_TYPES, Answer, Operation
 
-Said = dict[str, Any]
+Json = dict[str, Any]
 
 _MEANING: Final = {
-    400: "What was said is not what this takes; `message` says why.",
+    400: "The request is not what this operation takes; `message` says why.",
     401: "The token is missing or wrong.",
     403: "Only a coordinator for tests does this, or a page of another origin asks.",
     404: "What is named is not there.",
     408: "The body did not come in time.",
     409: "It cannot be done as things are; `message` says why, for an await in vain with the story so far.",
     413: "The body is too large.",
-    415: "The body is not said to be JSON.",
+    415: "The body is not declared as JSON.",
     421: "The server is not called by this name.",
     503: "The coordinator cannot do it now.",
 }
@@ -38,7 +38,7 @@ class ProblemShown(Answer, kw_only=True):
     message: Annotated[str, Meta(description="One sentence.", examples=["There is no such group."])]
 
 
-def openapi(operations: Sequence[Operation], with_token: bool = False) -> Said:
+def openapi(operations: Sequence[Operation], with_token: bool = False) -> Json:
     """The document of these operations, as a server shows it that asks for a token or not."""
     types: list[Any] = [ProblemShown]
     for each in operations:
@@ -47,7 +47,7 @@ def openapi(operations: Sequence[Operation], with_token: bool = False) -> Said:
     shown, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schemas = iter(shown)
     problem = next(schemas)
-    paths: dict[str, Said] = {}
+    paths: dict[str, Json] = {}
     for each in operations:
         body = next(schemas) if each.body is not None else None
         answers = [next(schemas) for _ in each.answers] or [{"type": "string"}]
@@ -55,7 +55,7 @@ def openapi(operations: Sequence[Operation], with_token: bool = False) -> Said:
         parameters = [{"name": name, "in": "path", "required": True, "schema": next(schemas)} for name in each.names]
         if query is not None:
             parameters += _query(components[query["$ref"].rpartition("/")[2]])
-        described: Said = {
+        described: Json = {
             "summary": each.summary,
             "operationId": _id(each),
             "tags": [each.tag],
@@ -63,7 +63,7 @@ def openapi(operations: Sequence[Operation], with_token: bool = False) -> Said:
             "responses": _responses(each, answers, problem, with_token),
         }
         if body is not None:
-            content: Said = {"schema": body}
+            content: Json = {"schema": body}
             if each.example is not None:
                 content["example"] = each.example
             described["requestBody"] = {
@@ -71,7 +71,7 @@ def openapi(operations: Sequence[Operation], with_token: bool = False) -> Said:
                 "content": {"application/json": content},
             }
         paths.setdefault(each.path, {})[each.method.lower()] = described
-    document: Said = {
+    document: Json = {
         "openapi": "3.1.0",
         "info": {
             "title": "Control API of the group coordinator",
@@ -87,10 +87,10 @@ def openapi(operations: Sequence[Operation], with_token: bool = False) -> Said:
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"token": []}]
         paths["/health"]["get"]["security"] = []
-    return cast(Said, _tidy(document))
+    return cast(Json, _tidy(document))
 
 
-def _responses(each: Operation, answers: list[Said], problem: Said, with_token: bool) -> Said:
+def _responses(each: Operation, answers: list[Json], problem: Json, with_token: bool) -> Json:
     statuses = {400, 403, 421, *each.problems}
     if each.body is not None:
         statuses |= {408, 413, 415}
@@ -101,7 +101,7 @@ def _responses(each: Operation, answers: list[Said], problem: Said, with_token: 
         statuses |= {404}
     answer = answers[0] if len(answers) == 1 else {"anyOf": answers}
     done = {"description": "Done.", "content": {each.media_type: {"schema": answer}}}
-    responses: Said = {"200": done}
+    responses: Json = {"200": done}
     for status in sorted(statuses):
         content = {"application/json": {"schema": problem}}
         responses[str(status)] = {"description": _MEANING[status], "content": content}
@@ -111,7 +111,7 @@ def _responses(each: Operation, answers: list[Said], problem: Said, with_token: 
 
 
 def _is_optional(each: Operation) -> bool:
-    """Whether nothing has to be said."""
+    """Whether every field has a default."""
     try:
         msgspec.json.decode(b"{}", type=each.body)
     except msgspec.ValidationError:
@@ -119,7 +119,7 @@ def _is_optional(each: Operation) -> bool:
     return True
 
 
-def _query(schema: Said) -> list[Said]:
+def _query(schema: Json) -> list[Json]:
     required = schema.get("required", [])
     return [
         {"name": name, "in": "query", "required": name in required, "schema": each}

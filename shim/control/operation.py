@@ -16,11 +16,11 @@ MAX_TEXT: Final = 8191
 """Characters of a text; Kafka's have 32,767 bytes at most."""
 MAX_TIMEOUT: Final = 300
 TIMEOUT: Final = 10.0
-"""Real seconds that a wait takes at most, if nothing else is said."""
+"""Default of the real seconds that a wait takes at most."""
 
 
 class Body(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What an operation is told. A field that is not known is refused."""
+    """The body or query of an operation. An unknown field is refused."""
 
 
 class Answer(Struct, forbid_unknown_fields=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""How what cannot be done is told over HTTP: a status, Kafka's name of the error where there is one, one sentence.
+"""The answer to what cannot be done: a status, Kafka's name of the error where there is one, one sentence.
 
 Decides which status each error of the coordinator has. What is no error of this list is a fault of ours.
 """
@@ -34,7 +34,7 @@ class Problem(Exception):
 
 
 def problem_of(error: Exception) -> Problem | None:
-    """How an error of the coordinator is told; None for one that must not happen."""
+    """The problem for an error of the coordinator; None for one that must not happen."""
     match error:
         case Problem():
             return error
@@ -64,9 +64,9 @@ def invalid(error: msgspec.DecodeError | UnicodeDecodeError | RecursionError, ta
                 near = get_close_matches(value, choices, 1)
                 hint = f" Did you mean '{near[0]}'?" if near else ""
                 return Problem(400, "INVALID_REQUEST", f"'{value}' is none of {', '.join(choices)}.{hint}")
-            said = _REGEX.sub("a name of 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", str(error))
-            said = said.replace(" - at `$.", " in `").replace(" - at `$", " in `").replace("`", "'")
-            return Problem(400, "INVALID_REQUEST", _sentence(said))
+            text = _REGEX.sub("a name of 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", str(error))
+            text = text.replace(" - at `$.", " in `").replace(" - at `$", " in `").replace("`", "'")
+            return Problem(400, "INVALID_REQUEST", _sentence(text))
         case UnicodeDecodeError():
             return Problem(400, "INVALID_REQUEST", "The body is no UTF-8.")
         case RecursionError():

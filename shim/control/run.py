@@ -1,6 +1,6 @@
 """One process that serves: the coordinator, its store, its trace and its control server, from ready line to signal.
 
-Decides the order in which they start and stop, and how what cannot be is told to the operator: `Unusable`, one plain
+Decides the order in which they start and stop, and the message for options that cannot be: `Unusable`, one plain
 sentence. It does not know command lines.
 """
 
@@ -44,7 +44,7 @@ GARBAGE: Final = 50_000
 
 
 class Unusable(Exception):
-    """What the operator asked for cannot be; the message is one plain sentence."""
+    """Options that cannot be; the message is one plain sentence."""
 
 
 class Laboratory(Protocol):
@@ -62,7 +62,7 @@ class Laboratory(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What `kafka-shim serve` was told; see its help."""
+    """The options of `kafka-shim serve`; see its help."""
 
     listen: tuple[str, int]
     control: tuple[str, int] | None
@@ -93,7 +93,7 @@ def run(options: Options, laboratory: Laboratory | None = None) -> int:
     raise_file_limit()
     config = _config(options)
     if laboratory is not None and options.control is None:
-        raise Unusable("A laboratory (--lab) is asked by its control server: give its address (--control HOST:PORT).")
+        raise Unusable("A laboratory (--lab) needs a control server (--control HOST:PORT).")
     if laboratory is not None and options.journal is not None:
         raise Unusable("A laboratory (--lab) does what no journal has: give --journal or --lab, not both.")
     if options.control is not None and not options.control_token and not is_loopback(options.control[0]):

@@ -67,7 +67,7 @@ class Workbench:
         """Make an Empty group before anybody joins it; it stays until somebody has been in it.
 
         An ephemeral one is deleted when its last member is gone. Nobody in it may stay silent for longer than the
-        bound, whatever session timeout was asked for. Raises Refused.
+        bound, whatever the session timeout. Raises Refused.
         """
         error = self.cluster.create_group(name, ephemeral, heartbeat_bound_ms)
         if error:

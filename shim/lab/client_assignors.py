@@ -22,7 +22,7 @@ Owned: TypeAlias = dict[str, dict[str, list[int]]]
 
 def range_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
     """Of each topic, every member gets a run of partitions; the first ones get one more if it is not even."""
-    given: Owned = {member: {} for member in topics}
+    assignment: Owned = {member: {} for member in topics}
     for topic in sorted({topic for each in topics.values() for topic in each}):
         members = sorted(member for member, each in topics.items() if topic in each)
         size, more = divmod(counts.get(topic, 0), len(members))
@@ -30,40 +30,40 @@ def range_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
         for number, member in enumerate(members):
             end = start + size + (number < more)
             if end > start:
-                given[member][topic] = list(range(start, end))
+                assignment[member][topic] = list(range(start, end))
             start = end
-    return given
+    return assignment
 
 
 def round_robin_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
     """All partitions of all topics are dealt out one by one."""
-    given: Owned = {member: {} for member in topics}
+    assignment: Owned = {member: {} for member in topics}
     members = sorted(topics)
     turn = 0
     for topic in sorted({topic for each in topics.values() for topic in each}):
         for partition in range(counts.get(topic, 0)):
             while topic not in topics[members[turn % len(members)]]:
                 turn += 1
-            given[members[turn % len(members)]].setdefault(topic, []).append(partition)
+            assignment[members[turn % len(members)]].setdefault(topic, []).append(partition)
             turn += 1
-    return given
+    return assignment
 
 
 def cooperative_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
-    """Balanced, keeping what members own; what moves is nobody's until its owner has given it up."""
+    """Balanced, keeping what members own; a partition that moves is unassigned until its owner has revoked it."""
     target = _balanced(topics, counts, owned)
     owner = {(topic, p): member for member, by in owned.items() for topic, ps in by.items() for p in ps}
-    given: Owned = {member: {} for member in topics}
+    assignment: Owned = {member: {} for member in topics}
     for member, by_topic in target.items():
         for topic, partitions in by_topic.items():
             free = [p for p in partitions if owner.get((topic, p), member) == member]
             if free:
-                given[member][topic] = free
-    return given
+                assignment[member][topic] = free
+    return assignment
 
 
 def _balanced(topics: Topics, counts: Counts, owned: Owned) -> Owned:
-    given: Owned = {member: {} for member in topics}
+    assignment: Owned = {member: {} for member in topics}
     sizes = dict.fromkeys(topics, 0)
     everything = [
         (t, p) for t in sorted({t for each in topics.values() for t in each}) for p in range(counts.get(t, 0))
@@ -81,15 +81,15 @@ def _balanced(topics: Topics, counts: Counts, owned: Owned) -> Owned:
                 if sizes[member] >= (most if with_more > 0 else least):
                     continue
                 taken.add(here)
-                given[member].setdefault(topic, []).append(partition)
+                assignment[member].setdefault(topic, []).append(partition)
                 sizes[member] += 1
                 with_more -= sizes[member] > least
     for topic, partition in everything:
         if (topic, partition) not in taken:
             member = min((m for m in topics if topic in topics[m]), key=lambda m: (sizes[m], m))
-            given[member].setdefault(topic, []).append(partition)
+            assignment[member].setdefault(topic, []).append(partition)
             sizes[member] += 1
-    return {member: {topic: sorted(by[topic]) for topic in sorted(by)} for member, by in given.items()}
+    return {member: {topic: sorted(by[topic]) for topic in sorted(by)} for member, by in assignment.items()}
 
 
 ASSIGNORS: Final[dict[str, Callable[[Topics, Counts, Owned], Owned]]] = {

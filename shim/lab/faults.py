@@ -246,23 +246,23 @@ class Faults:
         return fault
 
     def declare(self, fields: Mapping[str, Any]) -> Fault:
-        """Put a fault in force that is said as fields of `Match` and `Plan`. Raises Unmatchable.
+        """Add a fault from the fields of `Match` and `Plan`. Raises Unmatchable.
 
-        With action `error`, `error` sets the code that is answered unless `code` is given, by name or number.
+        With action `error`, `error` sets the code of the answer unless there is `code`, by name or number.
         """
-        said = dict(fields)
-        if said.get("action") not in ACTIONS:
-            raise Unmatchable(unknown_action(said.get("action")))
-        if said.get("action") == "error" and "code" not in said and "error" in said:
-            said["code"] = said.pop("error")
-        if "code" in said:
-            said["code"] = int(error_code(said["code"]))
-        match, rest = split_match(said)
+        keywords = dict(fields)
+        if keywords.get("action") not in ACTIONS:
+            raise Unmatchable(unknown_action(keywords.get("action")))
+        if keywords.get("action") == "error" and "code" not in keywords and "error" in keywords:
+            keywords["code"] = keywords.pop("error")
+        if "code" in keywords:
+            keywords["code"] = int(error_code(keywords["code"]))
+        match, rest = split_match(keywords)
         optional = rest.pop("optional", False)
         try:
             plan = Plan(**rest)
         except TypeError as error:
-            raise Unmatchable(f"A fault cannot be said so: {str(error).removeprefix('Plan.__init__() ')}.") from None
+            raise Unmatchable(f"A fault cannot be: {str(error).removeprefix('Plan.__init__() ')}.") from None
         return self.add(match, plan, bool(optional))
 
     def remove(self, fault: Fault) -> None:

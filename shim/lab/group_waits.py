@@ -1,6 +1,6 @@
 """Awaiting what is to become of a group, in the server's own thread.
 
-Decides which condition each wait stands for and what is told when it does not come true: what the group looks like now,
+Decides the condition of each wait and the message when it does not come true: what the group looks like now,
 and its story so far. Every wait is woken by the coordinator's own events; none looks again and again.
 """
 
@@ -19,22 +19,22 @@ from kafka_shim.server.history import EventHistory
 from kafka_shim.why.narration import story
 
 TIMEOUT: Final = 10.0
-"""Real seconds that a wait takes at most, if nothing else is said."""
+"""Default of the real seconds that a wait takes at most."""
 STORY_LINES: Final = 40
 
 
 class NotReached(AssertionError):
-    """What was awaited has not come; the message tells what the group looks like and its story so far."""
+    """A wait has timed out; the message has the state of the group and its story so far."""
 
 
-Wanted = Mapping[str, Iterable[int]] | Iterable[Any]
+OwnedPartitions = Mapping[str, Iterable[int]] | Iterable[Any]
 
 
 class GroupWaits:
     """Waits for one group. All timeouts are real seconds; all raise NotReached.
 
-    `next` looks at what happened since the last thing this object told: the event it returned, or the moment at which
-    another wait ended; at first, at everything. So nothing is missed between an action and the wait for what it does.
+    `next` looks at the events since the last one it returned, or since another wait ended; at first, at all events. So
+    nothing is missed between an action and the wait for its effect.
     """
 
     def __init__(self, cluster: Cluster, history: EventHistory, conditions: Conditions, group: str) -> None:
@@ -58,7 +58,7 @@ class GroupWaits:
         *,
         members: int | Collection[str] | None = None,
         generation: int | None = None,
-        owners: Mapping[str, Wanted] | None = None,
+        owners: Mapping[str, OwnedPartitions] | None = None,
         timeout: float = TIMEOUT,
     ) -> GroupSnapshot:
         """The group is Stable and every member has its assignment.
@@ -70,7 +70,7 @@ class GroupWaits:
             raise Unmatchable(f"members is how many there are, or a list of what they are called, not {members!r}.")
         if owners is not None and not isinstance(owners, Mapping):
             raise Unmatchable(f"owners is what each member owns, by what it is called, not {owners!r}.")
-        wanted = {name: _partitions(each) for name, each in (owners or {}).items()}
+        expected = {name: _partitions(each) for name, each in (owners or {}).items()}
 
         def condition() -> bool:
             found = self.now
@@ -83,16 +83,16 @@ class GroupWaits:
                 len(found.members) != len(members) or not all(found.called(name) for name in members)
             ):
                 return False
-            return all(any(m.owned == owned for m in found.called(name)) for name, owned in wanted.items())
+            return all(any(m.owned == owned for m in found.called(name)) for name, owned in expected.items())
 
-        said = {"members": members, "generation": generation, "owners": owners}
-        told = ", ".join(f"{name}={value!r}" for name, value in said.items() if value is not None)
-        await self._until(condition, f"the group to be stable{' with ' * bool(told)}{told}", timeout)
+        conditions = {"members": members, "generation": generation, "owners": owners}
+        shown = ", ".join(f"{name}={value!r}" for name, value in conditions.items() if value is not None)
+        await self._until(condition, f"the group to be stable{' with ' * bool(shown)}{shown}", timeout)
         return self.now
 
-    async def owns(self, member: str, wanted: Wanted, *, timeout: float = TIMEOUT) -> GroupSnapshot:
+    async def owns(self, member: str, expected: OwnedPartitions, *, timeout: float = TIMEOUT) -> GroupSnapshot:
         """A member owns at least these partitions: by topic, or pairs of topic and partition."""
-        owned = _partitions(wanted)
+        owned = _partitions(expected)
 
         def condition() -> bool:
             return any(
@@ -127,8 +127,8 @@ class GroupWaits:
                     return True
             return False
 
-        told = ", ".join(f"{name}={value!r}" for name, value in fields.items())
-        await self._until(condition, f"a {event} event{' with ' * bool(told)}{told}", timeout)
+        conditions = ", ".join(f"{name}={value!r}" for name, value in fields.items())
+        await self._until(condition, f"a {event} event{' with ' * bool(conditions)}{conditions}", timeout)
         self._cursor, answer = found[0]
         return answer
 
@@ -178,7 +178,7 @@ class GroupWaits:
         else:
             await self._conditions.until(rebalances, seconds or 0.0)
         if rebalances():
-            raise NotReached(self._told("There was to be no rebalance, but there was one."))
+            raise NotReached(self._shown("There was to be no rebalance, but there was one."))
 
     def _beats(self, began: int, beats: dict[str, int]) -> int:
         """How many heartbeats every member has sent at least."""
@@ -196,27 +196,27 @@ class GroupWaits:
             return True
 
         if not await self._conditions.until(reached, timeout):
-            raise NotReached(self._told(f"Waited {timeout:g} s for {what}, in vain."))
+            raise NotReached(self._shown(f"Waited {timeout:g} s for {what}, in vain."))
         await trio.lowlevel.checkpoint()
 
-    def _told(self, first: str) -> str:
-        told = self.story()
-        left_out = len(told) - STORY_LINES
+    def _shown(self, first: str) -> str:
+        shown = self.story()
+        left_out = len(shown) - STORY_LINES
         lines = [first, f"Now {self.now}", "The story so far:"]
         if left_out > 0:
             lines.append(f"    ({left_out} lines before these)")
-        lines += [f"  {line}" for line in told[-STORY_LINES:]] or ["    nothing has happened"]
+        lines += [f"  {line}" for line in shown[-STORY_LINES:]] or ["    nothing has happened"]
         return "\n".join(lines)
 
 
-def _fits(value: Any, wanted: Any) -> bool:
-    return bool(wanted(value)) if callable(wanted) else bool(value == wanted)
+def _fits(value: Any, expected: Any) -> bool:
+    return bool(expected(value)) if callable(expected) else bool(value == expected)
 
 
-def _partitions(wanted: Any) -> dict[str, list[int]]:
+def _partitions(expected: Any) -> dict[str, list[int]]:
     try:
-        return partitions(wanted)
+        return partitions(expected)
     except (TypeError, ValueError, AttributeError):
         raise Unmatchable(
-            f"What a member owns is partitions by topic, or pairs of topic and partition, not {wanted!r}."
+            f"What a member owns is partitions by topic, or pairs of topic and partition, not {expected!r}."
         ) from None

@@ -65,7 +65,7 @@ def _role(group: Any, member: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """Which requests are meant; what is None is not asked. Texts may have `*` and `?`.
+    """Which requests match; a field that is None matches all. Texts may have `*` and `?`.
 
     `state` and `role` (leader, follower) are those the coordinator has when the request arrives, or, for an answer,
     when it leaves; `error` is that of the answer, by code, and only an answer has one. `where` is any other condition.
@@ -96,19 +96,19 @@ class Match:
     def fits(self, facts: Facts, request: Message) -> bool:
         """Whether this request is meant."""
         for name in _TEXTS:
-            wanted = getattr(self, name)
-            if wanted is not None:
+            expected = getattr(self, name)
+            if expected is not None:
                 found = getattr(facts, name)
-                if found is None or (found != wanted and not fnmatchcase(found, wanted)):
+                if found is None or (found != expected and not fnmatchcase(found, expected)):
                     return False
         for name in _NUMBERS:
-            wanted = getattr(self, name)
-            if wanted is not None and getattr(facts, name) != wanted:
+            expected = getattr(self, name)
+            if expected is not None and getattr(facts, name) != expected:
                 return False
         return self.where is None or self.where(request)
 
     def to_json(self) -> dict[str, Any]:
-        """What is asked, by name."""
+        """The fields that are set, by name."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in found.items() if value is not None and name != "where"}
 

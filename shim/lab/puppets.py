@@ -64,7 +64,7 @@ class Manner:
     - `never_rejoins`: it does not hear that it is called to join again.
     - `joins_twice`: it sends each JoinGroup over two connections.
     - `heartbeat_late`: it sends heartbeats this many seconds later than it should.
-    - `never_revokes`: cooperative, it says that it owns what it was told to give up.
+    - `never_revokes`: cooperative, it claims to own partitions that it had to revoke.
     - `assigns_nothing`: as leader it gives nobody anything.
     """
 
@@ -80,7 +80,7 @@ class Manner:
 class Script:
     """What a puppet says of itself. Times are seconds.
 
-    `protocols` are names of assignors, the most wanted first. With an `instance_id` it is a static member. It takes
+    `protocols` are names of assignors, the preferred first. With an `instance_id` it is a static member. It takes
     `think` to answer: a leader to divide the partitions, everybody to join again when called.
     """
 
@@ -145,7 +145,7 @@ class Puppet:
     # What a test has it do
 
     def join(self) -> None:
-        """Join, and stay until told otherwise."""
+        """Join, and stay until `leave`."""
         self._plays = True
         self._scheduler.later(0.0, self._join)
 
@@ -192,7 +192,7 @@ class Puppet:
     def _ask(self, request: Message, answered: Callable[[Any, float], None], now: float) -> None:
         key = _KEYS[type(request)]
         version = PROFILES[self._release][key][1]
-        # From version 10 on a commit names topics by ids, which a puppet has not asked for.
+        # From version 10 on a commit names topics by ids, which a puppet does not have.
         version = min(version, 9) if key == _COMMIT else version
         head = encode_request_header(key, version, 0, self.script.client_id)
         self._send(frame(head + request.encode(version)), (type(request), version, answered), now)
@@ -315,27 +315,27 @@ class Puppet:
             return
         self._scheduler.at(now + self.script.think, lambda later: self._sync(answer, later))
 
-    def _sync(self, told: JoinGroupResponse, now: float) -> None:
+    def _sync(self, joined: JoinGroupResponse, now: float) -> None:
         assignments: list[SyncGroupRequestAssignment] = []
-        if self.leads and not told.skip_assignment and not self.script.manner.assigns_nothing:
+        if self.leads and not joined.skip_assignment and not self.script.manner.assigns_nothing:
             assignments = [
-                SyncGroupRequestAssignment(member, _assignment(by)) for member, by in self._divide(told).items()
+                SyncGroupRequestAssignment(member, _assignment(by)) for member, by in self._divide(joined).items()
             ]
         request = SyncGroupRequest(
             self.script.group,
-            told.generation_id,
+            joined.generation_id,
             self.member_id,
             self.script.instance_id,
             "consumer",
-            told.protocol_name,
+            joined.protocol_name,
             assignments,
         )
         self._ask(request, self._synced, now)
 
-    def _divide(self, told: JoinGroupResponse) -> Owned:
+    def _divide(self, joined: JoinGroupResponse) -> Owned:
         topics: dict[str, list[str]] = {}
         owned: Owned = {}
-        for member in told.members:
+        for member in joined.members:
             subscription = subscription_from_bytes(member.metadata)
             topics[member.member_id] = [] if subscription is None else list(subscription.topics)
             if subscription is not None:
@@ -345,7 +345,7 @@ class Puppet:
             for name in {name for each in topics.values() for name in each}
             if (topic := self._cluster.topics.named(name)) is not None
         }
-        return ASSIGNORS[told.protocol_name or "range"](topics, counts, owned)
+        return ASSIGNORS[joined.protocol_name or "range"](topics, counts, owned)
 
     def _synced(self, answer: SyncGroupResponse, now: float) -> None:
         if answer.error_code:

@@ -230,7 +230,7 @@ class Replay:
         try:
             getattr(self.cluster, name)(*line["arguments"])
         except ValueError:
-            # As recorded: the operator was told what cannot be.
+            # As recorded: the operator got the refusal.
             return
 
     def _traced(self, line: Line) -> None:

@@ -35,7 +35,7 @@ class CannotRewind(Refused):
 
 
 class _Removed:
-    """A member that was removed and has not come back. `session` is the connection on which it was told."""
+    """A member that was removed and has not come back. `session` is the connection of its last answer."""
 
     __slots__ = ("instance_id", "rebalance_timeout", "session")
 
@@ -134,7 +134,7 @@ class Rewind:
             if away.session is exchange.session or (facts.instance is not None and facts.instance == away.instance_id):
                 self._came_back(member_id)
                 return
-        # It may have connected anew since it was told.
+        # It may have connected anew since that answer.
         for member_id, away in self._away.items():
             if away.session is not None and away.session.closed and away.session.client_id == facts.client_id:
                 self._came_back(member_id)
@@ -147,7 +147,7 @@ class Rewind:
             self._interception.later(0.0, self._end)
 
     def _give_up_after(self, seconds: float, member_id: str) -> None:
-        """Whoever says nothing for its session timeout is dead; who was told may take its rebalance timeout."""
+        """A member that is silent for its session timeout is dead; one that got the error has its rebalance timeout."""
 
         def look(now: float) -> None:
             away = self._away.get(member_id)

@@ -83,15 +83,15 @@ def snapshot(cluster: Cluster, group_id: str) -> GroupSnapshot:
     return GroupSnapshot(group_id, shown.state, shown.generation, shown.protocol, shown.leader, members)
 
 
-def partitions(wanted: Mapping[str, Iterable[int]] | Iterable[Any]) -> Owned:
+def partitions(owned: Mapping[str, Iterable[int]] | Iterable[Any]) -> Owned:
     """Partitions by topic, of a mapping or of pairs of topic and partition as clients have them."""
     found: dict[str, set[int]] = {}
-    if isinstance(wanted, Mapping):
-        for topic, numbers in wanted.items():
+    if isinstance(owned, Mapping):
+        for topic, numbers in owned.items():
             found.setdefault(topic, set()).update(numbers)
     else:
         each: Any
-        for each in wanted:
+        for each in owned:
             topic, number = each if isinstance(each, tuple) else (each.topic, each.partition)
             found.setdefault(topic, set()).add(number)
     return {topic: sorted(found[topic]) for topic in sorted(found) if found[topic]}

@@ -48,7 +48,7 @@ _HOME: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when asked for: pytest loads the plugin in this package in every run, also where nobody uses it.
+    # Imported at the first use: pytest loads the plugin in this package in every run, also where nobody uses it.
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

@@ -17,7 +17,7 @@ import sniffio
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
 from kafka_shim.lab.faults import Fault, Firing
-from kafka_shim.lab.group_waits import TIMEOUT, GroupWaits, Wanted
+from kafka_shim.lab.group_waits import TIMEOUT, GroupWaits, OwnedPartitions
 from kafka_shim.lab.snapshots import GroupSnapshot
 from kafka_shim.testing.coordinator import Coordinator
 from kafka_shim.testing.thread import CoordinatorThread
@@ -94,16 +94,16 @@ class AsyncGroup:
         *,
         members: int | Collection[str] | None = None,
         generation: int | None = None,
-        owners: Mapping[str, Wanted] | None = None,
+        owners: Mapping[str, OwnedPartitions] | None = None,
         timeout: float = TIMEOUT,
     ) -> GroupSnapshot:
         """See `GroupWaits.stable`."""
         wait = partial(self._group.stable, members=members, generation=generation, owners=owners, timeout=timeout)
         return await done(self._server, wait)
 
-    async def owns(self, member: str, wanted: Wanted, *, timeout: float = TIMEOUT) -> GroupSnapshot:
+    async def owns(self, member: str, partitions: OwnedPartitions, *, timeout: float = TIMEOUT) -> GroupSnapshot:
         """See `GroupWaits.owns`."""
-        return await done(self._server, partial(self._group.owns, member, wanted, timeout=timeout))
+        return await done(self._server, partial(self._group.owns, member, partitions, timeout=timeout))
 
     async def empty(self, *, timeout: float = TIMEOUT) -> GroupSnapshot:
         """See `GroupWaits.empty`."""
@@ -198,9 +198,9 @@ class AsyncBarrier:
         self._server.call(self._barrier.remove)
 
 
-async def done(server: CoordinatorThread, function: Callable[..., Awaitable[T]], *given: object) -> T:
+async def done(server: CoordinatorThread, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
     """What an async function returns that runs in the server's own thread."""
-    future = server.submit(function, *given)
+    future = server.submit(function, *arguments)
     if sniffio.current_async_library() == "asyncio":
         import asyncio
 

@@ -24,7 +24,7 @@ assigned anything.) So its polls are long, and few joins end between two of them
 class Polled:
     """What was polled so far. `records` are those of the client library; `errors` what polling has raised.
 
-    A consumer whose poll raises is polled no more. A test that fails then is told so.
+    A consumer whose poll raises is polled no more. A test that fails then shows that error.
     """
 
     def __init__(self) -> None:

@@ -58,7 +58,7 @@ class Coordinator(CoordinatorThread):
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap servers: `127.0.0.1:PORT`, one for each broker."""
+        """The bootstrap servers of clients: `127.0.0.1:PORT`, one for each broker."""
         return self.kit.bootstrap
 
     @property

@@ -1,4 +1,4 @@
-"""The demo: real clients form a group on our server, lose a member and carry on, told as it happens.
+"""The demo: real clients form a group on our server, lose a member and carry on, with a line for each step.
 
 Decides what is played and checks what it claims: every record that was sent was consumed, and after the crash the
 others went on from the committed offsets. The clients are processes (`demo_clients.py`); the story comes from the
@@ -37,14 +37,14 @@ class Failed(Exception):
 
 
 class Client:
-    """A client process and what it has told."""
+    """A client process and its reports."""
 
     def __init__(self, demo: Demo, role: str, name: str) -> None:
         self.name = name
         self.role = role
         self.consumed: list[tuple[int, int, int]] = []
         """Partition, offset and number of each record."""
-        self.told: dict[str, Any] = {}
+        self.reports: dict[str, Any] = {}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "kafka_shim.testing.demo_clients", role, demo.server.bootstrap, name],
             stdin=subprocess.PIPE,
@@ -58,12 +58,12 @@ class Client:
     def _read(self, demo: Demo) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            told = json.loads(line)
+            report = json.loads(line)
             with demo.changed:
-                if "consumed" in told:
-                    self.consumed += [tuple(record) for record in told["consumed"]]
+                if "consumed" in report:
+                    self.consumed += [tuple(record) for record in report["consumed"]]
                 else:
-                    self.told |= told
+                    self.reports |= report
                 demo.changed.notify_all()
 
     def position(self) -> dict[int, int]:
@@ -71,7 +71,7 @@ class Client:
         return {partition: offset + 1 for partition, offset, _ in self.consumed}
 
     def kill(self) -> None:
-        """SIGKILL, and wait until all it had told is known."""
+        """SIGKILL, and wait until all its reports are read."""
         self.process.kill()
         self.process.wait()
         self._reader.join()
@@ -122,7 +122,7 @@ class Demo:
         self._say(f"A coordinator on {self.server.bootstrap}, with the topic {TOPIC} of {PARTITIONS} partitions.")
         self._scene("A producer (kafka-python) begins to send numbered records.")
         producer = self._start("producer", "shop")
-        self._await(lambda: "began" in producer.told, "the producer sends")
+        self._await(lambda: "began" in producer.reports, "the producer sends")
 
         self._scene("Two consumers start: billing-1 with kafka-python, billing-2 with aiokafka.")
         first, second = self._start("kafka-python", "billing-1"), self._start("aiokafka", "billing-2")
@@ -144,7 +144,7 @@ class Demo:
 
         self._scene("The producer stops; the consumers finish what there is, and leave.")
         producer.finish(self._left)
-        sent = int(producer.told["sent"])
+        sent = int(producer.reports["sent"])
         self._await(lambda: len(self._numbers()) == sent, f"all {sent} records are consumed")
         for consumer in (first, third):
             consumer.finish(self._left)

@@ -47,7 +47,7 @@ def ended() -> threading.Event:
 
 
 def produce(bootstrap: str, name: str) -> None:
-    """Send numbered records until told to stop."""
+    """Send numbered records until standard input ends."""
     from kafka import KafkaProducer  # type: ignore[import-untyped]
 
     stop = ended()
@@ -65,7 +65,7 @@ def produce(bootstrap: str, name: str) -> None:
 
 
 def consume_with_kafka_python(bootstrap: str, name: str) -> None:
-    """Consume with kafka-python until told to stop."""
+    """Consume with kafka-python until standard input ends."""
     from kafka import KafkaConsumer
 
     stop = ended()
@@ -77,7 +77,7 @@ def consume_with_kafka_python(bootstrap: str, name: str) -> None:
 
 
 async def consume_with_aiokafka(bootstrap: str, name: str) -> None:
-    """Consume with aiokafka until told to stop."""
+    """Consume with aiokafka until standard input ends."""
     from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
 
     stop = ended()

@@ -14,7 +14,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
 from kafka_shim.lab.faults import Fault, Firing
-from kafka_shim.lab.group_waits import TIMEOUT, GroupWaits, Wanted
+from kafka_shim.lab.group_waits import TIMEOUT, GroupWaits, OwnedPartitions
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.snapshots import GroupSnapshot
 from kafka_shim.testing.thread import CoordinatorThread
@@ -44,16 +44,16 @@ class Group:
         *,
         members: int | Collection[str] | None = None,
         generation: int | None = None,
-        owners: Mapping[str, Wanted] | None = None,
+        owners: Mapping[str, OwnedPartitions] | None = None,
         timeout: float = TIMEOUT,
     ) -> GroupSnapshot:
         """See `GroupWaits.stable`."""
         wait = partial(self._group.stable, members=members, generation=generation, owners=owners, timeout=timeout)
         return cast("GroupSnapshot", self._server.wait(wait))
 
-    def owns(self, member: str, wanted: Wanted, *, timeout: float = TIMEOUT) -> GroupSnapshot:
+    def owns(self, member: str, partitions: OwnedPartitions, *, timeout: float = TIMEOUT) -> GroupSnapshot:
         """See `GroupWaits.owns`."""
-        return cast("GroupSnapshot", self._server.wait(partial(self._group.owns, member, wanted, timeout=timeout)))
+        return cast("GroupSnapshot", self._server.wait(partial(self._group.owns, member, partitions, timeout=timeout)))
 
     def empty(self, *, timeout: float = TIMEOUT) -> GroupSnapshot:
         """See `GroupWaits.empty`."""

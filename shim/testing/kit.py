@@ -229,8 +229,8 @@ def server_config(
     settings = FOR_TESTS | arguments.settings_of(config)
     cluster = ClusterConfig(settings=settings, topics=arguments.topics_of(topics))
     arguments.whole("brokers", brokers, 1)
-    if (known := arguments.release_of(release)) is not None:
-        cluster = replace(cluster, release=known)
+    if (chosen := arguments.release_of(release)) is not None:
+        cluster = replace(cluster, release=chosen)
     return ServerConfig(brokers=brokers, cluster=cluster)
 
 

@@ -1,4 +1,4 @@
-"""What `kafka-shim serve --lab` has beyond a server: puppets, and a store that fails when it is told to.
+"""What `kafka-shim serve --lab` has beyond a server: puppets, and a store that fails on command.
 
 Decides nothing: `kafka_shim.cli` hands it to whoever runs the server, which must not know this folder.
 """

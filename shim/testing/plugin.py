@@ -1,4 +1,4 @@
-"""The pytest plugin: a coordinator as a fixture, told by a marker, explained when the test fails.
+"""The pytest plugin: a coordinator as a fixture, configured by a marker, with its story when the test fails.
 
 Decides how long a coordinator lives, which test it belongs to, and what a failed test's report says of it. It imports
 nothing of ours until a fixture is used, so that it costs nothing in runs that do not use it.
@@ -59,7 +59,7 @@ class Coordinators:
 class SharedCoordinator(NamedTuple):
     """The coordinator of all tests of a session, and what is this test's alone.
 
-    `prefix` begins the names of this test's groups and topics; the methods put it before the names they are given.
+    `prefix` begins the names of this test's groups and topics; the methods put it before the names of their arguments.
     """
 
     server: CoordinatorServer
@@ -67,7 +67,7 @@ class SharedCoordinator(NamedTuple):
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap servers."""
+        """The bootstrap servers of clients."""
         return self.server.bootstrap
 
     def name(self, name: str) -> str:
@@ -138,7 +138,7 @@ def kafka_coordinator_session(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", _MARKER_HELP)
 
 
@@ -196,8 +196,8 @@ def _scoped(item: pytest.Item) -> list[Coordinator]:
     if ours is None:
         return []
     running = [each.server for each in _of(item)]
-    given = getattr(item, "funcargs", {}).values()
-    return [each for each in given if isinstance(each, ours.Coordinator) and each not in running]
+    values = getattr(item, "funcargs", {}).values()
+    return [each for each in values if isinstance(each, ours.Coordinator) and each not in running]
 
 
 def _of(item: pytest.Item) -> list[_Running]:

@@ -74,9 +74,9 @@ class CoordinatorThread:
             raise self._gone()
         return self._kit
 
-    def call(self, function: Callable[..., T], *given: object) -> T:
+    def call(self, function: Callable[..., T], *arguments: object) -> T:
         """Run a function in the server's own thread, between its other work, and return what it returns."""
-        settled = partial(self._settled, function, *given)
+        settled = partial(self._settled, function, *arguments)
         try:
             if trio.lowlevel.in_trio_run() and self._token is not None:
                 # Trio's own way refuses to block another trio, which for a moment does no harm.
@@ -99,18 +99,18 @@ class CoordinatorThread:
         token.run_sync_soon(run)
         return future.result()
 
-    def wait(self, function: Callable[..., Any], *given: object) -> Any:
+    def wait(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Run an async function in the server's own thread, and return what it returns.
 
         Raises RuntimeError where an event loop runs in the caller's thread: it would stand still meanwhile.
         """
         _refuse_on_a_loop()
         try:
-            return trio.from_thread.run(function, *given, trio_token=self._token)
+            return trio.from_thread.run(function, *arguments, trio_token=self._token)
         except trio.RunFinishedError:
             raise self._gone() from self._failure
 
-    def submit(self, function: Callable[..., Awaitable[T]], *given: object) -> Future[T]:
+    def submit(self, function: Callable[..., Awaitable[T]], *arguments: object) -> Future[T]:
         """Begin an async function in the server's own thread; cancelling the future cancels it."""
         future: Future[T] = Future()
         scope = trio.CancelScope()
@@ -121,7 +121,7 @@ class CoordinatorThread:
         async def run() -> None:
             with scope:
                 try:
-                    result = await function(*given)
+                    result = await function(*arguments)
                 except Exception as error:
                     if not future.cancelled():
                         future.set_exception(error)
@@ -141,8 +141,8 @@ class CoordinatorThread:
             raise self._gone() from self._failure
         return future
 
-    def _settled(self, function: Callable[..., T], *given: object) -> T:
-        result = function(*given)
+    def _settled(self, function: Callable[..., T], *arguments: object) -> T:
+        result = function(*arguments)
         cluster = self.kit.cluster
         cluster.settle(cluster.clock())
         return result

@@ -118,7 +118,7 @@ def test_a_puppet_needs_a_topic_that_is_there(server: CoordinatorServer) -> None
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--lab"], "kafka-shim: A laboratory (--lab) is asked by its control server: give its address"
+        (["--lab"], "kafka-shim: A laboratory (--lab) needs a control server"
          " (--control HOST:PORT).\n"),
         (["--config", "group.initial.rebalance.dealy.ms=0"], "kafka-shim: 'group.initial.rebalance.dealy.ms' is not a"
          " setting of this coordinator; did you mean 'group.initial.rebalance.delay.ms'?\n"),

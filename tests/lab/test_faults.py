@@ -250,7 +250,7 @@ def test_what_never_happened_is_said_at_the_end() -> None:
         ({"action": "close", "when": "later"}, "closed before, applied or answered"),
         ({"action": "drop", "times": 0}, "times must be a number from 1"),
         ({"action": "drop", "generation": "2"}, "generation must be a whole number"),
-        ({"action": "drop", "colour": "red"}, "cannot be said so"),
+        ({"action": "drop", "colour": "red"}, "A fault cannot be"),
         ({"action": "delay", "seconds": 1e9}, "a day at most"),
     ],
 )

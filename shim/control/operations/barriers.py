@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.control.operation import TIMEOUT, Answer, Body, Operation, Timeout
-from kafka_shim.control.operations.matching import Match, Matched, said
+from kafka_shim.control.operations.matching import Match, Matched, set_fields
 from kafka_shim.control.problems import Problem
 from kafka_shim.lab.barriers import NAMED_POINTS, Barrier
 from kafka_shim.lab.group_waits import NotReached
@@ -58,7 +58,7 @@ class AwaitBarrier(Body, kw_only=True):
 
 
 class ReleaseBarrier(Body, kw_only=True):
-    """How many to let go; all unless said."""
+    """How many to let go; all by default."""
 
     requests: Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType = UNSET
 
@@ -74,7 +74,7 @@ def _barriers(workbench: LabWorkbench) -> dict[str, Any]:
 
 
 def _add(workbench: LabWorkbench, body: CreateBarrier) -> dict[str, Any]:
-    fields = said(body)
+    fields = set_fields(body)
     point = fields.pop("point")
     match, _ = split_match(fields)
     if point in ("request", "answer"):

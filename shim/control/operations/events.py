@@ -29,7 +29,7 @@ class Query(Body, kw_only=True):
 
     group: Annotated[str, Meta(max_length=MAX_TEXT, description="Only those of this group.")] | UnsetType = UNSET
     seconds: (
-        Annotated[float, Meta(ge=0, le=86_400, description="End after so many real seconds; never unless said.")]
+        Annotated[float, Meta(ge=0, le=86_400, description="End after so many real seconds; never by default.")]
         | UnsetType
     ) = UNSET
     since: (
@@ -58,11 +58,11 @@ def _stream(workbench: Workbench, query: Query) -> Response:
 async def _events(workbench: Workbench, query: Query) -> AsyncIterator[bytes]:
     send, receive = trio.open_memory_channel[bytes](_BEHIND)
 
-    told = Narrator()
+    narrator = Narrator()
 
     def lines(number: int, now: float, event: dict[str, Any]) -> list[bytes]:
         if query.form == "story":
-            return [str(line).encode() for line in told.lines(event, now)]
+            return [str(line).encode() for line in narrator.lines(event, now)]
         return [orjson.dumps(event | {"seq": number, "mono": now, "wall": now + workbench.cluster.wall_offset})]
 
     def tell(number: int, now: float, event: dict[str, Any]) -> None:

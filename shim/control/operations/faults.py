@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.control.operation import TIMEOUT, Answer, Body, Operation, Timeout
-from kafka_shim.control.operations.matching import Failure, Match, Matched, said
+from kafka_shim.control.operations.matching import Failure, Match, Matched, set_fields
 from kafka_shim.control.problems import Problem
 from kafka_shim.lab.faults import Fault
 from kafka_shim.lab.group_waits import NotReached
@@ -124,7 +124,7 @@ def _faults(workbench: LabWorkbench) -> dict[str, Any]:
 
 
 def _add(workbench: LabWorkbench, body: AnyFault) -> dict[str, Any]:
-    return workbench.faults.declare(said(body)).to_json()
+    return workbench.faults.declare(set_fields(body)).to_json()
 
 
 def _show(workbench: LabWorkbench, fault: int) -> dict[str, Any]:

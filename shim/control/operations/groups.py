@@ -86,7 +86,7 @@ class GroupMember(Answer, kw_only=True):
     client_host: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    protocols: Annotated[list[str], Meta(description="Assignors that it supports, the most wanted first.")]
+    protocols: Annotated[list[str], Meta(description="Assignors that it supports, the preferred first.")]
     waits_for: Literal["join", "sync"] | None
     subscription: Subscription | None
     assignment: Annotated[Owned | None, Meta(description="Its partitions, by topic.")]
@@ -117,7 +117,7 @@ class GroupDescribed(Answer, kw_only=True):
     leader: str | None
     rebalance: Rebalance | None
     members: list[GroupMember]
-    pending_members: Annotated[list[str], Meta(description="Member ids given out that have not come back yet.")]
+    pending_members: Annotated[list[str], Meta(description="Member ids that were handed out and not used yet.")]
     offsets: list[CommittedOffset]
     ephemeral: bool
     heartbeat_bound_ms: int | None

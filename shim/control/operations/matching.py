@@ -1,4 +1,4 @@
-"""Which requests a fault or a barrier means, as it is said over HTTP."""
+"""The requests that a fault or a barrier matches, as fields of a body."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Wild = Annotated[str, Meta(max_length=MAX_TEXT, description="`*` and `?` as in 
 
 
 class Match(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which requests are meant; what is not said is not asked."""
+    """Which requests match; a field that is left out matches all."""
 
     api: Annotated[Api, Meta(description="Name of an API.")] | UnsetType = UNSET
     group: _Wild | UnsetType = UNSET
@@ -42,7 +42,7 @@ class Match(Struct, forbid_unknown_fields=True, kw_only=True):
     ) = UNSET
     state: Annotated[_Wild, Meta(description="State of the group at that moment.")] | UnsetType = UNSET
     role: Literal["leader", "follower"] | UnsetType = UNSET
-    broker: Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of the broker asked.")] | UnsetType = UNSET
+    broker: Annotated[int, Meta(ge=0, le=2**31 - 1, description="Id of the receiving broker.")] | UnsetType = UNSET
     error: Annotated[AnyError, Meta(description="Error of the answer; only answers have one.")] | UnsetType = UNSET
 
 
@@ -61,8 +61,8 @@ class Matched(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=Tr
     error: int | UnsetType = UNSET
 
 
-def said(body: Struct) -> dict[str, Any]:
-    """What was said, by name; the error by number."""
+def set_fields(body: Struct) -> dict[str, Any]:
+    """The fields that are set, by name; the error by number."""
     found: dict[str, Any] = msgspec.to_builtins(body)
     if isinstance(found.get("error"), str):
         found["error"] = int(error_code(found["error"]))

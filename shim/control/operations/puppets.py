@@ -40,7 +40,7 @@ class Manner(Body, kw_only=True):
     never_rejoins: Annotated[bool, Meta(description="It does not hear that it is called to join again.")] = False
     joins_twice: Annotated[bool, Meta(description="It sends each JoinGroup over two connections.")] = False
     heartbeat_late: Annotated[Seconds, Meta(description="Its heartbeats come so much later than they should.")] = 0.0
-    never_revokes: Annotated[bool, Meta(description="It says that it owns what it was told to give up.")] = False
+    never_revokes: Annotated[bool, Meta(description="It claims to own partitions that it had to revoke.")] = False
     assigns_nothing: Annotated[bool, Meta(description="As leader it gives nobody anything.")] = False
 
 
@@ -52,7 +52,7 @@ class CreatePuppet(Body, kw_only=True):
     client_id: Text = "puppet"
     protocols: Annotated[
         tuple[Literal["range", "roundrobin", "cooperative-sticky", "RoundRobinAssigner"], ...],
-        Meta(min_length=1, max_length=4, description="Assignors, the most wanted first."),
+        Meta(min_length=1, max_length=4, description="Assignors, the preferred first."),
     ] = ("range", "roundrobin")
     instance_id: Annotated[str, Meta(min_length=1, max_length=249)] | UnsetType = UNSET
     session_timeout: Annotated[float, Meta(ge=0.001, le=1800)] = 45.0

@@ -1,6 +1,6 @@
 """Waiting over HTTP for what becomes of a group.
 
-Decides how what is awaited is said. A wait is answered when it has come, or with the story so far when it has not.
+Decides the fields of each wait. A wait is answered when its condition holds, or at its timeout with the story so far.
 """
 
 from __future__ import annotations
