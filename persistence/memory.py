@@ -1,6 +1,6 @@
 """The store that forgets: records live as long as the process, as the objects they are.
 
-For tests and for trying things out. Nothing is encoded, so a write costs one dictionary entry.
+For tests and for trying things out. Nothing is encoded, so a record costs one dictionary entry.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kafka_shim.persistence.records import OffsetCommitValues
 from kafka_shim.persistence.store import Entry
 
 
@@ -31,14 +32,18 @@ class MemoryStore:
             if partition != last:
                 last = partition
                 records = partitions.setdefault(partition, {})
-            if value is None:
+            if key is None:
+                # Each key has its value made when it is loaded.
+                records.update(dict.fromkeys(value.places, value))
+            elif value is None:
                 records.pop(key, None)
             else:
                 records[key] = value
 
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
         # A copy: replaying may write, to delete what expired while nobody looked.
-        yield from list(self._partitions.get(partition, {}).items())
+        for key, value in list(self._partitions.get(partition, {}).items()):
+            yield key, value.of(key) if isinstance(value, OffsetCommitValues) else value
 
     def close(self) -> None:
         """Nothing to close; the records stay."""

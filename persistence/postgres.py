@@ -23,7 +23,7 @@ import psycopg
 
 from kafka_shim.persistence.leases import Node, View
 from kafka_shim.persistence.records import decode_key, decode_value, encode_key, encode_value
-from kafka_shim.persistence.store import Documents, Entry, FencedError, StoreError
+from kafka_shim.persistence.store import Documents, Entry, FencedError, StoreError, records_of
 
 SCHEMA_VERSION = 1
 
@@ -101,7 +101,7 @@ class PostgresStore:
     def write(self, batch: Sequence[Entry]) -> None:
         """All of `batch` or nothing, fenced by the epochs of its partitions. Raises FencedError, StoreError."""
         newest: dict[tuple[int, bytes], bytes | None] = {}
-        for partition, key, value in batch:
+        for partition, key, value in records_of(batch):
             newest[partition, encode_key(key)] = None if value is None else encode_value(key, value)
         kept = [(partition, key, value) for (partition, key), value in newest.items() if value is not None]
         gone = [place for place, value in newest.items() if value is None]

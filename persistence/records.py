@@ -8,6 +8,7 @@ written.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from struct import Struct as Packer
 from struct import error as PackingError
 from typing import Final, NamedTuple
@@ -97,6 +98,7 @@ __all__ = [
     "MemberMetadata",
     "OffsetCommitKey",
     "OffsetCommitValue",
+    "OffsetCommitValues",
     "PartitionMetadata",
     "PendingOffsetKey",
     "PendingOffsetValue",
@@ -158,6 +160,32 @@ class OffsetCommitValue(NamedTuple):
     commit_timestamp: int = -1
     expire_timestamp: int = -1
     topic_id: bytes = NO_TOPIC_ID
+
+
+class OffsetCommitValues(NamedTuple):
+    """The values that one commit stores, as columns: a member commits ten offsets together, again and again, and few of
+    the values are ever read. `places` has the place of each key in the columns, whose order is the same.
+    """
+
+    places: Mapping[OffsetCommitKey, int]
+    offsets: Sequence[int]
+    leader_epochs: Sequence[int]
+    metadata: Sequence[str]
+    commit_timestamps: Sequence[int]
+    expire_timestamps: Sequence[int]
+    topic_ids: Sequence[bytes]
+
+    def of(self, key: OffsetCommitKey) -> OffsetCommitValue:
+        """The value of one key."""
+        place = self.places[key]
+        return OffsetCommitValue(
+            self.offsets[place],
+            self.leader_epochs[place],
+            self.metadata[place],
+            self.commit_timestamps[place],
+            self.expire_timestamps[place],
+            self.topic_ids[place],
+        )
 
 
 class MemberMetadata(Struct):

@@ -21,7 +21,7 @@ from typing import Any, Final
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.persistence.keys import KeyDecoder
 from kafka_shim.persistence.records import Key, RecordError, Value, decode_value, encode_key, encode_value
-from kafka_shim.persistence.store import Entry, StoreError
+from kafka_shim.persistence.store import Entry, StoreError, records_of
 
 SCHEMA: Final = 1
 APPLICATION: Final = 0x4B475348
@@ -119,7 +119,7 @@ class SqliteStore:
     def write(self, batch: Sequence[Entry]) -> None:
         # Of several records of one key only the newest one counts; keys in order touch each page once.
         newest: dict[tuple[int, Key], Value | None] = {}
-        for partition, key, value in batch:
+        for partition, key, value in records_of(batch):
             newest[partition, key] = value
         upserts: list[tuple[int, bytes, bytes]] = []
         deletes: list[tuple[int, bytes]] = []

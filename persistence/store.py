@@ -12,9 +12,13 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.persistence.leases import View
+from kafka_shim.persistence.records import OffsetCommitValues
 
 Entry: TypeAlias = tuple[int, Any, Any]
-"""`(partition, key, value)`: a key and value of `kafka_shim.persistence.records`; value None is a tombstone."""
+"""`(partition, key, value)`: a key and value of `kafka_shim.persistence.records`; value None is a tombstone.
+
+`(partition, None, values)` is all records of one commit: `OffsetCommitValues`.
+"""
 
 
 Documents: TypeAlias = dict[tuple[str, str], str]
@@ -54,6 +58,17 @@ class FencedError(StoreError):
             f"Another process has taken over partitions {sorted(self.partitions)} of __consumer_offsets.",
             ErrorCode.NOT_COORDINATOR,
         )
+
+
+def records_of(batch: Iterable[Entry]) -> Iterator[Entry]:
+    """The records of a batch one by one, those of a commit too."""
+    for entry in batch:
+        partition, _, values = entry
+        if isinstance(values, OffsetCommitValues):
+            for key in values.places:
+                yield partition, key, values.of(key)
+        else:
+            yield entry
 
 
 class Store(Protocol):

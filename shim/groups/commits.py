@@ -12,9 +12,7 @@ Source: semantics 3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from itertools import repeat
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -24,16 +22,17 @@ from kafka_shim.groups import offset_events, transactions
 from kafka_shim.groups.event_templates import HOLE, Template, template
 from kafka_shim.groups.group import Group, LateCommits
 from kafka_shim.groups.shard import Shard
-from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, OffsetCommitValues
 
 _T = TypeVar("_T")
 _tuple = tuple.__new__
-_make_value: Callable[[tuple[int, int, str, int, int, bytes]], OffsetCommitValue] = partial(_tuple, OffsetCommitValue)
 _NONE = int(ErrorCode.NONE)
 _UNKNOWN_SERVER_ERROR = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 _OFFSET_METADATA_TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
+_MAX_TOGETHER = 256
+"""Offsets of a commit that are kept as it came: while one of them is the newest of its partition, all are."""
 _BATCH_BYTES = 61
 _RECORD_BYTES = 128
 """Bytes of a record at most, but for its texts."""
@@ -45,7 +44,7 @@ class Commit:
     """What a commit says besides its offsets: who commits, and for each offset its key, leader epoch, metadata,
     timestamp (-1 for that of the commit itself) and topic id.
 
-    `topic` is the one that all keys are of, None if there are several. `member_epochs`: the version of the request has
+    `places` has the place of each key among `keys`. `member_epochs`: the version of the request has
     member epochs (v9+). `repeats`: it was accepted at least once. `traced` is the template of its trace event, once it
     was accepted again.
     """
@@ -59,12 +58,11 @@ class Commit:
         "member_epochs",
         "member_id",
         "metadata",
-        "partitions",
+        "places",
         "repeats",
         "retention_ms",
         "size_bound",
         "timestamps",
-        "topic",
         "topic_ids",
         "traced",
     )
@@ -94,9 +92,7 @@ class Commit:
         self.group_instance_id = request.group_instance_id
         self.member_epochs = member_epochs
         self.retention_ms = request.retention_time_ms
-        self.topic = request.topics[0].name if len(request.topics) == 1 else None
-        self.keys: Sequence[OffsetCommitKey] = keys
-        self.partitions: Sequence[int] = [key[2] for key in keys]
+        self._set_keys(keys)
         self.leader_epochs: Sequence[int] = leader_epochs
         self.metadata: Sequence[str] = metadata
         self.timestamps: Sequence[int] | None = timestamps if any(each != -1 for each in timestamps) else None
@@ -105,7 +101,11 @@ class Commit:
         self.traced: Template | None = None
         self.repeats = False
 
-    def moved(self, keys: Sequence[OffsetCommitKey], partitions: Sequence[int], leader_epochs: Sequence[int]) -> Commit:
+    def _set_keys(self, keys: Sequence[OffsetCommitKey]) -> None:
+        self.keys = keys
+        self.places = dict(zip(keys, range(len(keys)), strict=True))
+
+    def moved(self, keys: Sequence[OffsetCommitKey], leader_epochs: Sequence[int]) -> Commit:
         """The same commit of other partitions of the same topics."""
         other: Commit = object.__new__(Commit)
         other.group_id = self.group_id
@@ -115,9 +115,7 @@ class Commit:
         other.member_epochs = self.member_epochs
         other.retention_ms = self.retention_ms
         other.size_bound = self.size_bound
-        other.topic = self.topic
-        other.keys = keys
-        other.partitions = partitions
+        other._set_keys(keys)
         other.leader_epochs = leader_epochs
         other.metadata = self.metadata
         other.timestamps = self.timestamps
@@ -132,11 +130,8 @@ class Commit:
         def rest(values: Sequence[_T]) -> list[_T]:
             return [value for value, is_refused in zip(values, refused, strict=True) if not is_refused]
 
-        self.keys, self.partitions, self.leader_epochs = (
-            rest(self.keys),
-            rest(self.partitions),
-            rest(self.leader_epochs),
-        )
+        self._set_keys(rest(self.keys))
+        self.leader_epochs = rest(self.leader_epochs)
         self.metadata, self.topic_ids = rest(self.metadata), rest(self.topic_ids)
         self.timestamps = None if self.timestamps is None else rest(self.timestamps)
 
@@ -246,25 +241,28 @@ def _accept(shard: Shard, group: Group, commit: Commit, offsets: Sequence[int], 
     group.renew(commit.member_id, now)
     timestamp = shard.wall_ms(now)
     expire = -1 if commit.retention_ms == -1 else timestamp + commit.retention_ms
-    timestamps: Iterable[int] = repeat(timestamp)
+    count = len(commit.keys)
+    timestamps: Sequence[int] = (timestamp,) * count
     if commit.timestamps is not None:
         timestamps = [timestamp if each == -1 else each for each in commit.timestamps]
-    # Loops in C: there are ten offsets in a commit.
-    columns = zip(
-        offsets, commit.leader_epochs, commit.metadata, timestamps, repeat(expire), commit.topic_ids, strict=False
+    values = OffsetCommitValues(
+        commit.places,
+        offsets,
+        commit.leader_epochs,
+        commit.metadata,
+        timestamps,
+        (expire,) * count,
+        commit.topic_ids,
     )
-    values = list(map(_make_value, columns))
-    records = list(zip(repeat(shard.partition), commit.keys, values, strict=False))
-    if records:
-        if commit.topic is None:
-            shard.write_offsets(records)
-        else:
-            shard.outbox.write_all(shard, records)
-            shard.offsets.replay_topic(commit.group_id, commit.topic, commit.partitions, values)
-        if shard.pending.has_group(commit.group_id):
-            for _, key, _ in records:
-                transactions.overtake(shard, commit.group_id, key.topic, key.partition)
-    shard.counters.offset_commits += len(records)
+    if count > _MAX_TOGETHER:
+        for key in commit.places:
+            shard.write(key, values.of(key))
+    elif count:
+        shard.write_commit(values)
+    if shard.pending.has_group(commit.group_id):
+        for key in commit.keys:
+            transactions.overtake(shard, commit.group_id, key.topic, key.partition)
+    shard.counters.offset_commits += count
     if shard.outbox.tracing:
         if commit.traced is None:
             shard.outbox.events.append(_event(shard, commit, offsets))

@@ -6,10 +6,10 @@ offset goes away (`offsets.py`). They change in `replay` alone, whether a record
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, OffsetCommitValues
 
 ByPartition: TypeAlias = dict[int, OffsetCommitValue]
 ByTopic: TypeAlias = dict[str, ByPartition]
@@ -19,51 +19,51 @@ _NO_TOPICS: Final[ByTopic] = {}
 
 
 class CommittedOffsets:
-    """The committed offsets of one shard: hard state, changed by records alone."""
+    """The committed offsets of one shard: hard state, changed by records alone.
 
-    __slots__ = ("_groups", "count")
+    A member commits again and again, and its offsets are read when the next one takes over. So what a commit stored is
+    kept as it came, in `_unread`, until somebody reads or another record comes.
+    """
+
+    __slots__ = ("_count", "_groups", "_unread")
 
     def __init__(self) -> None:
         self._groups: dict[str, ByTopic] = {}
-        self.count = 0
+        self._count = 0
+        self._unread: dict[OffsetCommitKey, OffsetCommitValues] = {}
+
+    @property
+    def count(self) -> int:
         """How many there are, over all groups."""
+        self._read()
+        return self._count
 
     def of(self, group_id: str) -> ByTopic:
         """The offsets of a group by topic and partition; not to be changed."""
+        self._read()
         return self._groups.get(group_id, _NO_TOPICS)
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
         """Let the record of one offset take effect; None as a value is a tombstone."""
+        self._read()
         group_id, topic, partition, _ = key
         if value is None:
             self._remove(group_id, topic, partition)
             return
         by_partition = self._of_topic(group_id, topic)
         if partition not in by_partition:
-            self.count += 1
+            self._count += 1
         by_partition[partition] = value
 
-    def replay_all(self, records: Iterable[tuple[int, OffsetCommitKey, OffsetCommitValue]]) -> None:
-        """What `replay` does to each record, with one look-up for records of one topic in a row."""
-        group_id = topic = None
-        by_partition = NO_PARTITIONS
-        for _, key, value in records:
-            if key[1] != topic or key[0] != group_id:
-                group_id, topic = key[0], key[1]
-                by_partition = self._of_topic(group_id, topic)
-            partition = key[2]
-            if partition not in by_partition:
-                self.count += 1
-            by_partition[partition] = value
+    def replay_commit(self, values: OffsetCommitValues) -> None:
+        """What `replay` does to each record of a commit."""
+        self._unread.update(dict.fromkeys(values.places, values))
 
-    def replay_topic(
-        self, group_id: str, topic: str, partitions: Iterable[int], values: Iterable[OffsetCommitValue]
-    ) -> None:
-        """What `replay` does to each record, for records of one topic."""
-        by_partition = self._of_topic(group_id, topic)
-        before = len(by_partition)
-        by_partition.update(zip(partitions, values, strict=False))
-        self.count += len(by_partition) - before
+    def _read(self) -> None:
+        if self._unread:
+            unread, self._unread = self._unread, {}
+            for key, values in unread.items():
+                self.replay(key, values.of(key))
 
     def _of_topic(self, group_id: str, topic: str) -> ByPartition:
         by_topic = self._groups.get(group_id)
@@ -75,11 +75,11 @@ class CommittedOffsets:
         return by_partition
 
     def _remove(self, group_id: str, topic: str, partition: int) -> None:
-        by_topic = self.of(group_id)
+        by_topic = self._groups.get(group_id, _NO_TOPICS)
         by_partition = by_topic.get(topic, NO_PARTITIONS)
         if partition not in by_partition:
             return
-        self.count -= 1
+        self._count -= 1
         del by_partition[partition]
         if not by_partition:
             del by_topic[topic]
@@ -94,6 +94,7 @@ class CommittedOffsets:
 
     def keys_of_topic(self, topic: str) -> Iterator[OffsetCommitKey]:
         """A key for each offset any group has in a topic; what is yielded may be deleted on the way."""
+        self._read()
         for group_id, by_topic in list(self._groups.items()):
             for partition in list(by_topic.get(topic, NO_PARTITIONS)):
                 yield OffsetCommitKey(group_id, topic, partition)

@@ -6,7 +6,6 @@ The one effect channel of the rules. It decides nothing; the server empties it a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 from kafka_shim.groups.event_templates import Event
@@ -72,13 +71,9 @@ class Outbox:
         self.replies.append(Reply(exchange, response, 0))
 
     def write(self, shard: Sharded, key: Any, value: Any) -> None:
-        """Make a record (or a tombstone, `value` None) durable with the current batch."""
+        """Make a record (or a tombstone, `value` None) durable with the current batch; without a key, those of a
+        commit."""
         self.records.append((shard.partition, key, value))
-        shard.batch = self.required_batch = self.batch
-
-    def write_all(self, shard: Sharded, records: Iterable[tuple[int, Any, Any]]) -> None:
-        """Make several records, each with the partition of `shard`, durable with the current batch."""
-        self.records += records
         shard.batch = self.required_batch = self.batch
 
     def when_durable(self, shard: Sharded, effect: object) -> None:

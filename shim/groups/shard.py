@@ -26,7 +26,7 @@ from kafka_shim.groups.timers import NEVER, ShardTimer, Timer, Timers
 from kafka_shim.groups.transactional_ids import Transaction
 from kafka_shim.persistence.records import (
     OffsetCommitKey,
-    OffsetCommitValue,
+    OffsetCommitValues,
     PendingOffsetKey,
     TransactionKey,
     TransactionValue,
@@ -143,13 +143,11 @@ class Shard:
         self.outbox.write(self, key, value)
         self.replay(key, value)
 
-    def write_offsets(self, records: Sequence[tuple[int, OffsetCommitKey, OffsetCommitValue]]) -> None:
-        """Make offsets of groups that are there durable with the current batch and let them take effect.
-
-        Each comes with this shard's partition, as the outbox takes it.
-        """
-        self.outbox.write_all(self, records)
-        self.offsets.replay_all(records)
+    def write_commit(self, values: OffsetCommitValues) -> None:
+        """Make the offsets of one commit, of a group that is there, durable with the current batch and let them take
+        effect."""
+        self.outbox.write(self, None, values)
+        self.offsets.replay_commit(values)
 
     def replay(self, key: Any, value: Any) -> None:
         """Let a record take effect; `value` None is a tombstone. Records of unknown types are counted and skipped.

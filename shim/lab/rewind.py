@@ -174,16 +174,9 @@ class Rewind:
 
 def _write(shard: Shard, group_id: str, offsets: Offsets, now: float) -> None:
     timestamp = shard.wall_ms(now)
-    shard.write_offsets(
-        [
-            (
-                shard.partition,
-                OffsetCommitKey(group_id, topic, partition),
-                OffsetCommitValue(offset=offset, leader_epoch=-1, metadata="", commit_timestamp=timestamp),
-            )
-            for (topic, partition), offset in offsets.items()
-        ]
-    )
+    for (topic, partition), offset in offsets.items():
+        value = OffsetCommitValue(offset=offset, leader_epoch=-1, metadata="", commit_timestamp=timestamp)
+        shard.write(OffsetCommitKey(group_id, topic, partition), value)
     if shard.outbox.listening:
         accepted = [{"topic": topic, "partition": p, "offset": offset} for (topic, p), offset in offsets.items()]
         shard.outbox.event(

@@ -369,10 +369,12 @@ class RememberedCommit:
         self._numbers = len(_codes(exchange.version))
         self._topics = node.broker.topics
         partitions = list(_partitions(exchange.request))
-        self._partitions = tuple(each.partition_index for each in partitions)
-        self._epochs = tuple(each.committed_leader_epoch for each in partitions)
-        self.answer = shape.answers.split_around_correlation_id(self._partitions)
         self.traced: Template | None = None
+        # The keys of the shape, which all members of the group share, take the place of those of the request.
+        self._change(
+            tuple(each.partition_index for each in partitions),
+            tuple(each.committed_leader_epoch for each in partitions),
+        )
 
     def serve(self, session: Remembering, data: bytes, now: float) -> bool:
         shape = self._shape
@@ -413,7 +415,7 @@ class RememberedCommit:
     def _change(self, partitions: tuple[int, ...], epochs: tuple[int, ...]) -> None:
         """The commit is to these partitions from now on. Raises KeyError if one of them does not exist."""
         keys = [of_topic[each] for of_topic, each in zip(self._shape.keys, partitions, strict=True)]
-        self._commit = self._commit.moved(keys, partitions, epochs)
+        self._commit = self._commit.moved(keys, epochs)
         self._partitions = partitions
         self._epochs = epochs
         self.answer = self._shape.answers.split_around_correlation_id(partitions)

@@ -34,6 +34,7 @@ from kafka_shim.groups.kinds import KINDS, Kinds
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.timers import Timers
+from kafka_shim.persistence.store import records_of
 from tests.handling import Call, handle
 
 WALL_OFFSET = 1_700_000_000.0
@@ -118,7 +119,7 @@ class Context:
 
     def settle(self) -> None:
         """Do with the outbox what a server does."""
-        for partition, key, value in self.outbox.records:
+        for partition, key, value in records_of(self.outbox.records):
             self.written.append((key, value))
             if value is None:
                 self.durable[partition].pop(key, None)
