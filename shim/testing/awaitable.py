@@ -15,11 +15,10 @@ from typing import Any, TypeVar
 import sniffio
 
 from kafka_shim.lab import arguments
-from kafka_shim.lab.barriers import Barrier
-from kafka_shim.lab.faults import Fault, Firing
-from kafka_shim.lab.group_waits import TIMEOUT, GroupWaits, OwnedPartitions
+from kafka_shim.lab.group_waits import TIMEOUT, OwnedPartitions
 from kafka_shim.lab.snapshots import GroupSnapshot
 from kafka_shim.testing.coordinator import Coordinator
+from kafka_shim.testing.handles import BarrierView, FaultView, GroupView
 from kafka_shim.testing.thread import CoordinatorThread
 
 T = TypeVar("T")
@@ -72,22 +71,8 @@ class AsyncCoordinator(Coordinator):
         return AsyncBarrier(self, self.call(partial(self.kit.barrier, point, **match)))
 
 
-class AsyncGroup:
+class AsyncGroup(GroupView):
     """Waits for what becomes of a group; see `GroupWaits`. Timeouts are real seconds; all raise NotReached."""
-
-    def __init__(self, server: CoordinatorThread, group: GroupWaits) -> None:
-        self.name = group.group
-        self._server = server
-        self._group = group
-
-    @property
-    def now(self) -> GroupSnapshot:
-        """The group as it is."""
-        return self._server.call(lambda: self._group.now)
-
-    def story(self) -> list[str]:
-        """What happened to the group, in lines a person reads."""
-        return self._server.call(self._group.story)
 
     async def stable(
         self,
@@ -128,49 +113,19 @@ class AsyncGroup:
         self, seconds: float | None = None, *, heartbeats: int | None = None, timeout: float = TIMEOUT
     ) -> None:
         """See `GroupWaits.no_rebalance_for`. While the clock is frozen, `seconds` are those of the coordinator."""
-        if seconds is None and heartbeats is None:
-            raise ValueError("Say for how many seconds there is to be no rebalance, or for how many heartbeats.")
-        kit = self._server.kit
-        advance = kit.advance if seconds is not None and kit.clock.is_frozen else None
-        wait = partial(self._group.no_rebalance_for, seconds, heartbeats=heartbeats, advance=advance, timeout=timeout)
-        await done(self._server, wait)
+        await done(self._server, self._no_rebalance(seconds, heartbeats, timeout))
 
 
-class AsyncFault:
+class AsyncFault(FaultView):
     """A fault in force; see `Fault`."""
-
-    def __init__(self, server: CoordinatorThread, fault: Fault) -> None:
-        self._server = server
-        self._fault = fault
-
-    def __str__(self) -> str:
-        return str(self._fault)
-
-    @property
-    def fired(self) -> int:
-        """How many times it has happened."""
-        return self._server.call(lambda: self._fault.fired)
-
-    @property
-    def firings(self) -> list[Firing]:
-        """When it happened, and to whom."""
-        return self._server.call(lambda: list(self._fault.firings))
 
     async def wait_fired(self, times: int = 1, *, timeout: float = TIMEOUT) -> None:
         """Wait until it has happened so often. Raises NotReached."""
         await done(self._server, self._server.kit.fired, self._fault, times, timeout)
 
-    def clear(self) -> None:
-        """Let it happen no more."""
-        self._server.call(self._fault.clear)
 
-
-class AsyncBarrier:
+class AsyncBarrier(BarrierView):
     """A barrier in force, as an asynchronous context manager until the end of the block; see `Barrier`."""
-
-    def __init__(self, server: CoordinatorThread, barrier: Barrier) -> None:
-        self._server = server
-        self._barrier = barrier
 
     async def __aenter__(self) -> AsyncBarrier:
         return self
@@ -180,22 +135,9 @@ class AsyncBarrier:
     ) -> None:
         self.remove()
 
-    @property
-    def held(self) -> list[str]:
-        """Who is held, by member id where there is one, else by client id."""
-        return self._server.call(lambda: [held.facts.member or held.facts.client_id for held in self._barrier.held])
-
     async def reached(self, requests: int = 1, *, timeout: float = TIMEOUT) -> None:
         """Wait until it holds so many. Raises NotReached."""
         await done(self._server, self._server.kit.reached, self._barrier, requests, timeout)
-
-    def release(self, requests: int | None = None) -> int:
-        """Let go what it holds, or the first few; how many that were. It stays in force."""
-        return self._server.call(self._barrier.release, requests)
-
-    def remove(self) -> None:
-        """Let go everything, and hold nothing more."""
-        self._server.call(self._barrier.remove)
 
 
 async def done(server: CoordinatorThread, function: Callable[..., Awaitable[T]], *arguments: object) -> T:

@@ -5,7 +5,7 @@ Decides nothing: every method is that of the object in the server's thread, whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -22,8 +22,8 @@ from kafka_shim.testing.thread import CoordinatorThread
 T = TypeVar("T")
 
 
-class Group:
-    """Waits for what becomes of a group; see `GroupWaits`. Timeouts are real seconds; all raise NotReached."""
+class GroupView:
+    """A group without its waits."""
 
     def __init__(self, server: CoordinatorThread, group: GroupWaits) -> None:
         self.name = group.group
@@ -38,6 +38,19 @@ class Group:
     def story(self) -> list[str]:
         """What happened to the group, in lines a person reads."""
         return self._server.call(self._group.story)
+
+    def _no_rebalance(
+        self, seconds: float | None, heartbeats: int | None, timeout: float
+    ) -> Callable[[], Coroutine[Any, Any, None]]:
+        if seconds is None and heartbeats is None:
+            raise ValueError("Say for how many seconds there is to be no rebalance, or for how many heartbeats.")
+        kit = self._server.kit
+        advance = kit.advance if seconds is not None and kit.clock.is_frozen else None
+        return partial(self._group.no_rebalance_for, seconds, heartbeats=heartbeats, advance=advance, timeout=timeout)
+
+
+class Group(GroupView):
+    """Waits for what becomes of a group; see `GroupWaits`. Timeouts are real seconds; all raise NotReached."""
 
     def stable(
         self,
@@ -74,12 +87,7 @@ class Group:
         self, seconds: float | None = None, *, heartbeats: int | None = None, timeout: float = TIMEOUT
     ) -> None:
         """See `GroupWaits.no_rebalance_for`. While the clock is frozen, `seconds` are those of the coordinator."""
-        if seconds is None and heartbeats is None:
-            raise ValueError("Say for how many seconds there is to be no rebalance, or for how many heartbeats.")
-        kit = self._server.kit
-        advance = kit.advance if seconds is not None and kit.clock.is_frozen else None
-        wait = partial(self._group.no_rebalance_for, seconds, heartbeats=heartbeats, advance=advance, timeout=timeout)
-        self._server.wait(wait)
+        self._server.wait(self._no_rebalance(seconds, heartbeats, timeout))
 
 
 class Clock:
@@ -106,8 +114,8 @@ class Clock:
         self._server.call(self._server.kit.advance, seconds)
 
 
-class FaultHandle:
-    """A fault in force; see `Fault`."""
+class FaultView:
+    """A fault in force, without its waits; see `Fault`."""
 
     def __init__(self, server: CoordinatorThread, fault: Fault) -> None:
         self._server = server
@@ -126,21 +134,42 @@ class FaultHandle:
         """When it happened, and to whom."""
         return self._server.call(lambda: list(self._fault.firings))
 
-    def wait_fired(self, times: int = 1, *, timeout: float = TIMEOUT) -> None:
-        """Wait until it has happened so often. Raises NotReached."""
-        self._server.wait(self._server.kit.fired, self._fault, times, timeout)
-
     def clear(self) -> None:
         """Let it happen no more."""
         self._server.call(self._fault.clear)
 
 
-class BarrierHandle:
-    """A barrier in force, as a context manager until the end of the block; see `Barrier`."""
+class FaultHandle(FaultView):
+    """A fault in force; see `Fault`."""
+
+    def wait_fired(self, times: int = 1, *, timeout: float = TIMEOUT) -> None:
+        """Wait until it has happened so often. Raises NotReached."""
+        self._server.wait(self._server.kit.fired, self._fault, times, timeout)
+
+
+class BarrierView:
+    """A barrier in force, without its waits; see `Barrier`."""
 
     def __init__(self, server: CoordinatorThread, barrier: Barrier) -> None:
         self._server = server
         self._barrier = barrier
+
+    @property
+    def held(self) -> list[str]:
+        """Who is held, by member id where there is one, else by client id."""
+        return self._server.call(lambda: [held.facts.member or held.facts.client_id for held in self._barrier.held])
+
+    def release(self, requests: int | None = None) -> int:
+        """Let go what it holds, or the first few; how many that were. It stays in force."""
+        return self._server.call(self._barrier.release, requests)
+
+    def remove(self) -> None:
+        """Let go everything, and hold nothing more."""
+        self._server.call(self._barrier.remove)
+
+
+class BarrierHandle(BarrierView):
+    """A barrier in force, as a context manager until the end of the block; see `Barrier`."""
 
     def __enter__(self) -> BarrierHandle:
         return self
@@ -150,22 +179,9 @@ class BarrierHandle:
     ) -> None:
         self.remove()
 
-    @property
-    def held(self) -> list[str]:
-        """Who is held, by member id where there is one, else by client id."""
-        return self._server.call(lambda: [held.facts.member or held.facts.client_id for held in self._barrier.held])
-
     def reached(self, requests: int = 1, *, timeout: float = TIMEOUT) -> None:
         """Wait until it holds so many. Raises NotReached."""
         self._server.wait(self._server.kit.reached, self._barrier, requests, timeout)
-
-    def release(self, requests: int | None = None) -> int:
-        """Let go what it holds, or the first few; how many that were. It stays in force."""
-        return self._server.call(self._barrier.release, requests)
-
-    def remove(self) -> None:
-        """Let go everything, and hold nothing more."""
-        self._server.call(self._barrier.remove)
 
 
 class PuppetHandle:
