@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -30,7 +29,6 @@ from tests.groups.context import GROUP
 
 from .real_kafka import PARTITIONS, RealKafka
 
-pytestmark = pytest.mark.second_stage
 TOPICS = {"orders": 3, "payments": 300}
 COMING = {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
 

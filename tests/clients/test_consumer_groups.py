@@ -1,0 +1,236 @@
+"""Clients of the consumer protocol (KIP-848) at a server of their own, whose trace is checked when they are done.
+
+What a single client does with lost, late and refused answers is in the client cases of the conformance suite; here are
+the lives of groups: members, topics, offsets, restarts of the coordinator, and the way from one protocol to the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_shim.conformance.clients.crew import CONSUMER_PROTOCOL
+from kafka_shim.conformance.invariants import check_trace
+
+from .harness import CLIENTS, Client, Crew, Member, Partition, all_of
+
+SESSION_S = 3
+SETTINGS = {
+    "group.consumer.heartbeat.interval.ms": 300,
+    "group.consumer.min.heartbeat.interval.ms": 300,
+    "group.consumer.session.timeout.ms": SESSION_S * 1000,
+    "group.consumer.min.session.timeout.ms": 1000,
+    "group.initial.rebalance.delay.ms": 0,
+}
+EACH_CLIENT = [pytest.param(client, id=name) for name, client in CONSUMER_PROTOCOL.items()]
+# A member looks often for changes of its topics.
+ALERT = {"metadata_ms": 400}
+
+
+class Server:
+    """A server on a store of its own, which may be killed and started again; `trace` is that of all its lives."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.bootstrap = f"127.0.0.1:{free.getsockname()[1]}"
+        self._folder = folder
+        self._lives = 0
+        self._process: subprocess.Popen[str] | None = None
+        self.start()
+
+    @property
+    def traces(self) -> list[Path]:
+        return [self._folder / f"{life}.jsonl" for life in range(1, self._lives + 1)]
+
+    def start(self) -> None:
+        self._lives += 1
+        command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", self.bootstrap]
+        command += [
+            "--topic",
+            "kept:4",
+            "--store",
+            f"sqlite:{self._folder / 'store.db'}",
+            "--trace",
+            str(self.traces[-1]),
+        ]
+        for name, value in SETTINGS.items():
+            command += ["--config", f"{name}={value}"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().startswith("ready kafka=")
+
+    def end(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(20)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """No partition is ever handed over before its owner has given it up: the trace says so when the test is done."""
+    made = Server(tmp_path)
+    yield made
+    made.end(signal.SIGTERM)
+    for trace in made.traces:
+        assert check_trace(trace) == []
+
+
+@contextlib.contextmanager
+def crew_of(server: Server, group: str = "billing") -> Iterator[Crew]:
+    crew = Crew(server.bootstrap, group)
+    try:
+        yield crew
+    finally:
+        crew.end()
+
+
+def share(crew: Crew, members: Iterable[Member], partitions: Iterable[Partition], *sizes: int) -> None:
+    """Wait until these members own all of these partitions, each exactly once, in shares of these sizes."""
+    members, partitions = list(members), sorted(partitions)
+    crew.wait(
+        lambda: (
+            sorted(owned for member in members for owned in member.owns) == partitions
+            and sorted(len(member.owns) for member in members) == sorted(sizes)
+        ),
+        f"{[member.name for member in members]} share {len(partitions)} partitions as {sizes}",
+    )
+
+
+def numbered(first: int, count: int, partitions: int) -> list[list[Any]]:
+    return [[number % partitions, None, f"{number}", []] for number in range(first, first + count)]
+
+
+def values(members: Iterable[Member]) -> list[int]:
+    """The numbers of all records that members have consumed."""
+    return sorted(int(record[3]) for member in members for record in member.records("orders"))
+
+
+@pytest.mark.parametrize("library", EACH_CLIENT)
+def test_the_life_of_a_group(library: Client, server: Server) -> None:
+    with crew_of(server) as crew:
+        usual = {"topics": ["orders"], "protocol": "consumer", **ALERT}
+        other = crew.start(CLIENTS["confluent-kafka-2.16"])
+        other.do("create_topic", topic="orders", partitions=6)
+        orders = all_of({"orders": 6})
+
+        # Members join, and what they commit is where others go on.
+        first = crew.start(library, **usual)
+        share(crew, [first], orders, 6)
+        second = crew.start(library, **usual)
+        share(crew, [first, second], orders, 3, 3)
+        third = crew.start(library, **usual)
+        share(crew, [first, second, third], orders, 2, 2, 2)
+        assert len({member.member_id for member in (first, second, third)}) == 3
+        other.do("produce", topic="orders", records=numbered(0, 12, 6))
+        crew.consumed([first, second, third], "orders", 12)
+        third.do("commit")
+        third.close()
+        share(crew, [first, second], orders, 3, 3)
+        other.do("produce", topic="orders", records=numbered(12, 12, 6))
+        crew.consumed([first, second, third], "orders", 24)
+        assert values([first, second, third]) == list(range(24))
+        first.do("commit")
+        second.do("commit")
+
+        # One is killed: its partitions are somebody's when its session is over.
+        second.kill()
+        share(crew, [first], orders, 6)
+
+        # A static member is restarted: it has what it had, and nobody hears of it.
+        static = crew.start(library, instance="one", **usual)
+        share(crew, [first, static], orders, 3, 3)
+        owned, told = static.owns, first.rebalances
+        static.close()
+        static = crew.start(library, instance="one", **usual)
+        share(crew, [first, static], orders, 3, 3)
+        assert (static.owns, first.rebalances) == (owned, told)
+        # Another with its instance id is refused, and the older stays.
+        twin = crew.start(library, instance="one", **usual)
+        crew.wait(lambda: twin.named("error") or twin.named("owns") or twin.process.poll() is not None, "the twin ends")
+        assert not twin.owns
+        share(crew, [first, static], orders, 3, 3)
+        twin.process.kill()
+
+        # Topics grow, and go.
+        other.do("grow_topic", topic="orders", partitions=8)
+        share(crew, [first, static], all_of({"orders": 8}), 4, 4)
+        other.do("delete_topic", topic="orders")
+        share(crew, [first, static], [], 0, 0)
+
+
+@pytest.mark.parametrize("library", EACH_CLIENT)
+def test_a_pattern_finds_topics_that_appear(library: Client, server: Server) -> None:
+    with crew_of(server) as crew:
+        other = crew.start(CLIENTS["confluent-kafka-2.16"])
+        other.do("create_topic", topic="orders-1", partitions=2)
+        members = [crew.start(library, pattern="^orders-.*", protocol="consumer", **ALERT) for _ in range(2)]
+        share(crew, members, all_of({"orders-1": 2}), 1, 1)
+        other.do("create_topic", topic="orders-2", partitions=2)
+        other.do("create_topic", topic="returns", partitions=2)
+        share(crew, members, all_of({"orders-1": 2, "orders-2": 2}), 2, 2)
+
+
+@pytest.mark.parametrize("library", EACH_CLIENT)
+def test_a_coordinator_killed_in_the_midst_of_a_reconciliation_goes_on_with_it(library: Client, server: Server) -> None:
+    with crew_of(server) as crew:
+        usual = {"topics": ["kept"], "protocol": "consumer"}
+        first = crew.start(library, revoke_s=1.0, **usual)
+        share(crew, [first], all_of({"kept": 4}), 4)
+        second = crew.start(library, **usual)
+        # It is told to give partitions up, and takes its time.
+        crew.wait(lambda: first.named("revoked"), "the first is told to give partitions up")
+        server.end(signal.SIGKILL)
+        server.start()
+        share(crew, [first, second], all_of({"kept": 4}), 2, 2)
+        assert not first.named("lost")
+
+
+@pytest.mark.parametrize("library", [each for each in EACH_CLIENT if "classic-too" in each.values[0].abilities])
+def test_three_members_move_to_the_new_protocol_and_back_one_by_one(library: Client, server: Server) -> None:
+    with crew_of(server) as crew:
+        other = crew.start(CLIENTS["confluent-kafka-2.16"])
+        other.do("create_topic", topic="orders", partitions=6)
+        orders = all_of({"orders": 6})
+        members = [crew.start(library, topics=["orders"], assignors=["range"], protocol="classic") for _ in range(3)]
+        share(crew, members, orders, 2, 2, 2)
+        everybody, sent = list(members), 0
+        for protocol in ("consumer", "classic"):
+            for number in range(3):
+                other.do("produce", topic="orders", records=numbered(sent, 12, 6))
+                sent += 12
+                crew.wait(lambda sent=sent: len(values(everybody)) >= sent, f"{sent} records are consumed")
+                for member in members:
+                    member.do("commit")
+                members[number].close()
+                chosen = {"assignors": ["range"]} if protocol == "classic" else {}
+                members[number] = crew.start(library, topics=["orders"], protocol=protocol, **chosen)
+                everybody.append(members[number])
+                share(crew, members, orders, 2, 2, 2)
+        # Whoever came later went on where the one before had committed.
+        assert values(everybody) == list(range(sent))
+
+
+def test_kafka_python_is_in_one_group_with_members_of_the_new_protocol(server: Server) -> None:
+    with crew_of(server) as crew:
+        other = crew.start(CLIENTS["confluent-kafka-2.16"])
+        other.do("create_topic", topic="orders", partitions=6)
+        classic = crew.start(CLIENTS["kafka-python-3.0"], topics=["orders"], assignors=["range"])
+        share(crew, [classic], all_of({"orders": 6}), 6)
+        new = crew.start(CONSUMER_PROTOCOL["confluent-kafka-2.16-consumer"], topics=["orders"], protocol="consumer")
+        share(crew, [classic, new], all_of({"orders": 6}), 3, 3)
+        other.do("produce", topic="orders", records=numbered(0, 12, 6))
+        crew.consumed([classic, new], "orders", 12)
+        assert values([classic, new]) == list(range(12))
+        new.close()
+        share(crew, [classic], all_of({"orders": 6}), 6)
