@@ -119,7 +119,11 @@ def _field(name: str, value: Any, played: Played, group: str) -> Any:
     if name == "partitions" and value and all(isinstance(each, int) for each in value):
         # Which ones a coordinator assigns is its choice, by the order of a hash table.
         return f"{len(value)} partitions"
-    if name == "assignment" and isinstance(value, bytes) and (assigned := assignment_from_bytes(value)) is not None:
+    if (
+        name in ("assignment", "member_assignment")
+        and isinstance(value, bytes)
+        and (assigned := assignment_from_bytes(value)) is not None
+    ):
         return {each.topic: f"{len(each.partitions)} partitions" for each in assigned.assigned_partitions}
     if isinstance(value, list):
         plain = [_plain(each, played, group) for each in value]

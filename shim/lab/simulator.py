@@ -18,6 +18,7 @@ from typing import Any
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.service import GroupService
 from kafka_shim.lab import arguments
+from kafka_shim.lab.consumer_puppets import ConsumerPuppet, ConsumerScript
 from kafka_shim.lab.faults import Faults
 from kafka_shim.lab.interception import Interception
 from kafka_shim.lab.puppets import Puppet, Script
@@ -80,6 +81,12 @@ class Simulation:
     def puppet(self, group: str, topics: Sequence[str], **script: Any) -> Puppet:
         """A member that joins now; `script` are the other fields of `Script`."""
         puppet = Puppet(self.scheduler, Script(group=group, topics=topics, **script))
+        puppet.join()
+        return puppet
+
+    def consumer_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ConsumerPuppet:
+        """A member of the consumer protocol (KIP-848) that joins now; `script` are other fields of `ConsumerScript`."""
+        puppet = ConsumerPuppet(self.scheduler, ConsumerScript(group=group, topics=topics, **script))
         puppet.join()
         return puppet
 

@@ -10,6 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from kafka_shim.lab.consumer_puppets import ConsumerManner as ConsumerManner
+    from kafka_shim.lab.consumer_puppets import ConsumerPuppet as ConsumerPuppet
+    from kafka_shim.lab.consumer_puppets import ConsumerScript as ConsumerScript
     from kafka_shim.lab.group_waits import NotReached as NotReached
     from kafka_shim.lab.interception import Unmatchable as Unmatchable
     from kafka_shim.lab.puppets import Manner as Manner
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from kafka_shim.testing.server import CoordinatorServer as CoordinatorServer
 
 _HOME: Final = {
+    "ConsumerManner": "kafka_shim.lab.consumer_puppets",
+    "ConsumerPuppet": "kafka_shim.lab.consumer_puppets",
+    "ConsumerScript": "kafka_shim.lab.consumer_puppets",
     "NotReached": "kafka_shim.lab.group_waits",
     "Unmatchable": "kafka_shim.lab.interception",
     "GroupSnapshot": "kafka_shim.lab.snapshots",

@@ -72,6 +72,10 @@ class Coordinator(CoordinatorThread):
         """A scripted member that joins now; `script` are the other fields of `Script`, `manner` among them."""
         return PuppetHandle(self, self.call(partial(self.kit.puppet, group, topics, **script)))
 
+    def consumer_puppet(self, group: str, topics: Sequence[str], **script: Any) -> PuppetHandle:
+        """A scripted member of the consumer protocol (KIP-848); see `Kit.consumer_puppet`."""
+        return PuppetHandle(self, self.call(partial(self.kit.consumer_puppet, group, topics, **script)))
+
     # Faults
 
     def clear_faults(self) -> None:

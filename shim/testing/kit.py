@@ -24,6 +24,7 @@ from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
 from kafka_shim.lab.clock import TestClock
+from kafka_shim.lab.consumer_puppets import ConsumerManner, ConsumerPuppet, ConsumerScript
 from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.lab.faults import Fault
 from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, NotReached
@@ -45,7 +46,7 @@ FOR_TESTS: Final = {
 
 HEARTBEAT_SECONDS: Final = 0.1
 
-Made = TypeVar("Made", Script, Manner)
+Made = TypeVar("Made", Script, Manner, ConsumerScript, ConsumerManner)
 
 
 class UnfiredFaults(AssertionError):
@@ -85,15 +86,30 @@ class Kit(TopicData, LabWorkbench):
         script = {"heartbeat_interval": HEARTBEAT_SECONDS} | script
         if isinstance(script.get("manner"), Mapping):
             script["manner"] = made_of(Manner, "A manner", script["manner"])
+        self._check_topics(topics)
+        puppet = Puppet(self.scheduler, made_of(Script, "A puppet", {"group": group, "topics": topics} | script))
+        puppet.join()
+        return puppet
+
+    def consumer_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ConsumerPuppet:
+        """A scripted member of the consumer protocol (KIP-848) that joins now; `script` are the other fields of
+        `ConsumerScript`. It sends heartbeats as often as the coordinator says."""
+        if isinstance(script.get("manner"), Mapping):
+            script["manner"] = made_of(ConsumerManner, "A manner", script["manner"])
+        self._check_topics(topics)
+        fields = {"group": group, "topics": topics} | script
+        puppet = ConsumerPuppet(self.scheduler, made_of(ConsumerScript, "A puppet", fields))
+        puppet.join()
+        return puppet
+
+    def _check_topics(self, topics: Sequence[str]) -> None:
+        """Raises Refused, in one sentence, if one does not exist."""
         arguments.names("topics", topics)
         if missing := [topic for topic in topics if self.cluster.topics.named(topic) is None]:
             there = ", ".join(sorted(topic.name for topic in self.cluster.topics.all())) or "none"
             raise Refused(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {missing[0]!r}; topics are: {there}."
             )
-        puppet = Puppet(self.scheduler, made_of(Script, "A puppet", {"group": group, "topics": topics} | script))
-        puppet.join()
-        return puppet
 
     # Faults
 

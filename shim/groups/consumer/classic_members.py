@@ -61,7 +61,8 @@ def join(
     names_changed, pattern = change.subscribe(member, updated)
     change.subscription_changed = names_changed or pattern is not PatternChange.NONE
     cause = cause_of(group, member) if change.subscription_changed else None
-    holder = change.replaced_member
+    # Also where the static member itself joins again, by the classic protocol.
+    holder = group.static_member(request.group_instance_id)
     if holder is not None and may_downgrade(group, [holder], replaced=True):
         return _downgraded(change, holder, updated, owned_by(subscription, shard.topics), now)
     group_epoch = change.renew_epoch(member, updated, cause)

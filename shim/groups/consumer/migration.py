@@ -185,10 +185,12 @@ def downgrade(
         written.update(restored, offered.protocols, offered.rebalance_timeout_ms, offered.session_timeout_ms)
         wake(shard, restored, now)
     if shard.outbox.listening:
+        stays = None if joining is None else joining.member_id
         for member in going:
-            events.member(group, member, change)
-        if joining is not None:
-            events.member(group, joining, "replaced")
+            if member.member_id != stays:
+                events.member(group, member, change)
+                if joining is not None:
+                    events.member(group, joining, "replaced")
         group_events.group(shard.outbox, group, "deleted")
         group_events.group(shard.outbox, written, "loaded")
     if rebalances:

@@ -1,0 +1,219 @@
+"""Puppets of the consumer protocol (KIP-848): scripted members that the coordinator assigns partitions to.
+
+Decides what such a member does of its own accord, as Kafka's consumers do: join with an id of its own, send heartbeats
+as often as it is told to, give up what it must and say so, join anew when it is fenced. A `ConsumerManner` makes it do
+something else. What it has in common with a puppet of the classic protocol, the line to its coordinator, is in
+`puppets.py`.
+
+Source: KIP-848, KIP-1082; semantics 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafka_shim.apis.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.profiles import PROFILES
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.lab import arguments
+from kafka_shim.lab.puppets import RETRY_SECONDS, Puppet, Script
+from kafka_shim.lab.scheduler import Scheduler
+
+_JOIN_ANEW = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
+_FOR_GOOD = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
+_ELSEWHERE = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerManner:
+    """How a puppet of the consumer protocol misbehaves.
+
+    - `never_revokes`: it says that it owns what it was told to give up.
+    - `reports_late`: it says so many seconds later than it could that it has given partitions up.
+    - `forgets_epoch`: in each heartbeat it says the epoch before the one it was last told.
+    """
+
+    never_revokes: bool = False
+    reports_late: float = 0.0
+    forgets_epoch: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerScript:
+    """What a puppet of the consumer protocol says of itself. Times are seconds.
+
+    With a `pattern` it subscribes by a regular expression (RE2) too. It takes `think` to give partitions up. How often
+    it sends heartbeats is what the coordinator says.
+    """
+
+    group: str
+    topics: Sequence[str] = ()
+    pattern: str | None = None
+    client_id: str = "puppet"
+    instance_id: str | None = None
+    rack_id: str | None = None
+    assignor: str | None = None
+    rebalance_timeout: float = 300.0
+    think: float = 0.0
+    manner: ConsumerManner = field(default_factory=ConsumerManner)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.group, str) or not self.group:
+            raise ValueError(f"A puppet's group is a name, not {self.group!r}.")
+        arguments.names("A puppet's topics", self.topics)
+        arguments.seconds("A puppet's rebalance_timeout", self.rebalance_timeout, positive=True)
+        arguments.seconds("The time a puppet takes to think", self.think)
+        if not isinstance(self.manner, ConsumerManner):
+            raise ValueError(f"A puppet's manner is a ConsumerManner, not {self.manner!r}.")
+        arguments.seconds("reports_late", self.manner.reports_late)
+
+
+class ConsumerPuppet(Puppet):
+    """One member. `owned` is what it uses, `assigned` what it was last told to, `generation` its member epoch, -1 while
+    it has none."""
+
+    def __init__(self, scheduler: Scheduler, script: ConsumerScript) -> None:
+        super().__init__(scheduler, Script(group=script.group, topics=script.topics, client_id=script.client_id,
+                                           instance_id=script.instance_id))  # fmt: skip
+        if ApiKey.CONSUMER_GROUP_HEARTBEAT not in PROFILES[self._release]:
+            raise ValueError(f"Kafka {self._release} has no ConsumerGroupHeartbeat.")
+        self.consumer = script
+        self.assigned: dict[str, list[int]] = {}
+        self._former = -1
+        self._interval = 5.0
+        self._say_all = True
+        self._turn: object = None
+
+    def leave(self) -> None:
+        """Leave in good order; a static member says that it will be back."""
+        self._plays = False
+        self._beat += 1
+        if self.member_id:
+            epoch = -1 if self.consumer.instance_id is None else -2
+            request = self._request(epoch)
+            self._ask_soon(request, self._departed)
+
+    # Heartbeats
+
+    def _join(self, now: float) -> None:
+        if not self._plays or self._is_joining:
+            return
+        self._is_joining = True
+        self._beat += 1
+        self.member_id = self.member_id or str(self._cluster.config.new_uuid())
+        self.owned, self.assigned, self.generation, self._former = {}, {}, -1, -1
+        script = self.consumer
+        request = self._request(0)
+        request.rebalance_timeout_ms = int(script.rebalance_timeout * 1000)
+        request.subscribed_topic_names = list(script.topics)
+        request.subscribed_topic_regex = script.pattern
+        request.server_assignor = script.assignor
+        request.rack_id = script.rack_id
+        request.topic_partitions = []
+        self._ask(request, self._told, now)
+
+    def _request(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatRequest(self.consumer.group, self.member_id, epoch, self.consumer.instance_id)
+
+    def _beat_on(self, now: float, beat: int) -> None:
+        if beat != self._beat or not self._plays:
+            return
+        if self.generation < 0:
+            self._join(now)
+            return
+        forgets = self.consumer.manner.forgets_epoch and self._former > 0
+        request = self._request(self._former if forgets else self.generation)
+        if self._say_all:
+            request.topic_partitions = self._said(self.owned)
+            self._say_all = False
+        self._ask(request, self._told, now)
+
+    def _beat_later(self, now: float) -> None:
+        beat = self._beat
+        self._scheduler.after(now, self._interval, lambda later: self._beat_on(later, beat))
+
+    def _told(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
+        self._is_joining = False
+        if answer.error_code:
+            self._refused(ErrorCode(answer.error_code), now)
+            return
+        if answer.member_epoch != self.generation:
+            self._former, self.generation = self.generation, answer.member_epoch
+        self.member_id = answer.member_id or self.member_id
+        self._interval = answer.heartbeat_interval_ms / 1000
+        if answer.assignment is None:
+            self._beat_later(now)
+            return
+        self.assignments += 1
+        self.assigned = self._named(answer.assignment.topic_partitions)
+        self._reconcile(now)
+
+    def _reconcile(self, now: float) -> None:
+        """Give up what is no longer assigned, take what is, and say so at once, as Kafka's consumers do."""
+        manner = self.consumer.manner
+        kept = {
+            topic: [n for n in numbers if n in self.assigned.get(topic, ())] for topic, numbers in self.owned.items()
+        }
+        gives_up = any(len(kept[topic]) < len(numbers) for topic, numbers in self.owned.items())
+        if gives_up and manner.never_revokes:
+            self._say_all = True
+            self._beat_later(now)
+            return
+        turn = self._turn = object()
+
+        def done(later: float) -> None:
+            if turn is self._turn and self._plays and self.generation >= 0:
+                self.owned = dict(self.assigned)
+                self._say_all = True
+                self._beat += 1
+                self._beat_on(later, self._beat)
+
+        # Heartbeats go on meanwhile.
+        self._beat_later(now)
+        self._scheduler.after(now, self.consumer.think + manner.reports_late if gives_up else 0.0, done)
+
+    def _refused(self, code: ErrorCode, now: float) -> None:
+        self.errors.append(("ConsumerGroupHeartbeat", code))
+        if not self._plays:
+            return
+        self._beat += 1
+        beat = self._beat
+        if code in _FOR_GOOD:
+            self.fenced, self._plays = True, False
+            self.owned, self.generation = {}, -1
+        elif code in _JOIN_ANEW:
+            self.generation = -1
+            self._scheduler.at(now, self._join)
+        elif code in _ELSEWHERE:
+            # Its place in the group is what it was; only the coordinator is another.
+            self._hang_up(now)
+            self._say_all = True
+            self._scheduler.at(now + RETRY_SECONDS, lambda later: self._beat_on(later, beat))
+        else:
+            self._scheduler.at(now + RETRY_SECONDS, self._join)
+
+    def _departed(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
+        if answer.error_code:
+            self.errors.append(("ConsumerGroupHeartbeat", ErrorCode(answer.error_code)))
+        self.generation, self.owned, self.assigned = -1, {}, {}
+        self._hang_up(now)
+
+    # Topics, by name here and by id on the wire
+
+    def _said(self, partitions: Mapping[str, Sequence[int]]) -> list[TopicPartitions]:
+        found = ((self._cluster.topics.named(name), numbers) for name, numbers in partitions.items() if numbers)
+        return [TopicPartitions(topic.id, sorted(numbers)) for topic, numbers in found if topic is not None]
+
+    def _named(self, partitions: Sequence[TopicPartitions]) -> dict[str, list[int]]:
+        found = ((self._cluster.topics.with_id(each.topic_id), each.partitions) for each in partitions)
+        return {topic.name: sorted(numbers) for topic, numbers in found if topic is not None}
