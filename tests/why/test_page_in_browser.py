@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafka_shim.groups.classic.states import TRANSITIONS
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.testing import CoordinatorServer
 from kafka_shim.why.history import History
@@ -145,6 +146,36 @@ def test_it_is_worked_by_keys_alone(browser: Browser, page: str) -> None:
     press("q")
     assert browser.evaluate("document.querySelector('#drawer').hidden") is True
     assert browser.evaluate("document.activeElement.id") == "scene"
+
+
+def test_the_state_machine_is_that_of_the_rules_and_the_present_state_is_lit(browser: Browser, tmp_path: Path) -> None:
+    with recorded() as trace:
+        for number in range(2):
+            trace.simulation.puppet("billing", ["orders"], client_id=f"billing-{number}", session_timeout=20)
+        trace.simulation.run(5)
+        trace.simulation.puppet("billing", ["orders"], client_id="late", session_timeout=20)
+        trace.simulation.run(0.5)
+        path = tmp_path / "states.html"
+        path.write_bytes(standalone(trace.write(tmp_path / "trace.jsonl").read_bytes(), "states"))
+    timers_of = {(event["kind"], event["member_id"]): event for event in trace.events if event["event"] == "timer"}
+    armed = [each for each in timers_of.values() if each["change"] == "armed"]
+    lines = [each["kind"] + (" of " + each["member_id"][:-37] if each["member_id"] else "") for each in armed]
+    for width, dark in ((1400, False), (420, True)):
+        browser.open(path.as_uri(), width=width, dark=dark)
+        waited(browser, "page.model.groups.get('billing')?.state === 'PreparingRebalance'")
+        browser.evaluate(f"document.querySelector('#machine').open = true; {DRAWN}")
+        waited(browser, "document.querySelector('#states .lit') !== null")
+        assert browser.evaluate("document.querySelector('#states .lit').dataset.state") == "PreparingRebalance"
+        timers = browser.evaluate("[...document.querySelectorAll('#timers li')].map((line) => line.textContent)")
+        assert sorted(line.partition(" fires in ")[0] for line in timers) == sorted(lines)
+        assert len(lines) > 2
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.violations() == []
+    arrows = browser.evaluate("MACHINES.classic.arrows.map(([from, to]) => [from, to])")
+    assert {(before, after) for before, after in arrows} == {
+        (before.value, after.value) for before, each in TRANSITIONS.items() for after in each if before is not after
+    }
+    assert browser.errors == []
 
 
 def test_of_five_hundred_members_only_those_in_sight_are_drawn(browser: Browser, tmp_path: Path) -> None:

@@ -313,11 +313,20 @@ class Model {
     /** @type {Map<string, Group>} */
     this.groups = new Map();
     this.events = 0;
+    /** @type {Map<string, any>} armed timers: {group, member, kind, at} */
+    this.timers = new Map();
+  }
+
+  timed(event) {
+    const key = `${event.kind} ${event.group} ${event.member_id}`;
+    if (event.change !== "armed") this.timers.delete(key);
+    else this.timers.set(key, { group: event.group, member: event.member_id, kind: event.kind, at: event.deadline + event.wall - event.mono });
   }
 
   /** @param {any} event */
   add(event) {
     this.events++;
+    if (event.event === "timer") this.timed(event);
     if (!event.group || event.event === "timer" || event.event === "parked" || event.event === "commit") return null;
     let group = this.groups.get(event.group);
     if (group === undefined) this.groups.set(event.group, (group = new Group(event.group)));
