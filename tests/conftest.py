@@ -41,6 +41,7 @@ SECOND_STAGE = {
     "tests/test_semantics.py::test_every_class_and_method_exists_in_kafka": "Kafka's classes",
     "tests/testing/languages/": "Java, Go and Node.js",
     "tests/testing/test_examples.py": "runs of pytest of their own, with real clients",
+    "tests/testing/test_recipes.py": "test runners of their own, Go among them",
     "tests/testing/test_plugin.py": "runs of pytest of their own",
     "tests/testing/test_scenarios.py": "real clients, and the time that they take",
 }

@@ -71,8 +71,8 @@ class SharedCoordinator(NamedTuple):
         return self.server.bootstrap
 
     def name(self, name: str) -> str:
-        """A name of this test's own."""
-        return self.prefix + name
+        """A name of this test's own; one that is already so is given back."""
+        return name if name.startswith(self.prefix) else self.prefix + name
 
     def group(self, name: str) -> Any:
         """Waits for what becomes of a group of this test."""

@@ -75,6 +75,8 @@ def test_one_coordinator_of_the_session_keeps_tests_apart(run: pytest.Pytester) 
             kafka_coordinator_session.puppet("billing", ["orders"])
             assert len(kafka_coordinator_session.group("billing").stable(members=1).members) == 1
             assert len(set(map(id, servers))) == 1
+            name = kafka_coordinator_session.name("payments")
+            assert kafka_coordinator_session.create_topic(name) == name
         """
     )
     run.runpytest_inprocess().assert_outcomes(passed=2)

@@ -1,0 +1,73 @@
+"""The programs of docs/recipes/test_frameworks.md run as the page says."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/recipes/test_frameworks.md"
+RECIPES = {
+    title: (language, program)
+    for title, language, program in re.findall(
+        r"^## (.*?)\n.*?^```(python|go)\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE
+    )
+}
+GO = "Go's `testing`, JUnit 5, Node's test runner"
+PLUGIN = ("-p", "no:kafka-shim", "-p", "kafka_shim.testing.plugin", "-p", "no:cacheprovider", "-p", "no:trio")
+
+
+def run(folder: Path, *command: str) -> str:
+    """What a command that succeeds says."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def saved(folder: Path, title: str, name: str) -> Path:
+    (folder / name).write_text(RECIPES[title][1])
+    return folder
+
+
+def test_every_program_of_the_page_is_run() -> None:
+    assert list(RECIPES) == ["unittest", "Django", "FastAPI and Starlette", "pytest-xdist", GO]
+
+
+def test_unittest(tmp_path: Path) -> None:
+    folder = saved(tmp_path, "unittest", "test_orders.py")
+    assert "Ran 1 test" in run(folder, sys.executable, "-m", "unittest", "test_orders.py")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("django") is None, reason="Django is not installed")
+def test_django(tmp_path: Path) -> None:
+    folder = saved(tmp_path, "Django", "test_shop.py")
+    assert "Ran 1 test" in run(folder, sys.executable, "test_shop.py")
+
+
+def test_starlette(tmp_path: Path) -> None:
+    folder = saved(tmp_path, "FastAPI and Starlette", "test_app.py")
+    assert "1 passed" in run(folder, sys.executable, "-m", "pytest", *PLUGIN, "test_app.py")
+
+
+def test_xdist(tmp_path: Path) -> None:
+    folder = saved(tmp_path, "pytest-xdist", "test_many.py")
+    assert "4 passed" in run(folder, sys.executable, "-m", "pytest", *PLUGIN, "-n", "2", "test_many.py")
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="Go is not installed")
+def test_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = saved(tmp_path, GO, "billing_test.go")
+    (folder / "go.mod").write_text("module example.com/billing\n\ngo 1.21\n")
+    (folder / "kafkashim").mkdir()
+    shutil.copy(ROOT / "clients/go/kafkashim.go", folder / "kafkashim")
+    command = folder / "kafka-shim"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kafka_shim "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("KAFKA_SHIM", str(command))
+    assert "ok" in run(folder, "go", "test", "./...")
