@@ -4,7 +4,7 @@ Knows the trace's schema (`docs/trace.md`) and nothing of how it is written. Wha
 answers never due, durability, replay (I3, I4, I5). Each violation is one line of text that begins with its invariant.
 
     I1  a partition has at most one owner in a generation; in a consumer group nobody gets one that another has not
-        given up, by its heartbeat, by leaving or by being fenced
+        given up, by its heartbeat, by leaving or by being fenced; members of a share group share them
     I2  generations and epochs only grow
     I6  who is not in the group never gets error 0 from Heartbeat, SyncGroup or a commit with a generation
     I7  the leader alone gets the member list, and a generation has one
@@ -46,6 +46,8 @@ class _Group:
     committed: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     loaded: bool = False
     epochs: bool = False
+    shares: bool = False
+    """Whether it is a share group, in which a partition has several members."""
     held: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     """By member of a consumer group: what it may use, and what it is yet to give up."""
 
@@ -88,6 +90,7 @@ class Checker:
 
     def _member(self, event: dict[str, Any], group: _Group) -> None:
         member_id = event["member_id"]
+        group.shares |= event.get("rule") == "share"
         if event["change"] in _COME:
             group.members.add(member_id)
             # A member of the consumer protocol makes its id itself and may come back with it.
@@ -107,7 +110,12 @@ class Checker:
         if not event["cause"]:
             self._found("I9", event, "an epoch without a cause")
 
+    def _target(self, event: dict[str, Any], group: _Group) -> None:
+        group.shares |= event["assignor"] == "simple"
+
     def _reconciliation(self, event: dict[str, Any], group: _Group) -> None:
+        if group.shares:
+            return
         member_id = event["member_id"]
         assigned, revoking = (
             {(topic, number) for topic, numbers in event[name].items() for number in numbers}

@@ -88,6 +88,7 @@ def test_a_broken_invariant_is_told(invariant: str, events: list[dict[str, Any]]
         [event("assignment", assignments={"a": {"t": [0]}, "b": {"t": [1]}})],
         [has("a", [0, 1], []), has("a", [0], [1]), has("a", [0], []), has("b", [1], [])],
         [has("a", [0, 1], []), member("left", "a"), has("b", [0, 1], [])],
+        [event("target", assignor="simple"), has("a", [0], []), has("b", [0], [])],
         [epoch(1), state(1), epoch(2)],
         [state(1), state(1), state(2)],
         [state(5), event("group", change="deleted"), state(0)],
