@@ -97,7 +97,10 @@ class Group(RuleBasedStateMachine):
                 assert group.running.get(task) not in processes
 
     def teardown(self) -> None:
-        present = [thread for thread in self.threads_of.values() if thread.is_in]
+        # Who was fenced joins again as well: the coordinator has it still.
+        group = self.cluster.service.groups.get(GROUP)
+        known = group.members if isinstance(group, StreamsGroup) else {}
+        present = [thread for thread in self.threads_of.values() if thread.member_id in known]
         for thread in present:
             thread.come()
         if present:
