@@ -139,8 +139,8 @@ class Routes:
             names = ("partition_index", "partition", "index")
             number = next(getattr(partition, name) for name in names if hasattr(partition, name))
         entry = MetadataRequestTopic(name=getattr(topic, "topic", None) or topic.name)
-        asked = MetadataRequest([entry], allow_auto_topic_creation=False)
-        answer = self._ask(asked, self._newest("Metadata"))
+        request_to_leader = MetadataRequest([entry], allow_auto_topic_creation=False)
+        answer = self._ask(request_to_leader, self._newest("Metadata"))
         for each in answer.topics[0].partitions:
             if each.partition_index == number and each.leader_id in self.brokers:
                 return self.brokers[each.leader_id]

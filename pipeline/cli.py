@@ -335,15 +335,15 @@ def expire(out: str, keep: int, master: str, memory: str, config: tuple[str, ...
 
 def _show(console: Console, columns: list[str], rows: list[list[Any]]) -> None:
     """Rows as a table where there is room for it, else one below the other."""
-    told = [["" if value is None else str(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(columns, *told, strict=True)]
+    cells = [["" if value is None else str(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     if sum(widths) + 3 * len(columns) < console.width:
         grid = Grid(*columns)
-        for row in told:
+        for row in cells:
             grid.add_row(*row)
         console.print(grid)
         return
-    for number, row in enumerate(told, 1):
+    for number, row in enumerate(cells, 1):
         grid = Grid("row", str(number), box=None, pad_edge=False)
         for column, value in zip(columns, row, strict=True):
             if value:

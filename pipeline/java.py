@@ -61,15 +61,15 @@ def find_java() -> Java:
 
 def version_of(java: Path) -> int | None:
     """The feature version of a `java` executable; None if it does not start."""
-    said = _output(java, "-version")
-    found = None if said is None else _VERSION.search(said)
+    output = _output(java, "-version")
+    found = None if output is None else _VERSION.search(output)
     return None if found is None else int(found[1])
 
 
 def has_module(java: Path, module: str) -> bool:
     """Whether this Java has a module."""
-    said = _output(java, "--list-modules")
-    return said is not None and any(line.split("@")[0] == module for line in said.splitlines())
+    output = _output(java, "--list-modules")
+    return output is not None and any(line.split("@")[0] == module for line in output.splitlines())
 
 
 def cache_folder() -> Path:

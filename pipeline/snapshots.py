@@ -126,9 +126,9 @@ class Snapshots:
 
     def add(self, snapshot: Snapshot) -> bool:
         """Make it what the tables are; False if there is a snapshot of this number already."""
-        told = {"format": FORMAT, **snapshot._asdict()}
-        del told["number"]
-        return self.files.create(_name(snapshot.number), json.dumps(told))
+        content = {"format": FORMAT, **snapshot._asdict()}
+        del content["number"]
+        return self.files.create(_name(snapshot.number), json.dumps(content))
 
     def expire(self, keep: int = KEPT) -> int:
         """Take away all snapshots but the last `keep`, and all data that none of these names and that was written

@@ -45,7 +45,7 @@ def alter(t: Trial, kind: int, name: str, values: dict[str, str | None], *, vali
 def described(
     t: Trial, kind: int, name: str, *keys: str, documented: bool = False
 ) -> dict[str, DescribeConfigsResourceResult]:
-    """The values of one resource, all unless names are given, by name."""
+    """The values of one resource, all without names, by name."""
     resource = DescribeConfigsResource(kind, name, list(keys) or None)
     (answer,) = t.call(DescribeConfigsRequest([resource], True, documented)).results
     t.expect(answer, error_code=0, resource_type=kind, resource_name=name)
@@ -61,8 +61,8 @@ def own(t: Trial, topic: str) -> dict[str, str | None]:
 def replaced(t: Trial) -> None:
     topic = t.new_topic(1)
     t.equal(alter(t, TOPIC, topic, {"retention.ms": "600000", "segment.ms": "70000"}), 0, "the error")
-    wanted: dict[str, str | None] = {"retention.ms": "600000", "segment.ms": "70000"}
-    t.until(lambda: own(t, topic), lambda got: got == wanted, "the values never came")
+    values: dict[str, str | None] = {"retention.ms": "600000", "segment.ms": "70000"}
+    t.until(lambda: own(t, topic), lambda got: got == values, "the values never came")
     t.equal(alter(t, TOPIC, topic, {"segment.ms": "80000"}), 0, "the error")
     t.until(lambda: own(t, topic), lambda got: got == {"segment.ms": "80000"}, "the values never came")
     t.equal(alter(t, TOPIC, topic, {}), 0, "the error")
@@ -129,7 +129,7 @@ def listed(t: Trial) -> None:
         t.equal({name for each, name in found if each == kind}, nodes, f"resources of type {kind}")
 
 
-@list_case("config-resources/list/2", "Only the types that are asked for", versions=(1, 1))
+@list_case("config-resources/list/2", "Only the types in the request", versions=(1, 1))
 def of_types(t: Trial) -> None:
     t.topic(3)
     t.equal({kind for kind, _ in resources(t, BROKER)}, {BROKER}, "types")
@@ -156,12 +156,12 @@ def groups(t: Trial) -> None:
 
 
 def a_broker(t: Trial) -> str:
-    """The id of the broker that is asked by default."""
+    """The id of the default broker of requests."""
     listening = t.peer.routes.coordinator(t.group)
     for each in t.call(MetadataRequest([])).brokers:
         if (each.host, each.port) == (listening.host, listening.port) or t.peer.routes.is_alone:
             return str(each.node_id)
-    raise Failed("the broker that is asked is none of the cluster")
+    raise Failed("the broker of this connection is none of the cluster")
 
 
 @describe_case("describe-configs/broker/1", "A broker says who it is, and where clients reach it")
@@ -211,7 +211,7 @@ def threads(t: Trial) -> None:
 
 @describe_case(
     "describe-configs/topic/1",
-    "From version 3 on types, and documentation if it is asked for",
+    "From version 3 on types, and documentation if the request includes it",
     uses=("CreateTopics",),
 )
 def documentation(t: Trial) -> None:

@@ -74,9 +74,9 @@ def offset_at(t: Trial, topic: str, timestamp: int) -> int:
     return int(answer.offset)
 
 
-def delete(t: Trial, topic: str, *wanted: tuple[int, int]) -> dict[int, tuple[int, int]]:
+def delete(t: Trial, topic: str, *offsets: tuple[int, int]) -> dict[int, tuple[int, int]]:
     """DeleteRecords of partitions and offsets; error and low watermark of each partition."""
-    partitions = [DeleteRecordsPartition(*each) for each in wanted]
+    partitions = [DeleteRecordsPartition(*each) for each in offsets]
     answer = t.call(DeleteRecordsRequest([DeleteRecordsTopic(topic, partitions)], 10_000))
     t.equal([each.name for each in answer.topics], [topic], "topics answered")
     return {each.partition_index: (each.error_code, each.low_watermark) for each in answer.topics[0].partitions}
@@ -213,7 +213,7 @@ def unknown_topics(t: Trial) -> None:
 
 @pages_case(
     "topic-partitions/cursor/1",
-    "A cursor at a topic that is not asked for, or below partition 0: INVALID_REQUEST (42) for every topic",
+    "A cursor at a topic that is not in the request, or below partition 0: INVALID_REQUEST (42) for every topic",
     level=Level.MAY,
 )
 def bad_cursor(t: Trial) -> None:
@@ -305,8 +305,8 @@ def unknown_kind(t: Trial) -> None:
     t.equal(errors, {(topic, 1): E.INVALID_REQUEST}, "errors")
 
 
-def reassign(t: Trial, topic: str, wanted: dict[int, list[int] | None]) -> dict[int, int]:
-    partitions = [ReassignablePartition(*each) for each in wanted.items()]
+def reassign(t: Trial, topic: str, replicas: dict[int, list[int] | None]) -> dict[int, int]:
+    partitions = [ReassignablePartition(*each) for each in replicas.items()]
     request = AlterPartitionReassignmentsRequest(10_000, topics=[ReassignableTopic(topic, partitions)])
     answer = t.expect(t.call(request), error_code=0)
     t.equal([each.name for each in answer.responses], [topic], "topics answered")
@@ -319,8 +319,8 @@ def unchanged(t: Trial) -> None:
     now = replicas(t, topic)
     t.equal(reassign(t, topic, {0: now[0], 1: now[1]}), {0: 0, 1: 0}, "errors")
     if t.peer.offers("ListPartitionReassignments"):
-        wanted = [ListPartitionReassignmentsTopics(topic, [0, 1, 99])]
-        t.expect(t.call(ListPartitionReassignmentsRequest(10_000, wanted)), error_code=0, topics=[])
+        listed = [ListPartitionReassignmentsTopics(topic, [0, 1, 99])]
+        t.expect(t.call(ListPartitionReassignmentsRequest(10_000, listed)), error_code=0, topics=[])
     t.equal(replicas(t, topic), now, "replicas")
 
 
@@ -338,10 +338,10 @@ def cancel(t: Trial) -> None:
 def refused(t: Trial) -> None:
     topic = t.topic(3)
     node = replicas(t, topic)[0][0]
-    wanted: dict[int, list[int] | None] = {0: [], 1: [4711], 2: [node, node], 99: [node]}
+    moves: dict[int, list[int] | None] = {0: [], 1: [4711], 2: [node, node], 99: [node]}
     invalid = E.INVALID_REPLICA_ASSIGNMENT
     expected = {0: invalid, 1: invalid, 2: invalid, 99: E.UNKNOWN_TOPIC_OR_PARTITION}
-    t.equal(reassign(t, topic, wanted), expected, "errors")
+    t.equal(reassign(t, topic, moves), expected, "errors")
     t.equal(reassign(t, f"{topic}-none", {0: [node]}), {0: E.UNKNOWN_TOPIC_OR_PARTITION}, "errors of no topic")
 
 

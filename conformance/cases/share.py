@@ -236,7 +236,7 @@ def gone(t: Trial) -> None:
 )
 def locked(t: Trial) -> None:
     topic, one = prepared(t, b"a", b"b", b"c")
-    answer = t.until(one.fetch, lambda said: bool(acquired(said)), "nothing was acquired")
+    answer = t.until(one.fetch, lambda fetched: bool(acquired(fetched)), "nothing was acquired")
     t.expect(answer, acquisition_lock_timeout_ms=30_000)
     t.equal(acquired(answer), [(0, 2, 1)], "what it acquired")
     other = ShareMember(t, topic)

@@ -37,18 +37,18 @@ def states(t: Trial) -> None:
     topic = t.topic(3)
     producer = Producer(t, timeout=40_000)
     name = producer.transactional_id
-    said = {"error_code": 0, "transactional_id": name, "producer_id": producer.id, "transaction_timeout_ms": 40_000}
+    fields = {"error_code": 0, "transactional_id": name, "producer_id": producer.id, "transaction_timeout_ms": 40_000}
     t.expect(
         state(t, name),
         transaction_state="Empty",
         producer_epoch=producer.epoch,
         transaction_start_time_ms=-1,
         topics=[],
-        **said,
+        **fields,
     )
     producer.add(topic, 0, 2)
     found = state(t, name)
-    t.expect(found, transaction_state="Ongoing", producer_epoch=producer.epoch, **said)
+    t.expect(found, transaction_state="Ongoing", producer_epoch=producer.epoch, **fields)
     t.equal([(each.topic, sorted(each.partitions)) for each in found.topics], [(topic, [0, 2])], "partitions")
     began = found.transaction_start_time_ms
     t.check(abs(began - time.time() * 1000) < 600_000, f"it began at {began}")
@@ -58,7 +58,7 @@ def states(t: Trial) -> None:
     ended = t.until(
         lambda: state(t, name), lambda got: got.transaction_state == "CompleteCommit", "the transaction never ended"
     )
-    t.expect(ended, transaction_start_time_ms=began, topics=[], **said)
+    t.expect(ended, transaction_start_time_ms=began, topics=[], **fields)
 
 
 @describe_case("txn-describe/state/2", "A transaction that was aborted ends in CompleteAbort")
@@ -127,7 +127,7 @@ def filters(t: Trial) -> None:
     t.equal(listed(t, producer, [], [2**40])[1], {}, "ids of another producer")
 
 
-@list_case("txn-list/filter/2", "States that are none are told, and are matched as they are written")
+@list_case("txn-list/filter/2", "Unknown states are in the answer, and states are matched as they are written")
 def unknown_states(t: Trial) -> None:
     producer = Producer(t)
     producer.add(t.topic(3), 0)

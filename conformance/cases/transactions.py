@@ -568,8 +568,8 @@ def markers(t: Trial) -> None:
 
 def led_offsets(t: Trial) -> dict[Endpoint, list[int]]:
     """The partitions of the offsets topic by the broker that leads them."""
-    wanted = MetadataRequestTopic(name="__consumer_offsets")
-    (described,) = t.call(MetadataRequest([wanted], allow_auto_topic_creation=False)).topics
+    entry = MetadataRequestTopic(name="__consumer_offsets")
+    (described,) = t.call(MetadataRequest([entry], allow_auto_topic_creation=False)).topics
     t.expect(described, error_code=0)
     led: dict[Endpoint, list[int]] = {}
     for each in described.partitions:

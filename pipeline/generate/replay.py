@@ -69,8 +69,8 @@ class _Change(NamedTuple):
 def play(past: Past, setting: Setting) -> Played:
     """Plays the past of a group in simulated time."""
     simulation = Simulation(seed=0, topics=past.topics, network=Network(least=0.0005, most=0.002))
-    told: list[dict[str, Any]] = []
-    simulation.cluster.events.listen(lambda events, now: told.extend(dict(event, at=now) for event in events))
+    events_so_far: list[dict[str, Any]] = []
+    simulation.cluster.events.listen(lambda events, now: events_so_far.extend(dict(event, at=now) for event in events))
     cooperative = setting.cooperative or "cooperative" in past.protocol
     protocol = COOPERATIVE if cooperative else "roundrobin" if past.protocol == "roundrobin" else "range"
     playing: dict[str, Puppet] = {}
@@ -89,8 +89,8 @@ def play(past: Past, setting: Setting) -> Played:
         elif change.place in playing:
             getattr(playing.pop(change.place), change.does)()
     simulation.run(past.session_timeout + SETTLE_S)
-    rounds = [event for event in told if event["event"] == "round" and event["members"]]
-    return Played(len(rounds), _pauses(told, cooperative))
+    rounds = [event for event in events_so_far if event["event"] == "round" and event["members"]]
+    return Played(len(rounds), _pauses(events_so_far, cooperative))
 
 
 def _changes(past: Past, setting: Setting) -> Iterable[_Change]:

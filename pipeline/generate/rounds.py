@@ -86,11 +86,11 @@ class Rounds(Telling):
             if member in joining:
                 joins.append((started + 0.00001 * (joining.index(member) + 1), member))
                 continue
-            told = max(started, min(member.next_heartbeat, started + HEARTBEAT_S)) + rng.uniform(0.0005, 0.002)
+            noticed_at = max(started, min(member.next_heartbeat, started + HEARTBEAT_S)) + rng.uniform(0.0005, 0.002)
             late = (slow or {}).get(member.member_id, rng.uniform(0.002, 0.05))
-            joins.append((told + late, member))
-            beat = told
-            while beat < told + late:
+            joins.append((noticed_at + late, member))
+            beat = noticed_at
+            while beat < noticed_at + late:
                 # However busy its application is, a consumer heartbeats in the background.
                 yield self.heartbeat(member, beat, error=27)
                 beat += HEARTBEAT_S
@@ -155,11 +155,11 @@ class Rounds(Telling):
         yield self._state(synced, "Stable", "assign")
         for index, member in enumerate(self.members):
             leads = member.member_id == self.leader
-            given = [{"member_id": m.member_id, "assignment": 40} for m in self.members] if leads else []
+            shares = [{"member_id": m.member_id, "assignment": 40} for m in self.members] if leads else []
             request = {
                 "group_id": self.group_id, "generation_id": self.generation, "member_id": member.member_id,
                 "group_instance_id": member.instance_id, "protocol_type": "consumer", "protocol_name": self.protocol,
-                "assignments": given,
+                "assignments": shares,
             }  # fmt: skip
             answer = {
                 "throttle_time_ms": 0, "error_code": 0, "protocol_type": "consumer", "protocol_name": self.protocol,

@@ -103,8 +103,8 @@ def _write_node(folder: Path, groups: list[Group], keep_commits: bool, most: int
     commits: list[tuple[float, str, list[tuple[str, int, int]]]] = []
     file = _open(folder, rotation)
     try:
-        told = heapq.merge(*(group.run() for group in groups), key=itemgetter(0))
-        for at, kind, fields in islice(told, most):
+        events_in_order = heapq.merge(*(group.run() for group in groups), key=itemgetter(0))
+        for at, kind, fields in islice(events_in_order, most):
             line = f'{{"event":"{kind}","seq":{events},"mono":{at:.6f},"wall":{at + WALL_OFFSET:.6f},{fields}}}\n'
             if written > ROTATE_BYTES:
                 file.close()

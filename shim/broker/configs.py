@@ -257,18 +257,18 @@ class Configs:
     def _check_threads(self, changed: Mapping[str, str], before: Mapping[str, str]) -> None:
         """The number of threads of a running broker grows to its double at most, and shrinks to its half."""
         for name in THREADS & changed.keys():
-            now, wanted = self.settings.number(name), int(changed[name])
-            if changed[name] == before.get(name) or now == wanted:
+            now, value = self.settings.number(name), int(changed[name])
+            if changed[name] == before.get(name) or now == value:
                 continue
-            if wanted > 2 * now:
+            if value > 2 * now:
                 limit = f"value should not be greater than double the current value {now}"
-            elif wanted < now // 2:
+            elif value < now // 2:
                 limit = f"value should be at least half the current value {now}"
             else:
                 continue
             raise TopicError(
                 ErrorCode.INVALID_REQUEST,
-                f"Dynamic thread count update validation failed for {name}={wanted}, {limit}",
+                f"Dynamic thread count update validation failed for {name}={value}, {limit}",
             )
 
     def _check_min_isr(

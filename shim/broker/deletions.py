@@ -35,10 +35,10 @@ class Deletions:
         INVALID_TOPIC_EXCEPTION (17) for a topic of Kafka's own, NOT_LEADER_OR_FOLLOWER (6), POLICY_VIOLATION (44) where
         `cleanup.policy` is without `delete`, OFFSET_OUT_OF_RANGE (1)."""
         results: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
-        wanted = {
+        offsets = {
             (topic.name, each.partition_index): each.offset for topic in request.topics for each in topic.partitions
         }
-        for (name, index), offset in wanted.items():
+        for (name, index), offset in offsets.items():
             error, low_watermark = self._cut(name, index, offset)
             results.setdefault(name, {})[index] = DeleteRecordsPartitionResult(index, low_watermark, error)
         self.topics.settle(now)

@@ -64,35 +64,35 @@ def update(release: str, topics: Topics, request: UpdateFeaturesRequest) -> Upda
     return UpdateFeaturesResponse(error_message=None, results=results)
 
 
-def _check(release: str, settings: Settings, name: str, wanted: int, upgrade_type: int, controller: int) -> None:
+def _check(release: str, settings: Settings, name: str, version: int, upgrade_type: int, controller: int) -> None:
     """Raises `_RefusedError`."""
 
     def refuse(sentence: str) -> _RefusedError:
-        return _RefusedError(f"Invalid update version {wanted} for feature {name}. {sentence}")
+        return _RefusedError(f"Invalid update version {version} for feature {name}. {sentence}")
 
     if upgrade_type not in UpgradeType.__members__.values():
         raise refuse("The controller does not support the given upgrade type.")
     current = level(release, settings, name)
-    if wanted < 0:
+    if version < 0:
         raise refuse("A feature version cannot be less than 0.")
     feature = _feature(release, name)
     if feature is None:
         raise refuse(f"Local controller {controller} does not support this feature.")
-    if not feature.lowest <= wanted <= feature.highest:
+    if not feature.lowest <= version <= feature.highest:
         raise refuse(f"Local controller {controller} only supports versions {feature.lowest}-{feature.highest}")
-    if wanted < current and upgrade_type == UpgradeType.UPGRADE:
+    if version < current and upgrade_type == UpgradeType.UPGRADE:
         raise refuse(
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe"
             " downgrade."
         )
-    if wanted > current and upgrade_type != UpgradeType.UPGRADE:
+    if version > current and upgrade_type != UpgradeType.UPGRADE:
         raise refuse("Can't downgrade to a newer version.")
-    if name == KRAFT and wanted < current:
+    if name == KRAFT and version < current:
         raise refuse("Can't downgrade the version of this feature.")
-    if name == METADATA and wanted < min(current, _LOWEST_METADATA):
+    if name == METADATA and version < min(current, _LOWEST_METADATA):
         unsafe = upgrade_type == UpgradeType.UNSAFE_DOWNGRADE
         raise _RefusedError(
-            f"Unsupported metadata.version downgrade from {current} to {wanted}. "
+            f"Unsupported metadata.version downgrade from {current} to {version}. "
             + (
                 "Unsafe metadata downgrade is not supported in this version."
                 if unsafe

@@ -57,11 +57,11 @@ MEANINGS: Final = {
     "log.message.timestamp.before.max.ms": "A record may be so far behind the broker's clock; else error 32.",
     "log.message.timestamp.type": "Whether records keep their own time or get that of the broker.",
     "log.retention.check.interval.ms": "How often records that are too old are looked for.",
-    "log.retention.hours": "As log.retention.ms, in hours, where neither that nor log.retention.minutes is given.",
-    "log.retention.minutes": "As log.retention.ms, in minutes, where that is not given.",
+    "log.retention.hours": "As log.retention.ms, in hours, where neither that nor log.retention.minutes is set.",
+    "log.retention.minutes": "As log.retention.ms, in minutes, where that is not set.",
     "log.retention.bytes": "A log that is larger loses its oldest records; the memory of a log is bounded in any case.",
     "log.retention.ms": "Records that are older are deleted, a segment at a time; never if -1.",
-    "log.roll.hours": "As log.roll.ms, in hours, where that is not given.",
+    "log.roll.hours": "As log.roll.ms, in hours, where that is not set.",
     "log.roll.ms": "A segment with records so far apart is full: its records grow old together.",
     "log.segment.bytes": "A segment with so many bytes is full: its records grow old together.",
     "max.incremental.fetch.session.cache.slots": "How many fetch sessions a broker remembers.",
@@ -93,9 +93,9 @@ TOPIC_MEANINGS: Final = {
 """Of topic settings that something here obeys."""
 
 GROUP_MEANINGS: Final = {
-    "consumer.heartbeat.interval.ms": "How often members of the group are told to send a heartbeat.",
+    "consumer.heartbeat.interval.ms": "The heartbeat interval of members of the group.",
     "consumer.session.timeout.ms": "A member of the group that is silent for so long is expelled.",
-    "streams.heartbeat.interval.ms": "How often members of the streams group are told to send a heartbeat.",
+    "streams.heartbeat.interval.ms": "The heartbeat interval of members of the streams group.",
     "streams.initial.rebalance.delay.ms": "How long the first assignment of the Empty group waits for more members.",
     "streams.num.standby.replicas": "How many standbys each task with state has.",
     "streams.session.timeout.ms": "A member of the streams group that is silent for so long is expelled.",

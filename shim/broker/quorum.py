@@ -46,11 +46,13 @@ class Quorum:
         """
         if not request.topics:
             return DescribeQuorumResponse(error_message="")
-        asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
-        if asked != [(METADATA_TOPIC, [0])]:
+        partitions = [
+            (topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics
+        ]
+        if partitions != [(METADATA_TOPIC, [0])]:
             return DescribeQuorumResponse(
                 error_message="",
-                topics=[TopicData(name, [_unknown(index) for index in indexes]) for name, indexes in asked],
+                topics=[TopicData(name, [_unknown(index) for index in indexes]) for name, indexes in partitions],
             )
         nodes = self.topics.nodes
         leader = self.topics.controller_id()
@@ -82,25 +84,27 @@ class LogDirs:
     def describe(self, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         """The one directory, with those of the wanted partitions that have a replica here."""
         if request.topics is None:
-            wanted = {topic.name: set(range(len(topic.partitions))) for topic in self.topics.all()}
+            partitions = {topic.name: set(range(len(topic.partitions))) for topic in self.topics.all()}
         else:
-            wanted = {}
+            partitions = {}
             for each in request.topics:
-                wanted.setdefault(each.topic, set()).update(each.partitions)
+                partitions.setdefault(each.topic, set()).update(each.partitions)
         settings = self.topics.settings
         folder = settings.text("log.dirs") or settings.text("log.dir")
-        described = [self._topic(topic, wanted[topic.name]) for topic in self.topics.all() if topic.name in wanted]
+        described = [
+            self._topic(topic, partitions[topic.name]) for topic in self.topics.all() if topic.name in partitions
+        ]
         return DescribeLogDirsResponse(
             results=[DescribeLogDirsResult(log_dir=folder, topics=[each for each in described if each.partitions])]
         )
 
-    def _topic(self, topic: Topic, wanted: set[int]) -> DescribeLogDirsTopic:
+    def _topic(self, topic: Topic, partitions: set[int]) -> DescribeLogDirsTopic:
         return DescribeLogDirsTopic(
             topic.name,
             [
                 DescribeLogDirsPartition(each.index, each.log.size)
                 for each in topic.partitions
-                if each.index in wanted and self.node_id in each.replicas
+                if each.index in partitions and self.node_id in each.replicas
             ],
         )
 

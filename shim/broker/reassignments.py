@@ -89,18 +89,18 @@ class Reassignments:
         return response
 
     def _altered(
-        self, name: str, wanted: ReassignablePartition, factor_may_change: bool
+        self, name: str, partition: ReassignablePartition, factor_may_change: bool
     ) -> ReassignablePartitionResponse:
-        index = wanted.partition_index
+        index = partition.partition_index
         topic = self.topics.named(name)
         try:
             if topic is None:
                 raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
             if topic.partition(index) is None:
                 raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
-            if wanted.replicas is None:
+            if partition.replicas is None:
                 return ReassignablePartitionResponse(index, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-            self._move(topic, index, wanted.replicas, factor_may_change)
+            self._move(topic, index, partition.replicas, factor_may_change)
         except TopicError as refused:
             return ReassignablePartitionResponse(index, refused.error, refused.message)
         return ReassignablePartitionResponse(index)

@@ -209,7 +209,7 @@ class ShareFetchApi:
         return response
 
     def progress(self, place: Place, partition: Partition | None) -> tuple[int, int]:
-        """The start offset of a share partition and its lag, -1 where they are not known."""
+        """The start offset of a share partition and its lag, -1 where they are unknown."""
         state = self.persister.known(place)
         if state is None or state.start_offset == UNINITIALIZED:
             return -1, -1

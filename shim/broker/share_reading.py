@@ -1,4 +1,4 @@
-"""How a share partition reads its log: where it begins, and which batches of the log a member is given.
+"""How a share partition reads its log: where it begins, and which batches of the log a member gets.
 
 Decides that alone; what is acquired of them is in `share_partition.py`. After Kafka's `ShareFetchUtils` and
 `ShareGroupAutoOffsetResetStrategy` of 4.2 (semantics 4.13).
@@ -82,8 +82,8 @@ def read(
         )
         if acquired:
             first, last = acquired[0].first, acquired[-1].last
-            wanted = [part for begin, end, part, _ in places if end >= first and begin <= last]
-            return data[wanted[0].start : wanted[-1].stop], acquired
+            parts = [part for begin, end, part, _ in places if end >= first and begin <= last]
+            return data[parts[0].start : parts[-1].stop], acquired
         if shared.first_to_fetch() == offset:
             break
     return b"", []

@@ -1,6 +1,6 @@
 """DescribeTransactions, ListTransactions and DescribeProducers: transactions as an administrator sees them.
 
-Decides what is said of a transactional id and of a partition's producers, and which filter lets an id pass. Changes
+Decides what is shown of a transactional id and of a partition's producers, and which filter lets an id pass. Changes
 nothing. Sources: KIP-664, KIP-994, KIP-1152; Kafka's TransactionCoordinator and ReplicaManager.
 """
 
@@ -50,7 +50,7 @@ class TransactionViews:
         self._groups = groups
 
     def describe(self, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-        """Per id INVALID_REQUEST (42) for the empty one, TRANSACTIONAL_ID_NOT_FOUND (105), and what is said of a
+        """Per id INVALID_REQUEST (42) for the empty one, TRANSACTIONAL_ID_NOT_FOUND (105), and what is shown of a
         coordinator that is none, or not yet (14, 15, 16)."""
         return DescribeTransactionsResponse(
             transaction_states=[self._state(each) for each in request.transactional_ids]
@@ -59,9 +59,9 @@ class TransactionViews:
     def listed(self, request: ListTransactionsRequest, now: float) -> ListTransactionsResponse:
         """The ids that pass all filters. COORDINATOR_LOAD_IN_PROGRESS (14) while any are loaded,
         INVALID_REGULAR_EXPRESSION (128)."""
-        known = {*STATES.values(), *_STATES_WITHOUT_ID}
+        states = {*STATES.values(), *_STATES_WITHOUT_ID}
         response = ListTransactionsResponse(
-            unknown_state_filters=[each for each in request.state_filters if each not in known]
+            unknown_state_filters=[each for each in request.state_filters if each not in states]
         )
         pattern = None
         if request.transactional_id_pattern:
@@ -125,9 +125,9 @@ def describe_producers(request: DescribeProducersRequest, node_id: int, topics: 
     """
     return DescribeProducersResponse(
         topics=[
-            TopicResponse(asked.name, [_of_partition(asked.name, index, node_id, topics) for index in indexes])
-            for asked in request.topics
-            for indexes in (asked.partition_indexes,)
+            TopicResponse(topic.name, [_of_partition(topic.name, index, node_id, topics) for index in indexes])
+            for topic in request.topics
+            for indexes in (topic.partition_indexes,)
         ]
     )
 

@@ -263,7 +263,7 @@ _DYNAMIC: Final[tuple[_Row, ...]] = (
     ("ssl.truststore.type", STRING, "JKS"),
     ("transaction.partition.verification.enable", BOOLEAN, "true"),
 )
-"""What a running broker can be told anew."""
+"""Settings that can change while a broker runs."""
 
 
 def unused_settings() -> Iterator[Setting]:

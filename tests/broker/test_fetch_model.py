@@ -163,7 +163,7 @@ class FetchModel(RuleBasedStateMachine):
     @precondition(lambda self: all(each.asked_at is None for each in self.consumers.values()))
     @invariant()
     def nothing_is_parked_when_nobody_waits(self) -> None:
-        assert self.cluster.broker.next_deadline() is None
+        assert self.cluster.broker._fetch.next_deadline() is None
 
 
 TestFetchModel = FetchModel.TestCase
