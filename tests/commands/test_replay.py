@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from base64 import b64decode
 from pathlib import Path
 
+import httpx
 import orjson
 
 from kafka_shim.testing import Simulation
@@ -89,3 +91,35 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path) -> None:
     answer = shim("serve", "--control", "127.0.0.1:0", "--store", "memory:", "--journal", trace, "--lab")
     assert (answer.returncode, answer.stderr.count("\n")) == (2, 1)
     assert "not both" in answer.stderr
+
+
+def test_what_an_operator_does_is_replayed(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    words = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--control",
+        "127.0.0.1:0",
+        "--store",
+        "memory:",
+        "--log-level",
+        "error",
+    ]
+    command = [sys.executable, "-m", "kafka_shim", *words, "--journal", str(journal)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        control = server.stdout.readline().partition("control=")[2].strip()
+        made = httpx.post(f"{control}/v1/topics", json={"topic": "orders", "partitions": 3})
+        made_group = httpx.post(f"{control}/v1/groups", json={"group": "billing"})
+        offsets = [{"topic": "orders", "partition": 0, "offset": 1}]
+        rewound = httpx.post(f"{control}/v1/groups/billing/rewind", json={"offsets": offsets})
+        httpx.delete(f"{control}/v1/topics/orders")
+        server.send_signal(signal.SIGTERM)
+    assert (made.status_code, made_group.status_code, rewound.status_code) == (200, 200, 409)
+    assert "journal" in rewound.json()["message"]
+    played = shim("replay", journal, "--json")
+    assert played.returncode == 0, played.stderr
+    assert [(each["group"], each["state"]) for each in orjson.loads(played.stdout)["groups"]] == [("billing", "Empty")]
+    names = [line.get("name") for line in map(orjson.loads, journal.read_bytes().splitlines()) if "name" in line]
+    assert names == ["create_topic", "create_group", "delete_topic"]

@@ -12,6 +12,7 @@ import orjson
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response, StreamingResponse
 
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.groups import described, each_group, summary
 from kafka_shim.control.operation import (
     Answer,
@@ -28,6 +29,7 @@ from kafka_shim.control.operation import (
 from kafka_shim.control.problems import Problem
 from kafka_shim.control.workbench import Workbench
 from kafka_shim.groups.causes import Cause
+from kafka_shim.server.refusals import Refused
 from kafka_shim.why.explanation import as_json, explain
 
 if TYPE_CHECKING:
@@ -241,6 +243,8 @@ def _delete(workbench: Workbench, group: str) -> GroupNamed:
 
 
 async def _rewind(workbench: Workbench, group: str, body: RewindGroup) -> GroupRewound:
+    if workbench.cluster.config.journal is not None:
+        raise Refused(ErrorCode.INVALID_REQUEST, "A server that writes a journal rewinds no group.")
     # Imported here because few servers without a laboratory use it.
     from kafka_shim.control.lab_workbench import lab_workbench_of
 
