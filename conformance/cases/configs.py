@@ -3,7 +3,9 @@ DescribeConfigs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from kafka_shim.apis.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from kafka_shim.apis.describe_configs import (
@@ -17,7 +19,7 @@ from kafka_shim.apis.incremental_alter_configs import IncrementalAlterConfigsReq
 from kafka_shim.apis.list_config_resources import ListConfigResourcesRequest
 from kafka_shim.apis.metadata import MetadataRequest
 from kafka_shim.apis.wire.errors import ErrorCode as E
-from kafka_shim.conformance.case import case
+from kafka_shim.conformance.case import Body, case
 from kafka_shim.conformance.trial import Trial
 from kafka_shim.conformance.verdict import Failed, Level
 
@@ -30,7 +32,11 @@ alter_case = partial(
     case, api="AlterConfigs", source=SOURCE, level=Level.SHOULD, uses=("CreateTopics", "DescribeConfigs")
 )
 list_case = partial(case, api="ListConfigResources", source=SOURCE, level=Level.SHOULD)
-describe_case = partial(case, api="DescribeConfigs", source=SOURCE, level=Level.SHOULD)
+
+
+def describe_case(id: str, title: str, versions: tuple[int, int] = (1, 4), **options: Any) -> Callable[[Body], Body]:
+    """A case about DescribeConfigs. Those that change a broker run in one version: cells run side by side."""
+    return case(id, title, api="DescribeConfigs", source=SOURCE, level=Level.SHOULD, versions=versions, **options)
 
 
 def alter(t: Trial, kind: int, name: str, values: dict[str, str | None], *, validate_only: bool = False) -> int:
@@ -178,6 +184,7 @@ def identity(t: Trial) -> None:
 @describe_case(
     "describe-configs/broker/2",
     "A value for one broker goes before one for all, and both before the default",
+    versions=(4, 4),
     uses=("IncrementalAlterConfigs",),
 )
 def precedence(t: Trial) -> None:
@@ -197,6 +204,7 @@ def precedence(t: Trial) -> None:
 @describe_case(
     "describe-configs/broker/3",
     "Threads of a running broker may double, and no more (42)",
+    versions=(4, 4),
     uses=("IncrementalAlterConfigs",),
 )
 def threads(t: Trial) -> None:

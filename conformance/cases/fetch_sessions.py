@@ -42,8 +42,8 @@ def opened(t: Trial, topic: str) -> int:
 @session_case("fetch-session/unknown/1", "A session that was never there: FETCH_SESSION_ID_NOT_FOUND (70)")
 def never(t: Trial) -> None:
     topic = t.topic(1)
-    opened(t, topic)
-    t.expect(fetch(t, topic, 2**31 - 7, 1), error_code=E.FETCH_SESSION_ID_NOT_FOUND, session_id=0, responses=[])
+    other = opened(t, topic) ^ 0x5A5A5A
+    t.expect(fetch(t, topic, other, 1), error_code=E.FETCH_SESSION_ID_NOT_FOUND, session_id=0, responses=[])
 
 
 @session_case("fetch-session/unknown/2", "A session that its client has ended is not there (70)")
