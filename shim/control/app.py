@@ -17,12 +17,13 @@ from kafka_shim.control.api import make_routes
 from kafka_shim.control.bearer import Bearer
 from kafka_shim.control.origin import OwnOrigin
 from kafka_shim.control.problems import Problem
+from kafka_shim.control.unread import CloseIfUnread
 from kafka_shim.control.workbench import Workbench
 
 
 def make_app(workbench: Workbench, lab: bool = False, token: str | None = None) -> Starlette:
     """The application that does with a coordinator what `workbench` can; what is `lab` only for tests."""
-    middleware = [Middleware(OwnOrigin, loopback_only=token is None)]
+    middleware = [Middleware(CloseIfUnread), Middleware(OwnOrigin, loopback_only=token is None)]
     if token is not None:
         middleware.append(Middleware(Bearer, token=token))
     app = Starlette(

@@ -90,9 +90,17 @@ async def _rehearse(workbench: Workbench, lab: bool) -> None:
 
     app = make_app(workbench, lab)
     for path in ("/metrics", "/v1/groups"):
-        headers = [(b"host", b"localhost")]
-        await app({"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "headers": headers,
-                   "query_string": b"", "asgi": {"spec_version": "2.3"}}, receive, send)  # fmt: skip
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "headers": [(b"host", b"localhost")],
+            "query_string": b"",
+            "asgi": {"spec_version": "2.3"},
+        }
+        await app(scope, receive, send)
 
 
 class _Answering(ASGIWrapper):

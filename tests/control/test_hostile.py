@@ -204,6 +204,15 @@ def test_without_the_token_nothing_is_done(server: CoordinatorServer, said: byte
             assert answer.headers["www-authenticate"] == "Bearer"
 
 
+def test_a_request_refused_before_its_body_is_read_ends_its_connection(server: CoordinatorServer) -> None:
+    head = b"POST /v1/groups HTTP/1.1\r\nHost: attacker.example\r\nContent-Length: 16\r\n\r\n"
+    with connect(server) as connection:
+        connection.sendall(head)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 421 ")
+    assert b"\r\nconnection: close\r\n" in answer.lower()
+
+
 def test_requests_one_behind_the_other_are_answered_in_order(server: CoordinatorServer) -> None:
     one = b"GET /v1/groups/alive/story HTTP/1.1\r\nHost: localhost\r\n\r\n"
     other = b"GET /v1/nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"
