@@ -206,7 +206,7 @@ def test_a_coordinator_killed_in_the_midst_of_a_reconciliation_goes_on_with_it(l
         assert not first.named("lost")
 
 
-@pytest.mark.parametrize("library", CONFLUENT)
+@pytest.mark.parametrize("library", EACH_CLIENT)
 def test_three_members_move_to_the_new_protocol_and_back_one_by_one(library: Client, server: Server) -> None:
     with crew_of(server) as crew:
         other = crew.start(CLIENTS["confluent-kafka-2.16"])
