@@ -16,7 +16,7 @@ from kafka_shim.pipeline.decode.events import Lines
 from kafka_shim.pipeline.jobs import doubts, invariants, members, offsets, rebalances
 from kafka_shim.pipeline.schemas import PLACES
 from kafka_shim.pipeline.sources import register
-from kafka_shim.pipeline.sources.offsets_log import segments
+from kafka_shim.pipeline.sources.offsets_log import COMMITS, segments
 from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable, settings_of
 from kafka_shim.pipeline.sources.shim_trace import files
 from kafka_shim.pipeline.tables import groups, partitions, traces
@@ -94,17 +94,29 @@ def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext) -> Non
             warehouse.write("trace_gaps", traces.gaps(seqs(warehouse)))
     if inputs.logs or inputs.kafka:
         with step("read segments" if inputs.logs else "read the topic"):
-            sources = [reader(spark, "kafka_offsets_log").load(joined(inputs.logs))] if inputs.logs else []
-            sources += (
-                [reader(spark, "kafka_offsets_topic").option("bootstrap", inputs.kafka).load()] if inputs.kafka else []
-            )
-            records = reduce(DataFrame.unionByName, sources).persist(StorageLevel.DISK_ONLY)
+            topic = None
+            if inputs.kafka:
+                topic = reader(spark, "kafka_offsets_topic").option("bootstrap", inputs.kafka).load()
+                topic.persist(StorageLevel.DISK_ONLY)
+            others = _records(spark, inputs.logs, topic, "others").persist(StorageLevel.DISK_ONLY)
             for name, of_log in offset_tables.LOG_TABLES.items():
-                warehouse.write(name, of_log(records))
-            records.unpersist()
+                warehouse.write(name, of_log(others))
+            others.unpersist()
+            commits = _records(spark, inputs.logs, topic, "commits")
+            warehouse.write("log_history", offset_tables.history_of_segments(commits))
+            if topic is not None:
+                topic.unpersist()
     for name, table in derived(warehouse, end_offsets=_end_offsets(spark, inputs.end_offsets)):
         with step(f"table {PLACES.get(name, name)}"):
             warehouse.write(name, table())
+
+
+def _records(spark: SparkSession, logs: tuple[str, ...], topic: DataFrame | None, which: str) -> DataFrame:
+    """Rows of segments and of a topic, as option `records` of segments has them; those of the topic are all there."""
+    found = [] if topic is None else [topic.select(*COMMITS) if which == "commits" else topic]
+    if logs:
+        found.append(reader(spark, "kafka_offsets_log").option("records", which).load(joined(logs)))
+    return reduce(DataFrame.unionByName, found)
 
 
 def joined(paths: Iterable[str]) -> str:

@@ -5,7 +5,9 @@ Decides which files are read and how they are split into tasks. The path is a se
 (`places.py`). Files must be readable under the same path on every worker. Rows are those of `LOG_RECORDS` in
 `schemas.py`; a row whose `reason` is not null stands for bytes that could not be read, or for what is missing.
 
-Options: `splitBytes` (16 MiB), the least size of a task's part of a segment.
+Options: `splitBytes` (16 MiB), the least size of a task's part of a segment; `records`, which rows to read (default:
+all): `commits`, committed offsets and ends of transactions with the few columns that their history is made of, or
+`others`, all but committed offsets. To read twice costs less than to keep every column of nearly all rows.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -35,6 +38,14 @@ _TOPIC_ID: Final = re.compile(r"^topic_id: (\S+)$", re.MULTILINE)
 _INDEX_ENTRY: Final = Struct(">ii")
 _MAGIC_AT: Final = 16
 _BATCH_START: Final = Struct(">qi")
+
+
+COMMITS: Final = (
+    *("log", "offsets_partition", "record_offset", "timestamp", "kind", "tombstone", "group", "topic", "partition"),
+    *("offset", "producer_id", "transactional", "control", "reason"),
+)
+"""The columns of rows of `commits`."""
+_CHOICES: Final = ("", "commits", "others")
 
 
 class Part(NamedTuple):
@@ -196,22 +207,32 @@ class OffsetsLog(DataSource):
         return "kafka_offsets_log"
 
     def schema(self) -> str:
-        return LOG_RECORDS.ddl
+        if self._records() != "commits":
+            return LOG_RECORDS.ddl
+        return LOG_RECORDS._replace(columns=tuple(each for each in LOG_RECORDS.columns if each.name in COMMITS)).ddl
 
     def reader(self, schema: StructType) -> OffsetsLogReader:
         paths = self.options.get("path")
         if not paths:
             raise ValueError("kafka_offsets_log needs a path")
-        return OffsetsLogReader(paths, int(self.options.get("splitBytes", SPLIT_BYTES)), settings_of(self.options))
+        split_bytes = int(self.options.get("splitBytes", SPLIT_BYTES))
+        return OffsetsLogReader(paths, split_bytes, settings_of(self.options), self._records())
+
+    def _records(self) -> str:
+        found = str(self.options.get("records", ""))
+        if found not in _CHOICES:
+            raise ValueError(f"option records is one of {', '.join(_CHOICES[1:])}, not {found}")
+        return found
 
 
 class OffsetsLogReader(DataSourceReader):
     """Plans and reads the parts."""
 
-    def __init__(self, paths: str, split_bytes: int, settings: Settings = ()) -> None:
+    def __init__(self, paths: str, split_bytes: int, settings: Settings = (), which: str = "") -> None:
         self.paths = paths
         self.split_bytes = split_bytes
         self.settings = settings
+        self.which = which
 
     def partitions(self) -> Sequence[InputPartition]:
         planned = [part for path in segments(self.paths, self.settings) for part in parts(path, self.split_bytes)]
@@ -219,7 +240,8 @@ class OffsetsLogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for part in partition.value:
-            yield from read_part(Part(*part), self.settings)
+            for rows in read_part(Part(*part), self.settings):
+                yield chosen(rows, self.which)
 
 
 def grouped(planned: list[Part], size: int) -> Iterator[list[Part]]:
@@ -257,6 +279,17 @@ def read_part(part: Part, settings: Settings = ()) -> Iterator[pa.RecordBatch]:
         return
     if part.dense <= expected < part.following:
         yield records.gap(source, part.end, expected, part.following - 1)
+
+
+def chosen(rows: pa.RecordBatch, which: str) -> pa.RecordBatch:
+    """The rows and columns that option `records` asks for."""
+    if not which:
+        return rows
+    sound, kind = pc.is_null(rows["reason"]), pc.fill_null(pc.equal(rows["kind"], "OffsetCommit"), False)
+    if which == "others":
+        return rows.filter(pc.invert(pc.and_(sound, kind)))
+    kept = pc.and_(sound, pc.or_(kind, pc.is_valid(rows["control"])))
+    return rows.filter(kept).select([name for name in rows.schema.names if name in COMMITS])
 
 
 def _missing(

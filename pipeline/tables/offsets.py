@@ -182,6 +182,6 @@ LOG_TABLES: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
     "log_records": log_records,
     "log_quarantine": quarantine,
     "log_gaps": gaps,
-    "log_history": history_of_segments,
 }
-"""What is made of segments, of rows of the source, by place (`kafka_shim.pipeline.schemas.PLACES`)."""
+"""What is made of segments besides the history of offsets, of rows of the source, by place
+(`kafka_shim.pipeline.schemas.PLACES`)."""

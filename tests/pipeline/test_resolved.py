@@ -40,7 +40,7 @@ def by_interchange(folder: Path) -> Offsets:
 
 
 def by_pipeline(spark: SparkSession, paths: str) -> Offsets:
-    return resolved(spark.read.format("kafka_offsets_log").load(paths))
+    return resolved(spark.read.format("kafka_offsets_log").option("records", "commits").load(paths))
 
 
 def resolved(records: DataFrame) -> Offsets:

@@ -8,10 +8,25 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_shim.persistence.batch import Record, write_batch
-from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from kafka_shim.persistence.batch import COMMIT, Record, end_marker, write_batch
+from kafka_shim.persistence.records import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_key,
+    encode_value,
+)
 from kafka_shim.pipeline.sources import shim_trace
-from kafka_shim.pipeline.sources.offsets_log import Part, live, log_of, parts, read_part, segments
+from kafka_shim.pipeline.sources.offsets_log import (
+    COMMITS,
+    OffsetsLogReader,
+    Part,
+    live,
+    log_of,
+    parts,
+    read_part,
+    segments,
+)
 from kafka_shim.pipeline.sources.places import Place, Unreadable
 from kafka_shim.pipeline.tables import traces
 
@@ -62,6 +77,32 @@ def test_copies_have_the_log_in_common_and_other_clusters_have_not(tmp_path: Pat
         (path.parent / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic}\n")
     one, other, third = (log_of(Place(str(path))) for path in paths)
     assert one == other != third
+
+
+def test_rows_of_commits_and_the_others_are_all_rows(tmp_path: Path) -> None:
+    """Only ends of transactions are among both."""
+    folder = tmp_path / "__consumer_offsets-3"
+    path = segment(folder, 0, 3)
+    metadata = Record(5, NOW, encode_key(GroupMetadataKey("g")), None)
+    damaged = bytearray(write_batch([record(6)]))
+    damaged[-1] ^= 1
+    marker = write_batch(
+        [end_marker(7, NOW, COMMIT)], control=True, transactional=True, producer_id=1, producer_epoch=0
+    )
+    path.write_bytes(path.read_bytes() + write_batch([metadata]) + damaged + marker)
+
+    def rows(which: str) -> list[tuple[int, str | None]]:
+        reader = OffsetsLogReader(str(folder), 1 << 20, which=which)
+        batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+        if which == "commits":
+            assert all(set(batch.schema.names) == set(COMMITS) for batch in batches)
+        return [(row["record_offset"], row["kind"]) for batch in batches for row in batch.to_pylist()]
+
+    commits = [(offset, "OffsetCommit") for offset in range(4)]
+    others: list[tuple[int, str | None]] = [(4, "gap"), (5, "GroupMetadata"), (6, None)]
+    assert sorted(rows("commits")) == [*commits, (7, "control")]
+    assert sorted(rows("others")) == [*others, (7, "control")]
+    assert sorted(rows("")) == [*commits, *others, (7, "control")]
 
 
 def missing(path: Path) -> list[tuple[int, int]]:

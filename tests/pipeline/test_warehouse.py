@@ -144,7 +144,7 @@ def test_answers_that_rest_on_a_trace_that_lacks_something_say_so(spark: SparkSe
         (folder / "trace.jsonl").write_text("\n".join([*lines, *map(json.dumps, rounds)]))
     text = (torn / "trace.jsonl").read_text().splitlines()
     (torn / "trace.jsonl").write_text("\n".join(text[:2] + text[3:]))
-    warehouse = Warehouse(spark, str(tmp_path / "out"))
+    warehouse = Few(spark, str(tmp_path / "out"), {*PLACES, "rounds"})
     with warehouse.change("run"):
         build(warehouse, sort_out([str(whole), str(torn)]))
         answer(warehouse)
