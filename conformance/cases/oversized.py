@@ -23,6 +23,9 @@ LARGE: Final = bytes(1_200_000)
 def assignment(t: Trial) -> None:
     leader, follower = t.joined(2)
     follower.send_sync()
+    for _ in range(3):
+        t.equal(leader.heartbeat(), 0, "the leader's heartbeat")
+        t.equal(t.describe().group_state, "CompletingRebalance", "the state")
     t.parked(follower, "the leader has not synced")
     t.expect(leader.sync({leader: LARGE}), error_code=E.UNKNOWN_SERVER_ERROR, assignment=b"")
     t.expect(follower.receive_sync(), error_code=E.UNKNOWN_SERVER_ERROR, assignment=b"")
