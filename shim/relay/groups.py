@@ -169,7 +169,7 @@ class Group:
             elif not answer.error_code:
                 self._in_generation(pending, request.member_id, request.generation_id)
                 if pending.api == "SyncGroup":
-                    self._synced(request, now)
+                    self._synced(request)
                 else:
                     self.renew_session(request.member_id, pending.arrived)
 
@@ -186,7 +186,7 @@ class Group:
         if member_id not in self.members and generation == self.generation:
             self.members[member_id] = Member(member_id, pending.request.group_instance_id)
 
-    def _synced(self, request: Any, now: float) -> None:
+    def _synced(self, request: Any) -> None:
         member = self.members.get(request.member_id)
         if member is not None:
             member.sync_s = None
@@ -199,7 +199,8 @@ class Group:
         self._assigned = generation
         for member_id in self._syncing:
             # The assignment renews the sessions of all that wait for it, gone or not; a later SyncGroup renews none.
-            self.renew_session(member_id, now)
+            # It did so before its answer was seen here, and not before it was sent.
+            self.renew_session(member_id, sync.arrived)
         assignments = {each.member_id: each.assignment for each in sync.request.assignments}
         self._emit_event(
             "assignment",
