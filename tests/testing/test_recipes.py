@@ -1,6 +1,5 @@
 """The programs of docs/recipes/test_frameworks.md run as the page says."""
 
-import importlib.util
 import os
 import re
 import shutil
@@ -44,7 +43,6 @@ def test_unittest(tmp_path: Path) -> None:
     assert "Ran 1 test" in run(folder, sys.executable, "-m", "unittest", "test_orders.py")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("django") is None, reason="Django is not installed")
 def test_django(tmp_path: Path) -> None:
     folder = saved(tmp_path, "Django", "test_shop.py")
     assert "Ran 1 test" in run(folder, sys.executable, "test_shop.py")
