@@ -218,7 +218,7 @@ class PartitionLog:
 
     def kept(self) -> Iterator[Kept]:
         """The batches, the oldest first."""
-        ends = (*self._bases[1:], self.end_offset)
+        ends = [*self._bases[1:], self.end_offset] if self._data else []
         for data, next_offset in zip(self._data, ends, strict=True):
             yield Kept(len(data), next_offset, max_timestamp(data))
 

@@ -108,6 +108,17 @@ def test_a_broker_looks_at_what_it_leads() -> None:
     assert bounds(cluster) == (1, 1)
 
 
+def test_a_partition_without_records_has_none_that_are_too_old() -> None:
+    cluster = Cluster()
+    cluster.topics.create("t", [[1], [1]], {"retention.ms": "1000"})
+    cluster.send("t", 1, batch(b"value", timestamp=EPOCH_MS - 10_000))
+    cluster.advance(CHECK)
+    assert bounds(cluster) == (0, 0)
+    found = cluster.topics.named("t")
+    assert found is not None
+    assert found.partitions[1].log.start_offset == 1
+
+
 def test_segments_by_size_and_by_time() -> None:
     def kept(*batches: tuple[int, int]) -> Iterator[Kept]:
         for offset, (size, latest) in enumerate(batches, 1):

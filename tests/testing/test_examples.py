@@ -46,11 +46,11 @@ def test_the_sleeping_test_fails_on_a_slow_day(pytester: pytest.Pytester) -> Non
 BLOCKS = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/testing.md").read_text(), re.DOTALL | re.MULTILINE)
 
 
-def test_the_documentation_shows_five_programs() -> None:
-    assert len(BLOCKS) == 5
+def test_the_documentation_shows_six_programs() -> None:
+    assert len(BLOCKS) == 6
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=["pytest", "fixture", "asyncio", "trio", "simulation"])
+@pytest.mark.parametrize("block", BLOCKS, ids=["pytest", "fixture", "asyncio", "trio", "manner", "simulation"])
 def test_what_the_documentation_shows_runs(pytester: pytest.Pytester, block: str) -> None:
     path = pytester.makepyfile(block)
     if "def test_" in block:
