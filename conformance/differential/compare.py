@@ -21,9 +21,9 @@ _UNSAID: Final = frozenset({"throttle_time_ms", "error_message", "authorized_ope
 _ANY_ORDER: Final = frozenset(
     {"members", "groups", "topics", "partitions", "topic_partitions", "subscribed_topic_names"}
 )
-_SHARES: Final = frozenset({"assignment", "target_assignment"})
+_SHARES: Final = frozenset({"assignment", "target_assignment", "active_tasks", "standby_tasks"})
 _RANDOM: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{27}$")
-_DEPARTURES: Final = frozenset({"leave", "wait", "disconnect"})
+_DEPARTURES: Final = frozenset({"leave", "wait", "disconnect", "depart"})
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,21 @@ been described since. Judges nothing. What it writes down still has the target's
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest
-from kafka_shim.apis.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
+from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest
+from kafka_shim.apis.describe_share_group_offsets import DescribeShareGroupOffsetsRequest, RequestGroup
 from kafka_shim.apis.heartbeat import HeartbeatRequest
+from kafka_shim.apis.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_shim.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kafka_shim.apis.list_groups import ListGroupsRequest
@@ -31,18 +33,26 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from kafka_shim.apis.share_group_describe import ShareGroupDescribeRequest
+from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance.differential.actor import Actor
+from kafka_shim.conformance.differential.assigned import (
+    LONG_MS,
+    TOPIC,
+    consumer_beat,
+    share_beat,
+    share_offsets,
+    streams_beat,
+)
 from kafka_shim.conformance.differential.script import ACTORS, Script, Step
 from kafka_shim.conformance.member import Protocols, subscription, user_metadata
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.protocol import api_of
 from kafka_shim.conformance.wire import Closed, Connection, NoAnswer, Tape, Undecodable
 
-TOPIC: Final = "conformance-3"
-OTHER_TOPIC: Final = "conformance-8"
-LONG_MS: Final = 60_000
 BRIEF_MS_PER_CALM: Final = 50_000
 """Brief timeouts, in milliseconds by second of calm: all steps of a script together are shorter than that."""
 
@@ -51,6 +61,10 @@ WAIT: Final = 1.35
 
 PATIENCE: Final = 10.0
 _TURN: Final = 0.002
+_SHARING_SECONDS: Final = 3.0
+_GROUP_RESOURCE: Final = 32
+_DELAY: Final = "streams.initial.rebalance.delay.ms"
+_BEATS: Final = frozenset({"enter", "beat", "share-join", "share-beat", "stream-join", "stream-beat"})
 UNKNOWN_MEMBER: Final = "nobody-00000000-0000-0000-0000-000000000000"
 
 Versions = Mapping[str, tuple[int, int]]
@@ -63,28 +77,6 @@ _PROTOCOLS: Final[tuple[tuple[str, Protocols], ...]] = (
     ("connect", (("range", b"not a subscription"), ("roundrobin", b"at all"))),
     ("consumer", ()),
 )
-
-
-_SUBSCRIBED: Final[dict[str, Any]] = {"rebalance_timeout_ms": LONG_MS, "subscribed_topic_names": [TOPIC]}
-_ENTRANCES: Final[tuple[dict[str, Any], ...]] = (
-    _SUBSCRIBED | {"topic_partitions": []},
-    _SUBSCRIBED | {"subscribed_topic_names": [TOPIC, OTHER_TOPIC], "topic_partitions": []},
-    _SUBSCRIBED | {"subscribed_topic_regex": "(", "topic_partitions": []},
-    _SUBSCRIBED | {"server_assignor": "range", "topic_partitions": []},
-    {"rebalance_timeout_ms": LONG_MS, "topic_partitions": []},
-    _SUBSCRIBED | {"server_assignor": "nobody's", "topic_partitions": []},
-)
-"""What a heartbeat that joins says, by `variant`."""
-_BEATS: Final[tuple[dict[str, Any], ...]] = (
-    {},
-    {},
-    _SUBSCRIBED,
-    {"subscribed_topic_names": [OTHER_TOPIC]},
-    {},
-    {"server_assignor": "range"},
-)
-"""What another says, by `variant`: with 1 and 2 the member owns what it was assigned and says so, with 4 it says that
-it owns what it had."""
 
 
 @dataclass
@@ -120,23 +112,6 @@ class _Due:
     leaving: tuple[str, ...] = ()
 
 
-class _Actor:
-    """What one member has: the ids and the generation of its last answers."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.instance = ACTORS[number]
-        self.id = ""
-        self.former = ""
-        self.generation = -1
-        self.members: list[str] = []
-        self.protocol: str | None = None
-        self.type: str | None = None
-        self.assigned: list[TopicPartitions] = []
-        self.owned: list[TopicPartitions] = []
-        self.idle: list[Connection] = []
-
-
 class Player:
     """Plays one script on one target. `calm` is how long, in seconds, nothing must come before a step is over."""
 
@@ -148,16 +123,18 @@ class Player:
         self._calm = calm
         self._brief_ms = int(calm * BRIEF_MS_PER_CALM)
         self._deadline = time.monotonic() + 120
-        self._actors = [_Actor(number) for number in range(len(ACTORS))]
+        self._actors = [Actor(number) for number in range(len(ACTORS))]
         self._due: list[_Due] = []
         self._connections: list[Connection] = []
         self._aside = self._connect("aside")
         self._played = Played()
+        self._describers: list[Any] = [DescribeGroupsRequest]
         self._at = 0
 
     def play(self, script: Script) -> Played:
         """Play it to the end."""
         try:
+            self._prepare(script)
             for self._at, step in enumerate(script):
                 self._do(step)
                 self._played.states.append(self._settled())
@@ -166,6 +143,39 @@ class Player:
         finally:
             for connection in self._connections:
                 connection.close()
+
+    def _prepare(self, script: Script) -> None:
+        """Describe the kinds of groups that are in the script; the first assignment of a streams group waits for
+        nobody."""
+        doings = {step.do for step in script}
+        shares, streams = (any(each.startswith(kind) for each in doings) for kind in ("share", "stream"))
+        if "ConsumerGroupDescribe" in self._versions:
+            self._describers.append(ConsumerGroupDescribeRequest)
+        if shares:
+            self._describers.append(ShareGroupDescribeRequest)
+        if streams:
+            self._describers.append(StreamsGroupDescribeRequest)
+            self._ask(
+                IncrementalAlterConfigsRequest(
+                    [AlterConfigsResource(_GROUP_RESOURCE, self._group, [AlterableConfig(_DELAY, 0, "0")])]
+                )
+            )
+            resource = DescribeConfigsResource(_GROUP_RESOURCE, self._group, [_DELAY])
+            self._until(
+                lambda: any(
+                    each.value == "0" for each in self._ask(DescribeConfigsRequest([resource])).results[0].configs
+                )
+            )
+
+    def _ask(self, request: Message) -> Any:
+        """Ask beside the script."""
+        return self._aside.call(request, self._versions[api_of(request).name][1])
+
+    def _until(self, holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
+        """Wait until it holds, or time is up."""
+        end = time.monotonic() + seconds
+        while not holds() and time.monotonic() < end:
+            time.sleep(0.02)
 
     # -- carrying a step out
 
@@ -186,7 +196,7 @@ class Player:
         else:
             self._send(actor, step, self._request(actor, step))
 
-    def _send(self, actor: _Actor, step: Step, request: Message) -> None:
+    def _send(self, actor: Actor, step: Step, request: Message) -> None:
         connection = actor.idle.pop() if actor.idle else self._connect(f"m{actor.number}")
         try:
             connection.send(request, self._version(request, step))
@@ -214,7 +224,10 @@ class Player:
         return connection
 
     def _version(self, request: Message, step: Step) -> int:
-        low, high = self._versions[api_of(request).name]
+        return self._version_of(api_of(request).name, step)
+
+    def _version_of(self, api: str, step: Step) -> int:
+        low, high = self._versions[api]
         return high if step.version == 99 else low + step.version % (high - low + 1)
 
     # -- what comes back
@@ -254,7 +267,7 @@ class Player:
             self._actors[due.actor].idle.append(due.connection)
             if due.step.do == "join":
                 self._joined(due, message)
-            elif due.step.do in ("enter", "beat") and message.error_code == 0:
+            elif due.step.do in _BEATS and message.error_code == 0:
                 self._beaten(due, message)
             elif due.step.do == "leave" and message.error_code == 0:
                 self._left(due, message)
@@ -288,37 +301,47 @@ class Player:
         refused = {each.member_id for each in message.members if each.error_code != 0}
         for actor in self._actors:
             if actor.id and actor.id in due.leaving and actor.id not in refused:
-                actor.former, actor.id, actor.generation, actor.members = actor.id, "", -1, []
+                actor.begin_anew()
 
-    def _beaten(self, due: _Due, message: ConsumerGroupHeartbeatResponse) -> None:
+    def _beaten(self, due: _Due, message: Any) -> None:
+        """A heartbeat to a coordinator that assigns was answered."""
         actor = self._actors[due.actor]
         self._met(actor, message.member_id)
         actor.generation = message.member_epoch
-        if message.assignment is not None:
+        if due.step.do.startswith("stream"):
+            actor.endpoint_epoch = message.endpoint_information_epoch
+            if message.active_tasks is not None:
+                actor.active = message.active_tasks
+        elif due.step.do.startswith("share"):
+            self._until(lambda: self._shares(actor.topics), _SHARING_SECONDS)
+        elif message.assignment is not None:
             actor.assigned = message.assignment.topic_partitions
 
-    def _met(self, actor: _Actor, member_id: str | None) -> None:
+    def _shares(self, names: Collection[str]) -> bool:
+        """Whether the group has a share state in every partition of those topics that exist: a Kafka makes them after
+        it has answered."""
+        counts = self._peer.partitions
+        there = {(name, number) for name in names for number in range(counts.get(name, 0))}
+        (group,) = self._ask(DescribeShareGroupOffsetsRequest([RequestGroup(self._group, None)])).groups
+        return there <= {(each.topic_name, one.partition_index) for each in group.topics for one in each.partitions}
+
+    def _met(self, actor: Actor, member_id: str | None) -> None:
         if member_id and actor.id != member_id:
             count = sum(name.startswith(f"m{actor.number}.") for name in self._played.ids.values())
             self._played.ids.setdefault(member_id, f"m{actor.number}.{count}")
             actor.former, actor.id = actor.id or actor.former, member_id
 
     def _state(self) -> Any:
-        """The group as it is described, as a classic and as a consumer group."""
-        _, high = self._versions["DescribeGroups"]
+        """The group as it is described, as one of each kind that may be in the script."""
         try:
-            described = [self._aside.call(DescribeGroupsRequest([self._group]), high).groups[0]]
-            if "ConsumerGroupDescribe" in self._versions:
-                _, high = self._versions["ConsumerGroupDescribe"]
-                described += self._aside.call(ConsumerGroupDescribeRequest([self._group]), high).groups
-            return described
+            return [group for request in self._describers for group in self._ask(request([self._group])).groups]
         except Closed:
             self._aside = self._connect("aside")
             return "closed"
 
     # -- what a step says
 
-    def _request(self, actor: _Actor, step: Step) -> Message:
+    def _request(self, actor: Actor, step: Step) -> Message:
         group, member = self._group, self._member_id(actor, step)
         generation = {"own": actor.generation, "none": -1, "-1": actor.generation - 1, "+1": actor.generation + 1}[
             step.generation
@@ -338,7 +361,16 @@ class Player:
                 instance = self._instance(actor, step, "SyncGroup", 3)
                 return SyncGroupRequest(group, generation, member, instance, protocol_type, protocol_name, assignments)
             case "enter" | "beat" | "depart":
-                return self._beat(actor, step, member)
+                version = self._version_of("ConsumerGroupHeartbeat", step)
+                if step.do == "enter" and version > 0:
+                    member = self._own_id(actor, step, member)
+                return consumer_beat(group, actor, step, member, version)
+            case "share-join" | "share-beat" | "share-leave":
+                return share_beat(group, actor, step, self._own_id(actor, step, member))
+            case "share-offsets" | "share-alter" | "share-forget":
+                return share_offsets(group, step)
+            case "stream-join" | "stream-beat" | "stream-leave":
+                return streams_beat(group, actor, step, self._own_id(actor, step, member))
             case "heartbeat":
                 return HeartbeatRequest(group, generation, member, self._instance(actor, step, "Heartbeat", 3))
             case "leave":
@@ -357,42 +389,10 @@ class Player:
             case _:
                 return ListGroupsRequest()
 
-    def _beat(self, actor: _Actor, step: Step, member: str) -> ConsumerGroupHeartbeatRequest:
-        """A heartbeat of the consumer protocol; what `variant` means is in `_ENTRANCES` and `_BEATS`."""
-        if step.do == "enter" and step.who == "own" and not actor.id and self._number_of(step) > 0:
-            member = f"{self._group}-m{actor.number}"
-            self._met(actor, member)
-        epoch = {"own": actor.generation, "none": 0, "-1": actor.generation - 1, "+1": actor.generation + 1}[
-            step.generation
-        ]
-        instance = actor.instance if step.instance == "own" else None
-        if step.instance not in ("own", "none"):
-            instance = ACTORS[int(step.instance)]
-        if step.do == "depart":
-            return ConsumerGroupHeartbeatRequest(self._group, member, -1 - step.variant % 2, instance)
-        request = ConsumerGroupHeartbeatRequest(self._group, member, 0 if step.do == "enter" else epoch, instance)
-        fields = (_ENTRANCES if step.do == "enter" else _BEATS)[step.variant % len(_BEATS)]
-        for name, value in fields.items():
-            setattr(request, name, value)
-        if not self._number_of(step):
-            request.subscribed_topic_regex = None
-        if step.do == "enter":
-            actor.assigned, actor.owned = [], []
-        elif step.variant in (1, 2):
-            actor.owned = actor.assigned
-        if step.do == "beat" and step.variant in (1, 2, 4):
-            request.topic_partitions = actor.owned
-        return request
-
-    def _number_of(self, step: Step) -> int:
-        """The version of a heartbeat of the consumer protocol."""
-        low, high = self._versions["ConsumerGroupHeartbeat"]
-        return high if step.version == 99 else low + step.version % (high - low + 1)
-
     def _assignment(self, member_id: str) -> bytes:
         return f"for {self._played.ids.get(member_id, '?')} at {self._at}".encode()
 
-    def _member_id(self, actor: _Actor, step: Step) -> str:
+    def _member_id(self, actor: Actor, step: Step) -> str:
         match step.who:
             case "own":
                 return actor.id
@@ -404,17 +404,20 @@ class Player:
                 return actor.former
         return self._actors[int(step.who)].id
 
-    def _instance(self, actor: _Actor, step: Step, api: str, since: int) -> str | None:
-        low, high = self._versions[api]
-        version = high if step.version == 99 else low + step.version % (high - low + 1)
-        if version < since or step.instance == "none":
+    def _own_id(self, actor: Actor, step: Step, member: str) -> str:
+        """An id that the member makes itself, if it has none."""
+        if step.who == "own" and not actor.id:
+            member = f"{self._group}-m{actor.number}"
+            self._met(actor, member)
+        return member
+
+    def _instance(self, actor: Actor, step: Step, api: str, since: int) -> str | None:
+        if self._version_of(api, step) < since or step.instance == "none":
             return None
         return actor.instance if step.instance == "own" else ACTORS[int(step.instance)]
 
-    def _leave(self, actor: _Actor, step: Step, member: str) -> LeaveGroupRequest:
-        low, high = self._versions["LeaveGroup"]
-        version = high if step.version == 99 else low + step.version % (high - low + 1)
-        if version < 3:
+    def _leave(self, actor: Actor, step: Step, member: str) -> LeaveGroupRequest:
+        if self._version_of("LeaveGroup", step) < 3:
             return LeaveGroupRequest(self._group, member)
         members = [MemberIdentity(member, self._instance(actor, step, "LeaveGroup", 3))]
         if step.variant == 4:
@@ -430,8 +433,7 @@ class Player:
         return OffsetCommitRequestTopic(TOPIC, self._peer.topic_ids.get(TOPIC, bytes(16)), partitions)
 
     def _fetch(self, step: Step) -> OffsetFetchRequest:
-        low, high = self._versions["OffsetFetch"]
-        version = high if step.version == 99 else low + step.version % (high - low + 1)
+        version = self._version_of("OffsetFetch", step)
         partitions = [0, 1, step.variant]
         everything = step.variant == 3 and version >= 2
         if version < 8:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from kafka_shim.conformance.differential.assigned import OTHER_TOPIC, TOPIC
 from kafka_shim.conformance.differential.compare import Difference, compare
 from kafka_shim.conformance.differential.play import Player, Versions
 from kafka_shim.conformance.differential.script import PROTOCOLS, Script, scripts
@@ -27,6 +28,11 @@ CALM: Final = 0.03
 CALMER: Final = (0.1, 0.2)
 _EXAMPLES_AT_A_TIME: Final = 20
 _SHRINKING_TRIES: Final = 25
+_HEARTBEATS: Final = {
+    "consumer": "ConsumerGroupHeartbeat",
+    "share": "ShareGroupHeartbeat",
+    "streams": "StreamsGroupHeartbeat",
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class Pair:
     def __init__(self, left: Peer, right: Peer) -> None:
         self.peers = (left, right)
         self.versions = common_versions(left, right)
-        self.protocols = PROTOCOLS if "ConsumerGroupHeartbeat" in self.versions else PROTOCOLS[:1]
+        self.protocols = [name for name in PROTOCOLS if name == "classic" or _HEARTBEATS[name] in self.versions]
         self._numbers = itertools.count(1)
         self._plays = ThreadPoolExecutor(64)
 
@@ -95,9 +101,9 @@ def common_versions(left: Peer, right: Peer) -> Versions:
 
 
 def started(target: Target) -> Peer:
-    """A target that is ready, with the topic that scripts use."""
+    """A target that is ready, with the topics that scripts use."""
     peer = probe(target.start("default"))
-    make_topics(peer)
+    make_topics(peer, [int(name.rpartition("-")[2]) for name in (TOPIC, OTHER_TOPIC)])
     return peer
 
 

@@ -31,13 +31,30 @@ DOINGS: Final = (
     "enter",
     "beat",
     "depart",
+    "share-join",
+    "share-beat",
+    "share-leave",
+    "share-offsets",
+    "share-alter",
+    "share-forget",
+    "stream-join",
+    "stream-beat",
+    "stream-leave",
 )
 """What a step may do. `enter`, `beat` and `depart` are heartbeats of the consumer protocol (KIP-848): one that joins,
-one of a member, one that leaves."""
+one of a member, one that leaves; those of share groups (KIP-932) and of streams groups (KIP-1071) begin with the kind.
+The offsets of a share group are described, altered and forgotten."""
 
 
-PROTOCOLS: Final = ("classic", "consumer")
+PROTOCOLS: Final = ("classic", "consumer", "share", "streams")
 """The protocols of which scripts are drawn."""
+
+
+_ENTRANCES: Final = {
+    "consumer": ("enter", "beat"),
+    "share": ("share-join", "share-beat"),
+    "streams": ("stream-join", "stream-beat"),
+}
 
 
 @dataclass(frozen=True)
@@ -88,10 +105,11 @@ def formation(actors: Sequence[int], brief: bool, version: int, variant: int, lo
     return [*joins, *rejoins, *syncs[: len(syncs) - loose]]
 
 
-def entrance(actors: Sequence[int], version: int, variant: int, rounds: int) -> list[Step]:
-    """Steps that bring these actors into one group by the consumer protocol, and let them do as they are told."""
-    enters = [Step("enter", actor, version=version, variant=variant) for actor in actors]
-    return [*enters, *(Step("beat", actor, version=version, variant=1) for _ in range(rounds) for actor in actors)]
+def entrance(kind: str, actors: Sequence[int], version: int, variant: int, rounds: int) -> list[Step]:
+    """Steps that bring these actors into one group whose coordinator assigns, and let them do as they are told."""
+    enter, beat = _ENTRANCES[kind]
+    enters = [Step(enter, actor, version=version, variant=variant) for actor in actors]
+    return [*enters, *(Step(beat, actor, version=version, variant=1) for _ in range(rounds) for actor in actors)]
 
 
 def scripts(protocols: Sequence[str] = PROTOCOLS) -> SearchStrategy[Script]:
@@ -116,9 +134,10 @@ def scripts(protocols: Sequence[str] = PROTOCOLS) -> SearchStrategy[Script]:
             again=st.sampled_from([True, True, True, False]),
         ).map(lambda step: [step])
 
-    def entrances() -> SearchStrategy[list[Step]]:
+    def entrances(kind: str) -> SearchStrategy[list[Step]]:
         return st.builds(
             entrance,
+            st.just(kind),
             st.lists(actor, min_size=1, max_size=3, unique=True),
             version,
             st.sampled_from([0, 0, 0, 1, 3]),
@@ -135,13 +154,23 @@ def scripts(protocols: Sequence[str] = PROTOCOLS) -> SearchStrategy[Script]:
             st.sampled_from([0, 0, 0, 1, 2]),
         )
 
-    new = ["enter", "beat", "depart"]
-    usual = [each for each in DOINGS if each != "wait" and each not in new]
+    of_classic = DOINGS[: DOINGS.index("enter")]
+    usual = [each for each in of_classic if each != "wait"]
     weighted = [*usual, "join", "join", "sync", "sync", "leave", "heartbeat"]
-    beats = ["enter", "enter", "beat", "beat", "beat", "beat", "depart", "commit", "fetch", "delete", "offset-delete"]
+    offsets = ["commit", "fetch", "delete", "offset-delete"]
+    beats = ["enter", "enter", "beat", "beat", "beat", "beat", "depart", *offsets]
     mixed = [*beats, "join", "join", "sync", "heartbeat", "leave"]
-    consumers = st.lists(st.one_of(entrances(), *[steps(beats, False)] * 3), min_size=2, max_size=9)
-    both = st.lists(st.one_of(formations(False), entrances(), *[steps(mixed, False)] * 3), min_size=2, max_size=9)
+    others = ["join", "enter", "list", *offsets]
+    sharing = ["share-join", "share-beat", "share-beat", "share-leave", "share-offsets", "share-alter", "share-forget"]
+    streaming = ["stream-join", "stream-join", "stream-beat", "stream-beat", "stream-leave"]
+
+    def assigned(kind: str, doings: Sequence[str], *more: SearchStrategy[list[Step]]) -> SearchStrategy[Any]:
+        return st.lists(st.one_of(entrances(kind), *more, *[steps(doings, False)] * 3), min_size=2, max_size=9)
+
+    consumers = assigned("consumer", beats)
+    both = assigned("consumer", mixed, formations(False))
+    shares = assigned("share", [*sharing, *sharing, *sharing, *others])
+    streams = assigned("streams", [*streaming, *streaming, *streaming, *others])
     quick = st.lists(st.one_of(formations(False), *[steps(weighted, False)] * 3), min_size=2, max_size=9)
     slow = st.lists(
         st.one_of(formations(True), *[steps(weighted, True)] * 2, st.just([Step("wait")])), min_size=3, max_size=7
@@ -155,6 +184,8 @@ def scripts(protocols: Sequence[str] = PROTOCOLS) -> SearchStrategy[Script]:
     kinds = {
         "classic": (quick, quick, quick, quick, slow),
         "consumer": (consumers, both),
+        "share": (shares,),
+        "streams": (streams,),
     }
     chosen: SearchStrategy[Script] = st.one_of(*(each for kind in protocols for each in kinds[kind])).map(flat)
     return chosen

@@ -10,6 +10,8 @@ from typing import Final
 
 from kafka_shim.conformance.mutation.consumer_mutants import CONSUMER_MUTANTS
 from kafka_shim.conformance.mutation.mutant import Mutant
+from kafka_shim.conformance.mutation.share_mutants import SHARE_MUTANTS
+from kafka_shim.conformance.mutation.streams_mutants import STREAMS_MUTANTS
 
 _CLASSIC: Final = "shim/groups/classic/"
 _JOIN: Final = f"{_CLASSIC}join.py"
@@ -462,4 +464,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ("leave/pending/*",),
     ),
     *CONSUMER_MUTANTS,
+    *SHARE_MUTANTS,
+    *STREAMS_MUTANTS,
 )

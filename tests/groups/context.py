@@ -76,7 +76,9 @@ class Reply(Call):
 
 
 class Context:
-    """One node with all partitions of `__consumer_offsets`, at time `now` in seconds."""
+    """One node with all partitions of `__consumer_offsets`, at time `now` in seconds. `listens`: to its trace."""
+
+    listens = True
 
     def __init__(self, *settings: str, client_id: str = "client", kinds: Kinds = KINDS) -> None:
         self.kinds = kinds
@@ -96,7 +98,7 @@ class Context:
     def start(self) -> None:
         """Start a coordinator on what is durable."""
         self.outbox = Outbox()
-        self.outbox.listening = self.outbox.tracing = True
+        self.outbox.listening = self.outbox.tracing = self.listens
         self.service = GroupService(
             1,
             self.config,

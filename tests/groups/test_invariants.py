@@ -5,8 +5,6 @@ I4, that no reply leaves before its records are durable, is the server's and is 
 
 from __future__ import annotations
 
-from collections import Counter
-
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -15,7 +13,7 @@ from kafka_shim.apis import offset_commit
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.timers import NEVER
+from tests.groups.classic_safety import check_counts, check_reload, check_timers
 from tests.groups.context import GROUP, RANGE, ROUND_ROBIN, Context, Reply, subscription
 
 LONGEST = 20_000
@@ -240,14 +238,7 @@ class Coordinated(RuleBasedStateMachine):
 
     @invariant()
     def records_give_the_hard_state(self) -> None:
-        live, again = self.group, self.reloaded()
-        assert (live is None) == (again is None), "I5"
-        if live is None or again is None:
-            return
-        if live.state in ("Stable", "Empty"):
-            assert hard(live) == hard(again), "I5"
-        else:
-            assert again.generation <= live.generation
+        check_reload(self.group, self.reloaded())
 
     def reloaded(self) -> ClassicGroup | None:
         other = Context("group.max.size=100")
@@ -266,68 +257,18 @@ class Coordinated(RuleBasedStateMachine):
 
     @invariant()
     def timers_belong_to_somebody(self) -> None:
-        group = self.group
-        for timer in self.coordinator.service.timers.armed():
-            assert timer.deadline != NEVER
-            if timer.kind == "session":
-                assert group is not None
-                assert group.members[timer.member_id].session_timer is timer, "I10"
-            elif timer.kind == "pending-member":
-                assert group is not None
-                assert group.pending[timer.member_id] is timer, "I10"
-        if group is not None:
-            assert (group.join_timer.deadline != NEVER) == (group.state == "PreparingRebalance")
-            assert (group.sync_timer.deadline != NEVER) == bool(group.pending_sync)
-            for member in group.members.values():
-                waits = member.join_exchange is not None or member.sync_exchange is not None
-                assert member.session_timer.deadline != NEVER or (waits and not member.is_new)
+        check_timers(self.coordinator.service.timers, self.group)
 
     @invariant()
     def counts_are_those_of_the_members(self) -> None:
-        group = self.group
-        if group is None:
-            return
-        members = group.members.values()
-        assert group.parked_joins == sum(member.join_exchange is not None for member in members)
-        assert group.static == {m.group_instance_id: m.member_id for m in members if m.group_instance_id is not None}
-        names = [tuple(name for name, _ in member.protocols) for member in members]
-        assert group.preferences == Counter(names)
-        assert group.supporters == Counter(name for each in names for name in set(each))
-        assert (group.leader in group.members) if members else (group.leader is None)
-        assert not group.members.keys() & group.pending.keys()
-        assert group.pending_sync <= group.members.keys()
-        assert not (members and group.state == "Empty")
+        if self.group is not None:
+            check_counts(self.group)
 
     @invariant()
     def offsets_change_by_commits_alone(self) -> None:
         shard = self.coordinator.service.shards[self.coordinator.service.partition_of(GROUP)]
         offsets = {partition: value.offset for partition, value in shard.offsets.of(GROUP).get("topic", {}).items()}
         assert offsets == self.committed, "I11"
-
-
-def hard(group: ClassicGroup) -> dict[str, object]:
-    """What must survive a restart."""
-    return {
-        "state": group.state,
-        "generation": group.generation,
-        "protocol_type": group.protocol_type,
-        "protocol": group.protocol,
-        "leader": group.leader,
-        "since": group.state_timestamp,
-        "static": group.static,
-        "topics": group.subscribed_topics,
-        "members": {
-            member.member_id: (
-                member.client_id,
-                member.client_host,
-                member.session_timeout_ms,
-                member.rebalance_timeout_ms,
-                member.metadata_for(group.protocol),
-                member.assignment,
-            )
-            for member in group.members.values()
-        },
-    }
 
 
 TestInvariants = Coordinated.TestCase

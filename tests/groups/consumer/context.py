@@ -66,7 +66,7 @@ class Cluster(Context):
 
     def start(self) -> None:
         self.outbox = Outbox()
-        self.outbox.listening = self.outbox.tracing = True
+        self.outbox.listening = self.outbox.tracing = self.listens
         self.service = GroupService(
             1,
             self.config,

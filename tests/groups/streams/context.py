@@ -127,6 +127,35 @@ class Member:
         return self.heartbeat(member_epoch=-1)
 
 
+class Thread(Member):
+    """A member that runs what it was assigned until it says that it has given it up; `is_in`: as far as it knows."""
+
+    def __init__(self, cluster: Cluster, member_id: str, process: str) -> None:
+        super().__init__(cluster, member_id, one_subtopology("t", stateful=True), process=process)
+        self.runs: set[Task] = set()
+        self.is_in = False
+
+    def beat(self, *, lost: bool, gives_up: bool) -> int:
+        """A heartbeat, and its error. It gives up, and says so, what it is no longer assigned, or says nothing of
+        tasks."""
+        if gives_up:
+            self.runs &= self.active
+            answer = self.report(lost=lost)
+        else:
+            answer = self.heartbeat(lost=lost)
+        if not lost:
+            self.is_in = answer.error_code == 0
+            self.runs = self.runs | self.active if self.is_in else set()
+        return answer.error_code
+
+    def come(self, *, lost: bool = False) -> None:
+        """Join, with nothing."""
+        self.runs = set()
+        assert self.join(lost=lost).error_code == 0
+        self.is_in = not lost
+        self.runs |= self.active
+
+
 def settle(*members: Member) -> None:
     """Let members send heartbeats until nothing changes any more."""
     for _ in range(20):

@@ -5,6 +5,8 @@ No active task is ever run by two members, no process is ever given a task twice
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
@@ -12,36 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 from kafka_shim.groups.streams.live import StreamsGroup
 from tests.groups.context import GROUP
 
-from .context import Cluster, Member, one_subtopology, settle
-
-TOPOLOGY = one_subtopology("t", stateful=True)
-
-
-class Thread(Member):
-    """A member that runs what it was assigned until it says that it has given it up."""
-
-    def __init__(self, cluster: Cluster, member_id: str, process: str) -> None:
-        super().__init__(cluster, member_id, TOPOLOGY, process=process)
-        self.runs: set[tuple[str, int]] = set()
-        self.is_in = False
-
-    def beat(self, *, lost: bool, gives_up: bool) -> None:
-        """A heartbeat. It gives up, and says so, what it is no longer assigned, or says nothing of tasks."""
-        if gives_up:
-            self.runs &= self.active
-            answer = self.report(lost=lost)
-        else:
-            answer = self.heartbeat(lost=lost)
-        if answer.error_code:
-            self.runs, self.is_in = set(), False
-        elif not lost:
-            self.runs |= self.active
-
-    def come(self) -> None:
-        self.runs = set()
-        assert self.join().error_code == 0
-        self.is_in = True
-        self.runs |= self.active
+from .context import Cluster, Thread, settle
 
 
 class Group(RuleBasedStateMachine):
@@ -112,4 +85,6 @@ class Group(RuleBasedStateMachine):
 
 
 TestGroup = Group.TestCase
-TestGroup.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestGroup.settings = settings(
+    max_examples=10_000 if "FUZZ_SECONDS" in os.environ else 100, stateful_step_count=25, deadline=None
+)

@@ -1,0 +1,197 @@
+"""The mutants of streams groups (KIP-1071); see `mutants.py`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_shim.conformance.mutation.mutant import Mutant
+
+_STREAMS: Final = "shim/groups/streams/"
+_HEARTBEAT: Final = f"{_STREAMS}heartbeat.py"
+_RECONCILE: Final = f"{_STREAMS}reconcile.py"
+_TARGET: Final = f"{_STREAMS}target.py"
+_TOPICS: Final = f"{_STREAMS}topics.py"
+_CHECKS: Final = f"{_STREAMS}checks.py"
+_OFFSETS: Final = f"{_STREAMS}offsets.py"
+_LEAVE: Final = f"{_STREAMS}leave.py"
+_KIND: Final = f"{_STREAMS}kind.py"
+_GROUP: Final = f"{_STREAMS}group.py"
+_ASSIGNOR: Final = f"{_STREAMS}assignor.py"
+
+STREAMS_MUTANTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "a task is run while another process runs it",
+        _RECONCILE,
+        "        return owners.active(subtopology, partition) is None and not",
+        "        return not",
+        ("streams/share/*",),
+    ),
+    Mutant(
+        "who says nothing of tasks is taken to have given them up",
+        _RECONCILE,
+        "        holds_on = owned is None or own_any(owned, member.pending_revocation)\n",
+        "        holds_on = owned is not None and own_any(owned, member.pending_revocation)\n",
+        ("streams/share/*",),
+    ),
+    Mutant(
+        "tasks are given up before their member says so",
+        _RECONCILE,
+        "    if not revoked.is_empty and (owned is None or own_any(owned, revoked)):\n",
+        "    if not revoked.is_empty and epoch < 0:\n",
+        ("streams/share/*",),
+    ),
+    Mutant(
+        "a streams group begins at epoch 1",
+        _HEARTBEAT,
+        "        group_epoch = group.group_epoch + 1 if group.group_epoch else FIRST_EPOCH\n",
+        "        group_epoch = group.group_epoch + 1\n",
+        ("streams/join/*",),
+    ),
+    Mutant(
+        "the first assignment waits for nobody",
+        _HEARTBEAT,
+        "        return self.group.is_delayed or (not self.group.members and",
+        "        return self.group.is_delayed or (not self.group.group_id and",
+        ("streams/join/*",),
+    ),
+    Mutant(
+        "the delay of the first assignment never ends",
+        _LEAVE,
+        "    target = compute(group, None, group.configured, group.group_epoch, group.configs)\n",
+        "    target = compute(group, None, group.configured, group.group_epoch, group.configs)._replace(records=[])\n",
+        ("streams/join/*",),
+    ),
+    Mutant(
+        "an epoch of the future is accepted in a streams group",
+        _HEARTBEAT,
+        "        if epoch > member.epoch or (\n",
+        "        if epoch > member.epoch + 1000 or (\n",
+        ("streams/validate/*",),
+    ),
+    Mutant(
+        "a topology may change at its epoch",
+        _HEARTBEAT,
+        "        if topology.epoch >= group.topology.epoch and topology != group.topology:\n",
+        "        if topology.epoch > group.topology.epoch and topology != group.topology:\n",
+        ("streams/topology/*",),
+    ),
+    Mutant(
+        "nobody hears of a stale topology",
+        _HEARTBEAT,
+        "updated.topology_epoch < group.topology.epoch:\n",
+        "updated.topology_epoch < 0:\n",
+        ("streams/topology/*",),
+    ),
+    Mutant(
+        "nobody hears that topics are missing",
+        _HEARTBEAT,
+        "        if configured.problem is not None:\n            self._tell(*configured.problem)\n",
+        "",
+        ("streams/topics/*",),
+    ),
+    Mutant(
+        "a task that does not exist is accepted",
+        _HEARTBEAT,
+        "                    if not 0 <= partition < subtopology.tasks:\n",
+        "                    if partition < 0:\n",
+        ("streams/topics/*",),
+    ),
+    Mutant(
+        "a request to end is not passed on",
+        _HEARTBEAT,
+        "        if request.shutdown_application and group.shutdown_by is None:\n",
+        "        if request.shutdown_application and group.shutdown_by is not None:\n",
+        ("streams/shutdown/*",),
+    ),
+    Mutant(
+        "tasks are assigned while topics are missing",
+        _TARGET,
+        "    if configured.is_ready:\n",
+        "    if configured.subtopologies is not None:\n",
+        ("streams/topics/*",),
+    ),
+    Mutant(
+        "changelogs get one partition",
+        _TOPICS,
+        "        decided |= {topic.name: most for topic in each.state_changelog_topics}\n",
+        "        decided |= {topic.name: min(most, 1) for topic in each.state_changelog_topics}\n",
+        ("streams/topics/*",),
+    ),
+    Mutant(
+        "internal topics of another number of partitions are used",
+        _TOPICS,
+        "        elif found != wanted[name].partitions:\n",
+        "        elif found < 0:\n",
+        ("streams/topics/*",),
+    ),
+    Mutant(
+        "topics that are read together may have other numbers of partitions",
+        _TOPICS,
+        "    if any(each != first for each in others):\n",
+        "    if any(each < 0 for each in others):\n",
+        ("streams/topics/*",),
+    ),
+    Mutant(
+        "a streams member may join with tasks",
+        _CHECKS,
+        "            if owned is None or owned:\n",
+        "            if owned is None and not request.member_id:\n",
+        ("streams/validate/*",),
+    ),
+    Mutant(
+        "a changelog may have a number of partitions of its own",
+        _CHECKS,
+        "        for topic in subtopology.state_changelog_topics:\n",
+        "        for topic in subtopology.state_changelog_topics[:0]:\n",
+        ("streams/validate/*",),
+    ),
+    Mutant(
+        "a late commit of a streams member is refused",
+        _OFFSETS,
+        "        if assignment_epoch is None or epoch < assignment_epoch:\n",
+        "        if assignment_epoch is None or epoch <= assignment_epoch:\n",
+        ("streams/commit/*",),
+    ),
+    Mutant(
+        "a late commit is accepted of tasks that the member never had",
+        _OFFSETS,
+        "        if assignment_epoch is None or epoch < assignment_epoch:\n",
+        "        if assignment_epoch is not None and epoch < assignment_epoch:\n",
+        ("streams/commit/*",),
+    ),
+    Mutant(
+        "who leaves a streams group makes no epoch",
+        _LEAVE,
+        "group.group_epoch + 1, group.metadata_hash",
+        "group.group_epoch, group.metadata_hash",
+        ("streams/leave/*",),
+    ),
+    Mutant(
+        "topics that change are not seen by streams groups",
+        _KIND,
+        "            self.metadata_stale = True\n",
+        "            self.metadata_stale = False\n",
+        ("streams/topics/*",),
+    ),
+    Mutant(
+        "a streams group with members can be deleted",
+        _KIND,
+        "        return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE\n",
+        "        return ErrorCode.NONE\n",
+        ("streams/describe/*",),
+    ),
+    Mutant(
+        "a streams group without its topics is Stable",
+        _GROUP,
+        "        if self.topology is None or self.topology.epoch != self.validated_epoch:\n",
+        "        if self.topology is None:\n",
+        ("streams/topics/*",),
+    ),
+    Mutant(
+        "one streams member runs every task",
+        _ASSIGNOR,
+        "            if member_id is None or self.count(member_id) >= self.active_quota.share:\n",
+        "            if member_id is None:\n",
+        ("streams/share/*",),
+    ),
+)
