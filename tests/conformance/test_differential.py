@@ -10,7 +10,7 @@ from kafka_shim.conformance.differential import run as differential
 from kafka_shim.conformance.differential.compare import compare
 from kafka_shim.conformance.differential.play import Answer, Played, Player
 from kafka_shim.conformance.differential.run import CALM, Pair, run, shortest, started
-from kafka_shim.conformance.differential.script import Script, Step, formation, from_json, scripts, to_json
+from kafka_shim.conformance.differential.script import Script, Step, entrance, formation, from_json, scripts, to_json
 from kafka_shim.conformance.targets import open_target
 
 STATE = HeartbeatResponse()
@@ -73,6 +73,25 @@ def test_a_formation_brings_its_members_together(ours: Pair) -> None:
     difference, steps = ours.compare(script, CALM)
     assert difference is None
     assert steps == len(script)
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+def test_an_entrance_gives_every_member_its_share(ours: Pair, kind: str) -> None:
+    script = (*entrance(kind, (0, 1), 99, 0, 3), Step("list"))
+    difference, steps = ours.compare(script, CALM)
+    assert difference is None
+    assert steps == len(script)
+    group = f"{kind}-{id(script)}"
+    played = Player(ours.peers[0], group, ours.versions, CALM).play(script)
+    beats = [answer.message for answer in played.answers if answer.sent >= 2 and answer.sent < len(script) - 1]
+    assert {message.error_code for message in beats} == {0}
+    assert len({message.member_epoch for message in beats[-2:]}) == 1
+    shown = next(each for each in played.states[-1] if each.error_code == 0)
+    assert len(shown.members) == 2
+    for member in shown.members:
+        assignment = member.assignment
+        parts = assignment.active_tasks if kind == "streams" else assignment.topic_partitions
+        assert sum(len(each.partitions) for each in parts) == 30
 
 
 def test_ours_does_as_ours_does() -> None:
