@@ -55,7 +55,7 @@ class StreamsMember:
     def join(self, **changes: Any) -> StreamsGroupHeartbeatResponse:
         """The first heartbeat; it owns nothing."""
         self.epoch, self.owned = 0, set()
-        known: dict[str, Any] = {
+        heartbeat: dict[str, Any] = {
             "rebalance_timeout_ms": self.rebalance_timeout,
             "topology": self.topology,
             "process_id": self.id,
@@ -64,7 +64,7 @@ class StreamsMember:
             "warmup_tasks": [],
             "client_tags": [],
         }
-        return self.heartbeat(**known | changes)
+        return self.heartbeat(**heartbeat | changes)
 
     def obey(self) -> StreamsGroupHeartbeatResponse:
         """Own exactly what it was assigned, and report it."""

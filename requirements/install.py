@@ -61,9 +61,9 @@ def install(directory: Path, locks: list[Path], project: bool) -> None:
     stamp = directory / "installed.json"
     names = [os.path.relpath(lock, ROOT) for lock in locks]
     inputs = [*names, PROJECT] if project else names
-    wanted = {PYTHON: sys.version, **{name: digest(ROOT / name) for name in inputs}}
+    expected = {PYTHON: sys.version, **{name: digest(ROOT / name) for name in inputs}}
     present = json.loads(stamp.read_text()) if stamp.exists() else {}
-    if wanted.items() <= present.items():
+    if expected.items() <= present.items():
         return
     if present.get(PYTHON) != sys.version:
         print(f"making {directory.name} with Python {sys.version.split()[0]}", file=sys.stderr)
@@ -71,12 +71,12 @@ def install(directory: Path, locks: list[Path], project: bool) -> None:
         present = {}
     pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     for name in names:
-        if present.get(name) != wanted[name]:
+        if present.get(name) != expected[name]:
             print(f"installing {name}", file=sys.stderr)
             subprocess.run([*pip, "--require-hashes", "--prefer-binary", "-r", str(ROOT / name)], check=True)
-    if project and present.get(PROJECT) != wanted[PROJECT]:
+    if project and present.get(PROJECT) != expected[PROJECT]:
         subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], check=True)
-    stamp.write_text(json.dumps({**present, **wanted}, indent=1) + "\n")
+    stamp.write_text(json.dumps({**present, **expected}, indent=1) + "\n")
 
 
 def main() -> None:

@@ -104,8 +104,8 @@ def test_groups_and_the_trace_can_be_looked_at(tmp_path: Path) -> None:
         assert "team/billing" in run("groups", "list", "--control", ready["control"]).stdout
         described = run("groups", "describe", "team/billing", "--control", ready["control"], "--json")
         assert json.loads(described.stdout)["offsets"][0]["offset"] == 7
-        told = run("groups", "describe", "team/billing", "--control", ready["control"]).stdout
-        assert "team/billing: Empty" in told
+        output = run("groups", "describe", "team/billing", "--control", ready["control"]).stdout
+        assert "team/billing: Empty" in output
         missing = run("groups", "describe", "nobody", "--control", ready["control"])
         assert (missing.returncode, missing.stderr) == (2, "kafka-shim: There is no such group.\n")
         process.terminate()
@@ -183,8 +183,8 @@ def test_the_help_lists_every_command() -> None:
 def test_the_demo_shows_what_it_claims() -> None:
     played = run("demo")
     assert played.returncode == 0, played.stdout + played.stderr
-    for told in ("cause SESSION_EXPIRED", "none lost", "Committed offsets", "billing-3 joins"):
-        assert told in played.stdout
+    for output in ("cause SESSION_EXPIRED", "none lost", "Committed offsets", "billing-3 joins"):
+        assert output in played.stdout
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,12 @@ def frame(payload: bytes) -> bytes:
 class FrameSplitter:
     """Cuts a stream of bytes into frames. `max_bytes` is the largest size a frame may have."""
 
-    __slots__ = ("_buffer", "_wanted", "max_bytes")
+    __slots__ = ("_buffer", "_frame_size", "max_bytes")
 
     def __init__(self, max_bytes: int = MAX_REQUEST_BYTES) -> None:
         self.max_bytes = max_bytes
         self._buffer = bytearray()
-        self._wanted = 4
+        self._frame_size = 4
 
     @property
     def buffered(self) -> int:
@@ -45,21 +45,21 @@ class FrameSplitter:
         """
         if self._buffer:
             self._buffer += data
-            if len(self._buffer) < self._wanted:
+            if len(self._buffer) < self._frame_size:
                 return []
             data = bytes(self._buffer)
             self._buffer.clear()
         frames: list[bytes] = []
         position = 0
         available = len(data)
-        self._wanted = 4
+        self._frame_size = 4
         while available - position >= 4:
             (size,) = _unpack_size(data, position)
             if not 0 <= size <= self.max_bytes:
                 raise FrameError(size, self.max_bytes, frames)
             end = position + 4 + size
             if end > available:
-                self._wanted = 4 + size
+                self._frame_size = 4 + size
                 break
             frames.append(data[position + 4 : end])
             position = end

@@ -91,11 +91,11 @@ def _answers_of(played: Played, at: int, group: str) -> dict[tuple[int, int], An
     for answer in played.answers:
         if answer.came == at:
             number = sum(key[0] == answer.sent for key in found)
-            found[answer.sent, number] = _said(answer, played, group)
+            found[answer.sent, number] = _essence(answer, played, group)
     return found
 
 
-def _said(answer: Answer, played: Played, group: str) -> Any:
+def _essence(answer: Answer, played: Played, group: str) -> Any:
     plain = _plain(answer.message, played, group)
     if type(answer.message).__name__ == "ListGroupsResponse":
         plain["groups"] = [each for each in plain["groups"] if each["group_id"] == "the group"]

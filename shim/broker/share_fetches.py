@@ -210,7 +210,7 @@ class ShareFetchApi:
 
     def progress(self, place: Place, partition: Partition | None) -> tuple[int, int]:
         """The start offset of a share partition and its lag, -1 where they are unknown."""
-        state = self.persister.known(place)
+        state = self.persister.get(place)
         if state is None or state.start_offset == UNINITIALIZED:
             return -1, -1
         lag = -1 if partition is None else partition.log.high_watermark - state.start_offset - state.completed

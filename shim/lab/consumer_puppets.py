@@ -120,7 +120,7 @@ class ConsumerPuppet(Puppet):
         request.server_assignor = script.assignor
         request.rack_id = script.rack_id
         request.topic_partitions = []
-        self._ask(request, self._told, now)
+        self._ask(request, self._heartbeat_answered, now)
 
     def _request(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(self.consumer.group, self.member_id, epoch, self.consumer.instance_id)
@@ -134,15 +134,15 @@ class ConsumerPuppet(Puppet):
         forgets = self.consumer.manner.forgets_epoch and self._former > 0
         request = self._request(self._former if forgets else self.generation)
         if self._say_all:
-            request.topic_partitions = self._said(self.owned)
+            request.topic_partitions = self._by_topic_id(self.owned)
             self._say_all = False
-        self._ask(request, self._told, now)
+        self._ask(request, self._heartbeat_answered, now)
 
     def _beat_later(self, now: float) -> None:
         beat = self._beat
         self._scheduler.after(now, self._interval, lambda later: self._beat_on(later, beat))
 
-    def _told(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
+    def _heartbeat_answered(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
         self._is_joining = False
         if answer.error_code:
             self._refused(ErrorCode(answer.error_code), now)
@@ -210,7 +210,7 @@ class ConsumerPuppet(Puppet):
 
     # Topics, by name here and by id on the wire
 
-    def _said(self, partitions: Mapping[str, Sequence[int]]) -> list[TopicPartitions]:
+    def _by_topic_id(self, partitions: Mapping[str, Sequence[int]]) -> list[TopicPartitions]:
         found = ((self._cluster.topics.named(name), numbers) for name, numbers in partitions.items() if numbers)
         return [TopicPartitions(topic.id, sorted(numbers)) for topic, numbers in found if topic is not None]
 

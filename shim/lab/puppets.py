@@ -128,7 +128,7 @@ class Puppet:
         self._cluster: Cluster = scheduler.cluster
         self._release = scheduler.cluster.config.release
         self._link: Link | None = None
-        self._asked: deque[_Expected] = deque()
+        self._in_flight: deque[_Expected] = deque()
         self._beat = 0
         self._is_joining = False
         self._plays = False
@@ -199,20 +199,20 @@ class Puppet:
 
     def _send(self, data: bytes, expected: _Expected, now: float) -> None:
         if self._link is None or not self._link.is_open:
-            self._asked.clear()
+            self._in_flight.clear()
             node = self._cluster.ownership.owner_of(self.script.group)
             if not node.up:
                 self._scheduler.later(RETRY_SECONDS, self._join)
                 return
             self._link = Link(self._scheduler, self, node, self.script.client_id)
-        self._asked.append(expected)
+        self._in_flight.append(expected)
         self._link.ask(data, now)
 
     def receive(self, link: Link, data: bytes, now: float) -> None:
         """See `Client.receive`."""
         if link is not self._link:
             return
-        kind, version, answered = self._asked.popleft()
+        kind, version, answered = self._in_flight.popleft()
         if data == self._calm and kind is HeartbeatRequest:
             self._beat_later(now)
             return
@@ -228,7 +228,7 @@ class Puppet:
         if link is not self._link:
             return
         self._link = None
-        self._asked.clear()
+        self._in_flight.clear()
         self._is_joining = False
         if self._plays:
             self._beat += 1

@@ -137,20 +137,20 @@ class _Loader(Loader):
     ) -> None:
         super().__init__(durability, clock, settle, seconds)
         self._simulation = simulation
-        self._wanted: dict[int, object] = {}
+        self._takeovers: dict[int, object] = {}
 
     def begin(self, groups: GroupService, partitions: Iterable[int]) -> None:
         for partition in sorted(partitions):
-            ticket = self._wanted[partition] = object()
+            ticket = self._takeovers[partition] = object()
             groups.begin_loading(partition)
             self._simulation.scheduler.later(self.seconds, self._load_act(groups, partition, ticket))
 
     def forget(self, partition: int) -> None:
-        self._wanted.pop(partition, None)
+        self._takeovers.pop(partition, None)
 
     def _load_act(self, groups: GroupService, partition: int, ticket: object) -> Any:
         def load(now: float) -> None:
-            if self._wanted.get(partition) is ticket:
+            if self._takeovers.get(partition) is ticket:
                 records, journal = list(self._simulation.store.load(partition)), self._simulation.journal
                 if journal is None:
                     groups.load(partition, records, now)

@@ -42,13 +42,13 @@ class Conversation:
 
     def __init__(self) -> None:
         self._requests: dict[int, FrameSplitter] = {}
-        self._asked: dict[tuple[int, bytes], tuple[int, int]] = {}
+        self._in_flight: dict[tuple[int, bytes], tuple[int, int]] = {}
         """By connection and correlation id, the key and version of a request that has no answer yet."""
 
     def feed(self, way: str, connection: int, data: bytes) -> list[Frame]:
         """The frames that are whole with these bytes. An answer comes whole."""
         if way == "out":
-            key, version = self._asked.pop((connection, data[4:8]), (-1, -1))
+            key, version = self._in_flight.pop((connection, data[4:8]), (-1, -1))
             return [Frame(connection, way, key, version, data)]
         try:
             bodies = self._requests.setdefault(connection, FrameSplitter()).feed(data)
@@ -57,6 +57,6 @@ class Conversation:
         found = []
         for body in bodies:
             key, version = int.from_bytes(body[:2], signed=True), int.from_bytes(body[2:4], signed=True)
-            self._asked[connection, bytes(body[4:8])] = key, version
+            self._in_flight[connection, bytes(body[4:8])] = key, version
             found.append(Frame(connection, way, key, version, len(body).to_bytes(4) + body))
         return found

@@ -55,7 +55,7 @@ class Scene:
         self.simulation.interception.add(_Recorder(self))
         self._began = self.simulation.now
         self._narrator = Narrator()
-        self._told = 0
+        self._last_event = 0
         self._since = 0
 
     # What is done
@@ -221,8 +221,8 @@ class Scene:
     def story(self) -> list[str]:
         """The story since it was last told, with seconds since the lesson began."""
         found = []
-        for number, now, event in self.simulation.history.since(self._told):
-            self._told = number
+        for number, now, event in self.simulation.history.since(self._last_event):
+            self._last_event = number
             for line in self._narrator.lines(event, now):
                 found.append(f"{now - self._began:9.3f} s  {line.text}")
         return found

@@ -56,20 +56,20 @@ class Catalogue:
         self._documents: dict[tuple[str, str], str] = {}
         self._draft: Topics | None = None
         """As the documents say, between two changes; None when it must be made anew."""
-        self._wanted: set[str] = set()
+        self._being_created: set[str] = set()
         self._one_at_a_time = trio.Lock()
-        self._ask, self._asked = trio.open_memory_channel[tuple[Rule, Exchange | None]](inf)
+        self._request, self._requests = trio.open_memory_channel[tuple[Rule, Exchange | None]](inf)
         self._want, self._to_make = trio.open_memory_channel[str](inf)
 
     def change(self, rule: Rule, exchange: object) -> None:
         """See `Shared.change`: the exchange, if there is one, is answered when the change is written."""
         assert exchange is None or isinstance(exchange, Exchange)
-        self._ask.send_nowait((rule, exchange))
+        self._request.send_nowait((rule, exchange))
 
     def want(self, name: str) -> None:
         """Make a topic with the defaults, unless somebody else does."""
-        if name not in self._wanted:
-            self._wanted.add(name)
+        if name not in self._being_created:
+            self._being_created.add(name)
             self._want.send_nowait(name)
 
     async def run(
@@ -88,7 +88,7 @@ class Catalogue:
             await self._read()
 
     async def _serve_changes(self) -> None:
-        async for rule, exchange in self._asked:
+        async for rule, exchange in self._requests:
             response: Message | None = None
             failure = ErrorCode.REQUEST_TIMED_OUT
             try:
@@ -118,7 +118,7 @@ class Catalogue:
             except StoreError as error:
                 log.error("topic %s was not made: %s", name, error)
                 await trio.sleep(RETRY_SECONDS)
-            self._wanted.discard(name)
+            self._being_created.discard(name)
 
     async def _make(self, counts: Mapping[str, int]) -> None:
         def declare(draft: Topics) -> None:

@@ -137,7 +137,7 @@ class Epochs:
         if rebalance is None or rebalance.assigned is not None or has.epoch == AWAY:
             return
         if has.revoking and not before.revoking:
-            rebalance.told[member_id] = at
+            rebalance.revocation_sent[member_id] = at
         if before.revoking and not has.revoking:
             rebalance.released[member_id] = at
         for holder in has.waits_for:

@@ -34,7 +34,7 @@ def sequence_diagram(rebalance: Rebalance, events: Iterable[Mapping[str, Any]]) 
             if event["api"] == "ConsumerGroupHeartbeat" and not _says_something(event):
                 continue
             who = names(event["member"]) if event["member"] else event["client_id"]
-            steps.append((arrived, f"{_id(who)}->>coordinator: {event['api']}{_said(event)}"))
+            steps.append((arrived, f"{_id(who)}->>coordinator: {event['api']}{_outcome(event)}"))
             steps.append((answered, f"coordinator-->>{_id(who)}: {_answer(event)}"))
     steps.sort(key=lambda step: step[0])
     yield "sequenceDiagram"
@@ -66,7 +66,7 @@ def _count(topics: Any) -> str:
     return f"{count} partition{'' if count == 1 else 's'}"
 
 
-def _said(event: Mapping[str, Any]) -> str:
+def _outcome(event: Mapping[str, Any]) -> str:
     request = event["request"]
     if event["api"] == "ConsumerGroupHeartbeat":
         epoch = request["member_epoch"]

@@ -50,7 +50,7 @@ class Reconciliation(Rebalance):
     `eager` is False: no member gives up what it keeps."""
 
     targeted: float | None = None
-    told: dict[str, float] = field(default_factory=dict)
+    revocation_sent: dict[str, float] = field(default_factory=dict)
     """When each member was told to give up partitions, by its id."""
     released: dict[str, float] = field(default_factory=dict)
     """When each had given them up, left or was fenced."""
@@ -71,7 +71,7 @@ class Reconciliation(Rebalance):
     @property
     def seconds(self) -> float:
         """How long it took, as far as it went."""
-        known = (self.started, self.targeted or 0.0, *self.told.values(), *self.released.values())
+        known = (self.started, self.targeted or 0.0, *self.revocation_sent.values(), *self.released.values())
         over = self.over
         return max(0.0, (over if over is not None else max(*known, *self.settled.values())) - self.started)
 
@@ -97,13 +97,13 @@ class Reconciliation(Rebalance):
         """The member that was the last to give up its partitions, if it took most of the time to do so after it was
         told. `seconds` are since the start, `called` when it was told."""
         last = self.last_release
-        if last is None or last[0] not in self.told or last[0] in self.dropped:
+        if last is None or last[0] not in self.revocation_sent or last[0] in self.dropped:
             return None
-        told = self.told[last[0]]
-        own = last[1] - told
+        revocation_sent = self.revocation_sent[last[0]]
+        own = last[1] - revocation_sent
         if own <= _SLOW_SECONDS or own < self.seconds / 2:
             return None
-        return Join(last[0], last[1] - self.started, told - self.started)
+        return Join(last[0], last[1] - self.started, revocation_sent - self.started)
 
     @property
     def member_seconds(self) -> float:

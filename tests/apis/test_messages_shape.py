@@ -50,9 +50,9 @@ def test_an_error_is_said_in_every_version(api: Api, version: int) -> None:
     request = api.request.decode(edges(api.request, version, high=True).encode(version), version)
     api.normalise(request, version)
     response = api.shape(api.error(request, 15), version)
-    said = list(error_codes(api.response.decode(response.encode(version), version)))
-    assert 15 in said
-    assert set(said) <= {0, 15}
+    errors = list(error_codes(api.response.decode(response.encode(version), version)))
+    assert 15 in errors
+    assert set(errors) <= {0, 15}
 
 
 @pytest.mark.parametrize(("api", "version"), CASES, ids=case_id)

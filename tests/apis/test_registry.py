@@ -41,8 +41,8 @@ def test_module_is_named_after_the_api() -> None:
 def test_docstring_tells_every_version() -> None:
     for api in APIS.values():
         lines = (importlib.import_module(api.request.__module__).__doc__ or "").splitlines()
-        told = [line.split()[0] for line in lines if line.strip().startswith("v") and line.split()[0][1:].isdigit()]
-        assert told == [f"v{version}" for version in api.request.versions], api.name
+        versions = [line.split()[0] for line in lines if line.strip().startswith("v") and line.split()[0][1:].isdigit()]
+        assert versions == [f"v{version}" for version in api.request.versions], api.name
 
 
 def test_group_apis_have_every_version_from_0() -> None:

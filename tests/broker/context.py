@@ -135,7 +135,7 @@ class Cluster:
         return exchange if response is PARKED else response
 
 
-def fetch_request(*wanted: tuple[str, int, int], topic_id: bytes = bytes(16), **fields: Any) -> FetchRequest:
+def fetch_request(*positions: tuple[str, int, int], topic_id: bytes = bytes(16), **fields: Any) -> FetchRequest:
     """A Fetch of partitions `(topic, index, offset)`, one topic entry each."""
     maximum = fields.pop("partition_max_bytes", 2**20)
     leader_epoch = fields.pop("current_leader_epoch", -1)
@@ -156,7 +156,7 @@ def fetch_request(*wanted: tuple[str, int, int], topic_id: bytes = bytes(16), **
                     )
                 ],
             )
-            for topic, index, offset in wanted
+            for topic, index, offset in positions
         ],
     )
 

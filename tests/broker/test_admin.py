@@ -17,7 +17,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from tests.broker.context import Cluster
 
 
-def wanted(
+def creatable(
     name: str = "t", partitions: int = 2, factor: int = 1, assigned: dict[int, list[int]] | None = None, **configs: Any
 ) -> CreatableTopic:
     return CreatableTopic(
@@ -37,7 +37,7 @@ def create(cluster: Cluster, *topics: CreatableTopic, validate_only: bool = Fals
 class TestCreateTopics:
     def test_created(self) -> None:
         cluster = Cluster(nodes=2)
-        (result,) = create(cluster, wanted(partitions=3, factor=2, retention_ms="5"))
+        (result,) = create(cluster, creatable(partitions=3, factor=2, retention_ms="5"))
         assert (result.error_code, result.error_message) == (0, None)
         assert (result.num_partitions, result.replication_factor) == (3, 2)
         assert result.topic_id == cluster.broker.topic_id("t")
@@ -47,53 +47,53 @@ class TestCreateTopics:
         assert configs["cleanup.policy"] == ("delete", 5)
 
     def test_defaults(self) -> None:
-        (result,) = create(Cluster(nodes=3, num_partitions="4"), wanted(partitions=-1, factor=-1))
+        (result,) = create(Cluster(nodes=3, num_partitions="4"), creatable(partitions=-1, factor=-1))
         assert (result.num_partitions, result.replication_factor) == (4, 1)
 
     def test_only_validated(self) -> None:
         cluster = Cluster()
-        (result,) = create(cluster, wanted(), validate_only=True)
+        (result,) = create(cluster, creatable(), validate_only=True)
         assert (result.error_code, result.num_partitions) == (0, 2)
         assert result.topic_id != bytes(16)
         assert cluster.topics.all() == []
 
     def test_assigned_by_hand(self) -> None:
         cluster = Cluster(nodes=3)
-        (result,) = create(cluster, wanted(partitions=-1, factor=-1, assigned={1: [3, 1], 0: [2, 3]}))
+        (result,) = create(cluster, creatable(partitions=-1, factor=-1, assigned={1: [3, 1], 0: [2, 3]}))
         assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 2, 2)
         assert [each.replicas for each in cluster.topics.named("t").partitions] == [[2, 3], [3, 1]]
 
     @pytest.mark.parametrize(
         ("topic", "error"),
         [
-            (wanted(name="old"), ErrorCode.TOPIC_ALREADY_EXISTS),
-            (wanted(name="a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
-            (wanted(name=""), ErrorCode.INVALID_TOPIC_EXCEPTION),
-            (wanted(name="o_ld"), ErrorCode.INVALID_TOPIC_EXCEPTION),
-            (wanted(partitions=0), ErrorCode.INVALID_PARTITIONS),
-            (wanted(partitions=-2), ErrorCode.INVALID_PARTITIONS),
-            (wanted(partitions=2**31 - 1), ErrorCode.POLICY_VIOLATION),
-            (wanted(factor=0), ErrorCode.INVALID_REPLICATION_FACTOR),
-            (wanted(factor=-2), ErrorCode.INVALID_REPLICATION_FACTOR),
-            (wanted(factor=4), ErrorCode.INVALID_REPLICATION_FACTOR),
-            (wanted(partitions=-1, factor=1, assigned={0: [1]}), ErrorCode.INVALID_REQUEST),
-            (wanted(partitions=1, factor=-1, assigned={0: [1]}), ErrorCode.INVALID_REQUEST),
-            (wanted(partitions=-1, factor=-1, assigned={1: [1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-            (wanted(partitions=-1, factor=-1, assigned={0: []}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-            (wanted(partitions=-1, factor=-1, assigned={0: [9]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-            (wanted(partitions=-1, factor=-1, assigned={0: [1, 1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-            (wanted(partitions=-1, factor=-1, assigned={0: [1], 1: [1, 2]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-            (wanted(no_such_thing="1"), ErrorCode.INVALID_CONFIG),
-            (wanted(retention_ms="soon"), ErrorCode.INVALID_CONFIG),
-            (wanted(retention_ms=None), ErrorCode.INVALID_CONFIG),
-            (wanted(cleanup_policy="keep"), ErrorCode.INVALID_CONFIG),
+            (creatable(name="old"), ErrorCode.TOPIC_ALREADY_EXISTS),
+            (creatable(name="a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+            (creatable(name=""), ErrorCode.INVALID_TOPIC_EXCEPTION),
+            (creatable(name="o_ld"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+            (creatable(partitions=0), ErrorCode.INVALID_PARTITIONS),
+            (creatable(partitions=-2), ErrorCode.INVALID_PARTITIONS),
+            (creatable(partitions=2**31 - 1), ErrorCode.POLICY_VIOLATION),
+            (creatable(factor=0), ErrorCode.INVALID_REPLICATION_FACTOR),
+            (creatable(factor=-2), ErrorCode.INVALID_REPLICATION_FACTOR),
+            (creatable(factor=4), ErrorCode.INVALID_REPLICATION_FACTOR),
+            (creatable(partitions=-1, factor=1, assigned={0: [1]}), ErrorCode.INVALID_REQUEST),
+            (creatable(partitions=1, factor=-1, assigned={0: [1]}), ErrorCode.INVALID_REQUEST),
+            (creatable(partitions=-1, factor=-1, assigned={1: [1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            (creatable(partitions=-1, factor=-1, assigned={0: []}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            (creatable(partitions=-1, factor=-1, assigned={0: [9]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            (creatable(partitions=-1, factor=-1, assigned={0: [1, 1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            (creatable(partitions=-1, factor=-1, assigned={0: [1], 1: [1, 2]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            (creatable(no_such_thing="1"), ErrorCode.INVALID_CONFIG),
+            (creatable(retention_ms="soon"), ErrorCode.INVALID_CONFIG),
+            (creatable(retention_ms=None), ErrorCode.INVALID_CONFIG),
+            (creatable(cleanup_policy="keep"), ErrorCode.INVALID_CONFIG),
         ],
     )
     @pytest.mark.parametrize("validate_only", [True, False])
     def test_refused(self, topic: CreatableTopic, error: ErrorCode, validate_only: bool) -> None:
         cluster = Cluster(nodes=3)
-        create(cluster, wanted(name="old"), wanted(name="o.ld"))
-        refused, fine = create(cluster, topic, wanted(name="fine"), validate_only=validate_only)
+        create(cluster, creatable(name="old"), creatable(name="o.ld"))
+        refused, fine = create(cluster, topic, creatable(name="fine"), validate_only=validate_only)
         assert (refused.name, refused.error_code, fine.error_code) == (topic.name, error, 0)
         assert refused.error_message
         assert refused.configs == []
@@ -103,7 +103,7 @@ class TestCreateTopics:
 
     def test_named_twice(self) -> None:
         cluster = Cluster()
-        results = create(cluster, wanted(name="twice"), wanted(name="once"), wanted(name="twice"))
+        results = create(cluster, creatable(name="twice"), creatable(name="once"), creatable(name="twice"))
         assert {each.name: each.error_code for each in results} == {"twice": ErrorCode.INVALID_REQUEST, "once": 0}
         assert cluster.topics.named("twice") is None
 
@@ -127,15 +127,15 @@ class TestDeleteTopics:
         cluster = Cluster()
         topic = cluster.topics.declare("t", 1)
         cluster.broker.ensure_offsets_topic()
-        asked = [
+        cases = [
             (DeleteTopicState("nope"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             (DeleteTopicState(None, b"?" * 16), ErrorCode.UNKNOWN_TOPIC_ID),
             (DeleteTopicState(None), ErrorCode.INVALID_REQUEST),
             (DeleteTopicState("t", topic.id), ErrorCode.INVALID_REQUEST),
             (DeleteTopicState("__consumer_offsets"), ErrorCode.INVALID_TOPIC_EXCEPTION),
         ]
-        results = self.delete(cluster, *(state for state, _ in asked))
-        assert [each.error_code for each in results] == [error for _, error in asked]
+        results = self.delete(cluster, *(state for state, _ in cases))
+        assert [each.error_code for each in results] == [error for _, error in cases]
         assert all(each.error_message for each in results)
         assert len(cluster.topics.all()) == 2
 

@@ -178,12 +178,12 @@ class TestAlterBroker:
 
 class TestAlterGroup:
     def test_takes_effect_and_is_told(self, cluster: Cluster) -> None:
-        told: list[str] = []
-        cluster.broker.configs.on_group_changed.append(told.append)
+        changed: list[str] = []
+        cluster.broker.configs.on_group_changed.append(changed.append)
         assert alter(cluster, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")) == 0
         assert value(cluster, GROUP, "g", "consumer.session.timeout.ms") == ("50000", 8)
         assert value(cluster, GROUP, "other", "consumer.session.timeout.ms") == ("45000", 5)
-        assert told == ["g"]
+        assert changed == ["g"]
         assert alter(cluster, GROUP, "g", ("consumer.session.timeout.ms", DELETE, None)) == 0
         assert cluster.topics.settings.groups == {}
 

@@ -20,10 +20,10 @@ def cluster() -> Cluster:
     return made
 
 
-def delete(cluster: Cluster, *wanted: tuple[str, int, int], node: int = 1) -> dict[tuple[str, int], tuple[int, int]]:
+def delete(cluster: Cluster, *rows: tuple[str, int, int], node: int = 1) -> dict[tuple[str, int], tuple[int, int]]:
     """Error and low watermark by partition."""
     request = DeleteRecordsRequest(
-        [DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)]) for topic, index, offset in wanted]
+        [DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)]) for topic, index, offset in rows]
     )
     response = cluster.brokers[node].delete_records(request, cluster.now)
     return {

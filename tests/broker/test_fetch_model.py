@@ -25,19 +25,21 @@ class Consumer:
         self.name = name
         self.sessions = sessions
         self.read: dict[int, list[bytes]] = {index: [] for index in range(PARTITIONS)}
-        self.wanted = set(self.read)
-        self.told: dict[int, int] = {}
+        self.assignment = set(self.read)
+        self.positions_in_session: dict[int, int] = {}
         self.session_id = 0
         self.epoch = 0 if sessions else -1
         self.asked_at: float | None = None
         self.again: FetchRequest | None = None
 
     def request(self, max_bytes: int) -> FetchRequest:
-        positions = {index: len(self.read[index]) for index in sorted(self.wanted)}
+        positions = {index: len(self.read[index]) for index in sorted(self.assignment)}
         under_way = self.epoch > 0
-        named = {index: at for index, at in positions.items() if not under_way or self.told.get(index) != at}
-        dropped = [index for index in self.told if index not in positions] if under_way else []
-        self.told = positions
+        named = {
+            index: at for index, at in positions.items() if not under_way or self.positions_in_session.get(index) != at
+        }
+        dropped = [index for index in self.positions_in_session if index not in positions] if under_way else []
+        self.positions_in_session = positions
         return FetchRequest(
             max_wait_ms=int(MAX_WAIT * 1000),
             min_bytes=1,
@@ -70,7 +72,7 @@ class Consumer:
         self.asked_at = None
         if response.error_code:
             assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-            assert not self.told
+            assert not self.positions_in_session
             self.epoch = self.session_id = 0
             return
         if self.sessions:
@@ -80,9 +82,9 @@ class Consumer:
             for data in topic.partitions:
                 assert data.error_code == 0
                 found = records_of(data.records or b"")
-                known = self.read[data.partition_index]
+                values = self.read[data.partition_index]
                 assert all(record.offset == at for at, record in enumerate(found, found[0].offset if found else 0))
-                known += [record.value for record in found if record.offset >= len(known)]
+                values += [record.value for record in found if record.offset >= len(values)]
 
 
 class FetchModel(RuleBasedStateMachine):
@@ -117,10 +119,10 @@ class FetchModel(RuleBasedStateMachine):
 
     @rule(
         name=st.sampled_from(["session", "crowded out", "plain"]),
-        wanted=st.sets(st.integers(0, PARTITIONS - 1), min_size=1),
+        assignment=st.sets(st.integers(0, PARTITIONS - 1), min_size=1),
     )
-    def assign(self, name: str, wanted: set[int]) -> None:
-        self.consumers[name].wanted = wanted
+    def assign(self, name: str, assignment: set[int]) -> None:
+        self.consumers[name].assignment = assignment
 
     @rule(seconds=st.sampled_from([0.1, 0.25, 0.5]))
     def pass_time(self, seconds: float) -> None:
@@ -144,7 +146,7 @@ class FetchModel(RuleBasedStateMachine):
         self.cluster.broker.forget(name)
         consumer = self.consumers[name]
         consumer.asked_at = None
-        consumer.told = {}
+        consumer.positions_in_session = {}
         consumer.epoch = 0 if consumer.sessions else -1
 
     @invariant()
@@ -157,7 +159,7 @@ class FetchModel(RuleBasedStateMachine):
     def who_waits_has_nothing_to_read(self) -> None:
         for consumer in self.consumers.values():
             if consumer.asked_at is not None:
-                assert all(at == len(self.sent[index]) for index, at in consumer.told.items())
+                assert all(at == len(self.sent[index]) for index, at in consumer.positions_in_session.items())
                 assert self.cluster.now < consumer.asked_at + MAX_WAIT
 
     @precondition(lambda self: all(each.asked_at is None for each in self.consumers.values()))

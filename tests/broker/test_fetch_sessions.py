@@ -11,23 +11,23 @@ from tests.broker.context import Cluster, batch, fetch_request, partitions_of, r
 class Client:
     """A consumer with a session: sends what has changed, remembers id and epoch."""
 
-    def __init__(self, cluster: Cluster, *wanted: tuple[str, int, int], by_topic_id: bool = False) -> None:
+    def __init__(self, cluster: Cluster, *positions: tuple[str, int, int], by_topic_id: bool = False) -> None:
         self.cluster = cluster
         self.by_topic_id = by_topic_id
         self.epoch = 0
         self.id = 0
-        self.first = self.answer(*wanted)
+        self.first = self.answer(*positions)
         self.id = self.first.session_id
         self.epoch = 1
 
-    def ask(self, *wanted: tuple[str, int, int], **fields: object) -> object:
-        request = fetch_request(*wanted, **{"session_id": self.id, "session_epoch": self.epoch, **fields})
+    def ask(self, *positions: tuple[str, int, int], **fields: object) -> object:
+        request = fetch_request(*positions, **{"session_id": self.id, "session_epoch": self.epoch, **fields})
         answer = self.cluster.fetch(request, by_topic_id=self.by_topic_id)
         self.epoch = next_epoch(self.epoch)
         return answer
 
-    def answer(self, *wanted: tuple[str, int, int], **fields: object) -> FetchResponse:
-        answer = self.ask(*wanted, **{"max_wait_ms": 0, **fields})
+    def answer(self, *positions: tuple[str, int, int], **fields: object) -> FetchResponse:
+        answer = self.ask(*positions, **{"max_wait_ms": 0, **fields})
         assert isinstance(answer, FetchResponse)
         return answer
 
@@ -72,9 +72,9 @@ class TestContinued:
     def test_only_what_is_new_is_told(self, cluster: Cluster) -> None:
         client = Client(cluster, *all_four())
         cluster.send("t", 2, batch(b"a"))
-        told = partitions_of(client.answer())
-        assert list(told) == [("t", 2)]
-        assert records_of(told["t", 2].records)[0].value == b"a"
+        partitions = partitions_of(client.answer())
+        assert list(partitions) == [("t", 2)]
+        assert records_of(partitions["t", 2].records)[0].value == b"a"
 
     def test_records_come_until_the_offset_moves(self, cluster: Cluster) -> None:
         client = Client(cluster, *all_four())
@@ -119,8 +119,8 @@ class TestContinued:
             client.ask()
             cluster.advance(0.5)
             ((_, response),) = cluster.replies()
-            told = partitions_of(response)
-            assert [(key, data.error_code) for key, data in told.items()] == [(("nope", 0), 3)]
+            partitions = partitions_of(response)
+            assert [(key, data.error_code) for key, data in partitions.items()] == [(("nope", 0), 3)]
 
     def test_an_error_that_went_away_is_news(self, cluster: Cluster) -> None:
         client = Client(cluster, ("t", 0, 7))

@@ -99,8 +99,8 @@ class TestMetadata:
 
     @versions(metadata.API)
     def test_created_unless_the_client_says_no(self, version: int) -> None:
-        asked = [metadata.MetadataRequestTopic(name="new")]
-        request = metadata.MetadataRequest(topics=asked, allow_auto_topic_creation=version < 4)
+        rows = [metadata.MetadataRequestTopic(name="new")]
+        request = metadata.MetadataRequest(topics=rows, allow_auto_topic_creation=version < 4)
         cluster = Cluster()
         for expected in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0 if version < 4 else 3):
             assert ask(cluster, metadata.API, request, version).topics[0].error_code == expected
@@ -235,8 +235,8 @@ def test_list_offsets_knows_the_questions_of_its_version(version: int) -> None:
 
 @versions(offset_for_leader_epoch.API)
 def test_offset_for_leader_epoch(version: int) -> None:
-    asked = [offset_for_leader_epoch.OffsetForLeaderPartition(index, leader_epoch=0) for index in (0, 1)]
-    topic = offset_for_leader_epoch.OffsetForLeaderTopic("t", asked)
+    rows = [offset_for_leader_epoch.OffsetForLeaderPartition(index, leader_epoch=0) for index in (0, 1)]
+    topic = offset_for_leader_epoch.OffsetForLeaderTopic("t", rows)
     request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=[topic])
     answer = ask(cluster_of_two(), offset_for_leader_epoch.API, request, version)
     found = [(each.error_code, each.end_offset) for each in answer.topics[0].partitions]

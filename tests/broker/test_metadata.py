@@ -42,8 +42,8 @@ class TestTopics:
     def test_by_id(self) -> None:
         cluster = Cluster()
         topic = cluster.topics.declare("t", 2)
-        asked = [MetadataRequestTopic(topic_id=each, name=None) for each in (topic.id, b"?" * 16)]
-        known, unknown = cluster.broker.metadata(MetadataRequest(topics=asked), 0.0).topics
+        topics = [MetadataRequestTopic(topic_id=each, name=None) for each in (topic.id, b"?" * 16)]
+        known, unknown = cluster.broker.metadata(MetadataRequest(topics=topics), 0.0).topics
         assert summary(known) == (0, "t", 2)
         assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, b"?" * 16)
 
@@ -120,15 +120,15 @@ class TestCluster:
         cluster.topics.declare("t", 1)
         silent = ask(cluster, "t")
         assert (silent.cluster_authorized_operations, silent.topics[0].topic_authorized_operations) == (-(2**31),) * 2
-        told = ask(
+        answer = ask(
             cluster,
             "t",
             "nope",
             include_cluster_authorized_operations=True,
             include_topic_authorized_operations=True,
         )
-        assert told.cluster_authorized_operations == 0b1_1111_1010_0000
-        assert [topic.topic_authorized_operations for topic in told.topics] == [0b1101_1111_1000] * 2
+        assert answer.cluster_authorized_operations == 0b1_1111_1010_0000
+        assert [topic.topic_authorized_operations for topic in answer.topics] == [0b1101_1111_1000] * 2
 
     def test_describe_cluster(self) -> None:
         response = Cluster(nodes=2).broker.describe_cluster(DescribeClusterRequest())

@@ -37,8 +37,8 @@ def listed(
     lowest: int = -6,
     **fields: int,
 ) -> ListOffsetsPartitionResponse:
-    asked = ListOffsetsPartition(index, epoch, timestamp)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [asked])], **fields)
+    partition = ListOffsetsPartition(index, epoch, timestamp)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [partition])], **fields)
     return cluster.broker.list_offsets(request, lowest_timestamp=lowest).topics[0].partitions[0]
 
 
@@ -86,8 +86,8 @@ class TestListOffsets:
         assert listed(cluster, -1, epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def test_a_partition_asked_for_twice(self, cluster: Cluster) -> None:
-        asked = [ListOffsetsPartition(index, -1, -1) for index in (0, 1, 0)]
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", asked)])
+        partitions = [ListOffsetsPartition(index, -1, -1) for index in (0, 1, 0)]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", partitions)])
         answers = cluster.broker.list_offsets(request, lowest_timestamp=-2).topics[0].partitions
         assert [each.error_code for each in answers] == [ErrorCode.INVALID_REQUEST, 0]
 
@@ -99,18 +99,18 @@ class TestListOffsets:
 
 
 class TestOffsetForLeaderEpoch:
-    def asked(self, cluster: Cluster, epoch: int, *, current: int = -1, index: int = 0) -> EpochEndOffset:
-        asked = OffsetForLeaderPartition(index, current, epoch)
-        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic("t", [asked])])
+    def epoch_end(self, cluster: Cluster, epoch: int, *, current: int = -1, index: int = 0) -> EpochEndOffset:
+        partition = OffsetForLeaderPartition(index, current, epoch)
+        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic("t", [partition])])
         return cluster.broker.offset_for_leader_epoch(request).topics[0].partitions[0]
 
     def test_the_one_epoch_ends_where_the_log_does(self, cluster: Cluster) -> None:
-        assert self.asked(cluster, 0) == EpochEndOffset(0, 0, 0, 40)
+        assert self.epoch_end(cluster, 0) == EpochEndOffset(0, 0, 0, 40)
 
     @pytest.mark.parametrize("epoch", [1, -1])
     def test_other_epochs_end_nowhere(self, cluster: Cluster, epoch: int) -> None:
-        assert self.asked(cluster, epoch) == EpochEndOffset(0, 0, -1, -1)
+        assert self.epoch_end(cluster, epoch) == EpochEndOffset(0, 0, -1, -1)
 
     def test_errors(self, cluster: Cluster) -> None:
-        assert self.asked(cluster, 0, current=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-        assert self.asked(cluster, 0, index=5).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert self.epoch_end(cluster, 0, current=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert self.epoch_end(cluster, 0, index=5).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

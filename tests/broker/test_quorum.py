@@ -7,9 +7,9 @@ from kafka_shim.broker.settings import BROKER_SETTINGS
 from tests.broker.context import EPOCH_MS, Cluster, batch
 
 
-def quorum(*asked: tuple[str, list[int]]) -> DescribeQuorumRequest:
+def quorum(*topics: tuple[str, list[int]]) -> DescribeQuorumRequest:
     return DescribeQuorumRequest(
-        [TopicAsked(name, [PartitionAsked(each) for each in indexes]) for name, indexes in asked]
+        [TopicAsked(name, [PartitionAsked(each) for each in indexes]) for name, indexes in topics]
     )
 
 
@@ -46,8 +46,8 @@ class TestQuorum:
     def test_nothing_else_has_a_quorum(self) -> None:
         broker = Cluster().broker
         assert broker.describe_quorum(quorum(), 0.0).topics == []
-        for asked in ([("t", [0])], [("__cluster_metadata", [1])], [("__cluster_metadata", [0, 1])]):
-            (topic,) = broker.describe_quorum(quorum(*asked), 0.0).topics
+        for topics in ([("t", [0])], [("__cluster_metadata", [1])], [("__cluster_metadata", [0, 1])]):
+            (topic,) = broker.describe_quorum(quorum(*topics), 0.0).topics
             assert {each.error_code for each in topic.partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
             assert topic.partitions[0].error_message
 
@@ -68,8 +68,8 @@ class TestLogDirs:
         cluster = Cluster(log_dirs="/data/one")
         cluster.topics.declare("t", 2)
         cluster.topics.declare("u", 2)
-        wanted = [DescribableLogDirTopic("t", [1, 7]), DescribableLogDirTopic("none", [0])]
-        (found,) = cluster.broker.describe_log_dirs(DescribeLogDirsRequest(wanted)).results
+        topics = [DescribableLogDirTopic("t", [1, 7]), DescribableLogDirTopic("none", [0])]
+        (found,) = cluster.broker.describe_log_dirs(DescribeLogDirsRequest(topics)).results
         assert found.log_dir == "/data/one"
         assert [(each.name, [p.partition_index for p in each.partitions]) for each in found.topics] == [("t", [1])]
         (empty,) = cluster.broker.describe_log_dirs(DescribeLogDirsRequest([])).results

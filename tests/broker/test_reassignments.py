@@ -24,10 +24,10 @@ def cluster() -> Cluster:
     return made
 
 
-def reassign(cluster: Cluster, wanted: dict[int, list[int] | None], *, topic: str = "t", factor: bool = True) -> Any:
+def reassign(cluster: Cluster, replicas: dict[int, list[int] | None], *, topic: str = "t", factor: bool = True) -> Any:
     request = AlterPartitionReassignmentsRequest(
         allow_replication_factor_change=factor,
-        topics=[ReassignableTopic(topic, [ReassignablePartition(*each) for each in wanted.items()])],
+        topics=[ReassignableTopic(topic, [ReassignablePartition(*each) for each in replicas.items()])],
     )
     response = cluster.broker.alter_partition_reassignments(request, cluster.now)
     assert (response.error_code, response.allow_replication_factor_change) == (0, factor)

@@ -129,7 +129,7 @@ class TestOffsets:
 class TestTrace:
     """What a transaction does to a group's offsets, as the trace tells it."""
 
-    def told(self, broker: Transacting) -> list[tuple[str, object]]:
+    def drain_events(self, broker: Transacting) -> list[tuple[str, object]]:
         events = [e for e in broker.outbox.events if e["event"] in ("transaction_offsets", "commit")]
         assert [problem for event in events for problem in trace.problems(event)] == []
         broker.outbox.events.clear()
@@ -142,11 +142,11 @@ class TestTrace:
         broker.outbox.listening = broker.outbox.tracing = True
         producer = broker.init()
         broker.commit_in(producer, {0: 10, 1: 11})
-        assert self.told(broker) == [("pending", {0: 10, 1: 11})]
+        assert self.drain_events(broker) == [("pending", {0: 10, 1: 11})]
         broker.commit({0: 1})
-        assert self.told(broker) == [("commit", {0: 1})]
+        assert self.drain_events(broker) == [("commit", {0: 1})]
         broker.end(producer)
-        assert self.told(broker) == [("committed", {0: 10, 1: 11}), ("commit", {1: 11})]
+        assert self.drain_events(broker) == [("committed", {0: 10, 1: 11}), ("commit", {1: 11})]
         assert broker.offsets() == {0: 1, 1: 11}
 
     def test_what_is_aborted_was_never_committed(self, broker):
@@ -154,7 +154,7 @@ class TestTrace:
         producer = broker.init()
         broker.commit_in(producer, {0: 10})
         broker.end(producer, commit=False)
-        assert self.told(broker) == [("pending", {0: 10}), ("aborted", {0: 10})]
+        assert self.drain_events(broker) == [("pending", {0: 10}), ("aborted", {0: 10})]
 
 
 class TestDecisions:

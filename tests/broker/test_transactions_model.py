@@ -54,9 +54,9 @@ class PendingOffsets(RuleBasedStateMachine):
         self.broker.commit({partition: offset})
         self.log.write(partition, offset)
 
-    @rule(name=names, wanted=st.sets(partitions, min_size=1))
-    def commit_in_transaction(self, name: str, wanted: set[int]) -> None:
-        offsets = {partition: self.offset() for partition in sorted(wanted)}
+    @rule(name=names, chosen=st.sets(partitions, min_size=1))
+    def commit_in_transaction(self, name: str, chosen: set[int]) -> None:
+        offsets = {partition: self.offset() for partition in sorted(chosen)}
         assert set(self.broker.commit_in(self.producers[name], offsets, name=name)) == {0}
         for partition, offset in offsets.items():
             self.log.write(partition, offset, name)

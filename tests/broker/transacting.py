@@ -170,12 +170,12 @@ class Transacting:
 
     def commit_in(
         self, producer: tuple[int, int], offsets: dict[int, int], *, group: str = "grp", name: str = "id",
-        version: int = 5, **said: Any,
+        version: int = 5, **fields: Any,
     ) -> list[int]:  # fmt: skip
         """TxnOffsetCommit; the errors."""
         partitions = [TxnOffsetCommitRequestPartition(p, offset, -1, "") for p, offset in offsets.items()]
         request = TxnOffsetCommitRequest(
-            name, group, *producer, topics=[TxnOffsetCommitRequestTopic("t", partitions)], **said
+            name, group, *producer, topics=[TxnOffsetCommitRequestTopic("t", partitions)], **fields
         )
         answer = self.ask("TxnOffsetCommit", request, version)
         return [each.error_code for topic in answer.topics for each in topic.partitions]
@@ -192,8 +192,8 @@ class Transacting:
 
     def offsets(self, *, group: str = "grp", stable: bool = True) -> dict[int, int | str]:
         """The offsets there are, or `UNSTABLE`."""
-        asked = OffsetFetchRequestGroup(group, None, -1, [OffsetFetchRequestTopics("t", partition_indexes=[0, 1, 2])])
-        answer = self.ask("OffsetFetch", OffsetFetchRequest(groups=[asked], require_stable=stable), 9)
+        row = OffsetFetchRequestGroup(group, None, -1, [OffsetFetchRequestTopics("t", partition_indexes=[0, 1, 2])])
+        answer = self.ask("OffsetFetch", OffsetFetchRequest(groups=[row], require_stable=stable), 9)
         return {
             each.partition_index: UNSTABLE if each.error_code == 88 else each.committed_offset
             for each in answer.groups[0].topics[0].partitions

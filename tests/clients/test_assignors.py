@@ -87,6 +87,6 @@ def test_a_cooperative_member_keeps_working_on_what_does_not_move(
     third = crew.start(client_of, topics=[topic], assignors=[assignor])
     crew.shared([*members, third], partitions, [2, 2, 2])
     for member in members:
-        owned, told = before[member.name]
-        assert member.revoked(since=told) == owned - member.owns
+        owned, rebalances = before[member.name]
+        assert member.revoked(since=rebalances) == owned - member.owns
         assert len(owned - member.owns) == 1

@@ -160,11 +160,11 @@ def test_the_life_of_a_group(library: Client, server: Server) -> None:
         # A static member is restarted: it has what it had, and nobody hears of it.
         static = crew.start(library, instance="one", **usual)
         share(crew, [first, static], orders, 3, 3)
-        owned, told = static.owns, first.rebalances
+        owned, rebalances = static.owns, first.rebalances
         static.close()
         static = crew.start(library, instance="one", **usual)
         share(crew, [first, static], orders, 3, 3)
-        assert (static.owns, first.rebalances) == (owned, told)
+        assert (static.owns, first.rebalances) == (owned, rebalances)
         # Another with its instance id is refused, and the older stays.
         twin = crew.start(library, instance="one", **usual)
         crew.wait(lambda: twin.named("error") or twin.named("owns") or twin.process.poll() is not None, "the twin ends")

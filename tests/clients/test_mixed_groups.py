@@ -93,6 +93,6 @@ def test_from_eager_to_cooperative_in_two_rolling_restarts(crew: Crew, make_topi
     members.pop().close()
     crew.shared(members, partitions, [3, 3])
     for member in members:
-        owned, told = before[member.name]
+        owned, rebalances = before[member.name]
         assert owned < member.owns
-        assert member.revoked(since=told) == set()
+        assert member.revoked(since=rebalances) == set()

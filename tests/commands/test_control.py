@@ -45,13 +45,13 @@ class Shell:
         out, err = self._capsys.readouterr()
         return int(ended.value.code or 0), out, err
 
-    def told(self, *arguments: str) -> str:
+    def output(self, *arguments: str) -> str:
         code, out, err = self.run(*arguments)
         assert (code, err) == (0, "")
         return out
 
     def json(self, *arguments: str) -> Any:
-        return json.loads(self.told(*arguments, "--json"))
+        return json.loads(self.output(*arguments, "--json"))
 
     def refused(self, *arguments: str) -> str:
         """One sentence on standard error, exit code 2."""
@@ -68,18 +68,18 @@ def shell(server: CoordinatorServer, capsys: pytest.CaptureFixture[str], monkeyp
 
 
 def test_groups_are_made_seen_rewound_and_deleted(server: CoordinatorServer, shell: Shell) -> None:
-    assert shell.told("groups", "create", "b", "--ephemeral", "--heartbeat-bound-ms", "9000") == "b is made.\n"
+    assert shell.output("groups", "create", "b", "--ephemeral", "--heartbeat-bound-ms", "9000") == "b is made.\n"
     puppet = server.puppet("b", ["orders"], client_id="[bold]x")
     found = server.group("b").stable(members=1)
     assert shell.json("groups", "list")[0]["protocol"] == "range"
-    assert shell.told("groups", "list").splitlines()[1].split() == ["b", "Stable", "1", "1", "range", "1"]
-    told = shell.told("groups", "describe", "b")
-    assert "protocol range" in told
-    assert "it goes with its last member, a member is silent for 9000 ms at most" in told
-    assert found.members[0].member_id in told
-    assert "orders 0,1,2,3" in told
+    assert shell.output("groups", "list").splitlines()[1].split() == ["b", "Stable", "1", "1", "range", "1"]
+    output = shell.output("groups", "describe", "b")
+    assert "protocol range" in output
+    assert "it goes with its last member, a member is silent for 9000 ms at most" in output
+    assert found.members[0].member_id in output
+    assert "orders 0,1,2,3" in output
     assert shell.json("groups", "describe", "b")["heartbeat_bound_ms"] == 9000
-    assert shell.told("groups", "rewind", "b", "orders:1=0") == "b is rewound; of 1 members all have begun anew.\n"
+    assert shell.output("groups", "rewind", "b", "orders:1=0") == "b is rewound; of 1 members all have begun anew.\n"
     assert shell.refused("groups", "delete", "b") == "The group has members."
     server.group("b").stable(members=1)
     puppet.leave()
@@ -88,13 +88,15 @@ def test_groups_are_made_seen_rewound_and_deleted(server: CoordinatorServer, she
 
 
 def test_faults_are_added_listed_and_cleared(shell: Shell) -> None:
-    assert shell.told("faults", "list") == "There is none.\n"
-    told = shell.told("faults", "add", "error", "api=Heartbeat", "error=NOT_COORDINATOR", "group=77", "optional=true")
-    assert "group=77" in told
+    assert shell.output("faults", "list") == "There is none.\n"
+    output = shell.output(
+        "faults", "add", "error", "api=Heartbeat", "error=NOT_COORDINATOR", "group=77", "optional=true"
+    )
+    assert "group=77" in output
     assert shell.json("faults", "list")[0]["group"] == "77"
     number = shell.json("faults", "list")[0]["fault"]
-    assert "happened 0 times" in shell.told("faults", "clear", str(number))
-    assert shell.told("faults", "clear") == "There was none.\n"
+    assert "happened 0 times" in shell.output("faults", "clear", str(number))
+    assert shell.output("faults", "clear") == "There was none.\n"
 
 
 def test_every_action_of_a_fault_is_known() -> None:
@@ -102,11 +104,11 @@ def test_every_action_of_a_fault_is_known() -> None:
 
 
 def test_topics_are_created_listed_and_deleted(shell: Shell) -> None:
-    assert shell.told("topics", "create", "bills", "--partitions", "2") == "bills:2\n"
-    assert "bills:2" in shell.told("topics", "list").splitlines()
+    assert shell.output("topics", "create", "bills", "--partitions", "2") == "bills:2\n"
+    assert "bills:2" in shell.output("topics", "list").splitlines()
     assert {"topic": "bills", "partitions": 2} in shell.json("topics", "list")
     assert shell.refused("topics", "create", "bills") == "There is such a topic already."
-    assert shell.told("topics", "delete", "bills") == "bills is deleted.\n"
+    assert shell.output("topics", "delete", "bills") == "bills is deleted.\n"
 
 
 @pytest.mark.parametrize(
@@ -133,8 +135,10 @@ def test_what_cannot_be_is_one_sentence(shell: Shell, arguments: list[str], sent
 def test_who_cannot_be_asked_is_named(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         control = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-    told = shell.refused("groups", "list", "--control", control)
-    assert told.startswith(f"Nothing answers at {control}: start `kafka-shim serve --control HOST:PORT`, or say where")
+    output = shell.refused("groups", "list", "--control", control)
+    assert output.startswith(
+        f"Nothing answers at {control}: start `kafka-shim serve --control HOST:PORT`, or say where"
+    )
     for address in ("no where", "ftp://127.0.0.1"):
         assert "is no address of a control server" in shell.refused("topics", "list", "--control", address)
 
@@ -151,8 +155,8 @@ def test_another_server_is_told_from_ours(shell: Shell) -> None:
     with HTTPServer(("127.0.0.1", 0), Other) as other:
         threading.Thread(target=other.serve_forever, daemon=True).start()
         control = f"http://127.0.0.1:{other.server_port}"
-        told = shell.refused("groups", "list", "--control", control)
-        assert told == f"{control} is no control server of kafka-shim: it answers 404."
+        output = shell.refused("groups", "list", "--control", control)
+        assert output == f"{control} is no control server of kafka-shim: it answers 404."
         assert shell.refused("topics", "list", "--control", control) == f"{control} is no control server of kafka-shim."
         other.shutdown()
 

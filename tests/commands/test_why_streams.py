@@ -56,9 +56,9 @@ def test_a_streams_group_is_shown_and_explained() -> None:
             assert members["a"]["assignment"] == {"0": [0, 1]}
             assert members["b"]["subscription"]["topics"] == ["t"]
             assert "streams" in get("/metrics")
-            told = CliRunner().invoke(why, ["app", "--control", control.removeprefix("http://")])
-            assert told.exit_code == 0, told.output
-            assert "app  streams, sticky, 2 members" in told.output
-            assert "waits for a, which is to give up 2 partitions" in told.output
+            result = CliRunner().invoke(why, ["app", "--control", control.removeprefix("http://")])
+            assert result.exit_code == 0, result.output
+            assert "app  streams, sticky, 2 members" in result.output
+            assert "waits for a, which is to give up 2 partitions" in result.output
     finally:
         coordinator.stop()

@@ -80,13 +80,13 @@ def test_a_template_speaks_the_protocol_before_it_is_filled_in(language: str, tm
     command = BUILDS[language](tmp_path)
     described = subprocess.run([*command, "describe"], capture_output=True, text=True, check=True)
     check(json.loads(described.stdout))
-    asked = [("hold", {}), ("go", {}), ("commit", {"offsets": [["t", 0, 1]]}), ("jump", {}), ("close", {})]
-    lines = "".join(json.dumps({"id": number, "do": do, **more}) + "\n" for number, (do, more) in enumerate(asked))
+    commands = [("hold", {}), ("go", {}), ("commit", {"offsets": [["t", 0, 1]]}), ("jump", {}), ("close", {})]
+    lines = "".join(json.dumps({"id": number, "do": do, **more}) + "\n" for number, (do, more) in enumerate(commands))
     spoken = subprocess.run([*command, CONFIG], input=lines, capture_output=True, text=True, timeout=60)
-    told = [json.loads(line) for line in spoken.stdout.splitlines()]
-    assert told[0] == {"event": "started"}
-    assert told[-1] == {"event": "closed"}
-    replies = {each["reply"]: each for each in told if "reply" in each}
+    events = [json.loads(line) for line in spoken.stdout.splitlines()]
+    assert events[0] == {"event": "started"}
+    assert events[-1] == {"event": "closed"}
+    replies = {each["reply"]: each for each in events if "reply" in each}
     assert [replies[number].get("value", "refused") for number in range(5)] == [None, None, "refused", "refused", None]
     assert spoken.returncode == 0
 
@@ -115,9 +115,9 @@ def test_cases_run_with_an_adapter_of_ones_own() -> None:
 
 def test_a_built_in_client_says_what_the_crew_knows_of_it() -> None:
     (found,) = clients_of(f"{sys.executable} {ADAPTERS / 'kafka_python.py'}")
-    known = EVERY_CLIENT["kafka-python-3.0"]
-    assert set(found.abilities) <= set(known.abilities)
-    assert found.assignors == tuple(sorted(known.assignors))
+    client = EVERY_CLIENT["kafka-python-3.0"]
+    assert set(found.abilities) <= set(client.abilities)
+    assert found.assignors == tuple(sorted(client.assignors))
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def test_apis_versions_and_profiles_exist() -> None:
     for case in all_cases():
         assert case.profile in PROFILES, case.id
         if case.api is not None and case.versions is not None:
-            known = BY_NAME[case.api].request.versions
-            assert known[0] <= case.versions[0] <= case.versions[1] <= known[-1], case.id
+            versions = BY_NAME[case.api].request.versions
+            assert versions[0] <= case.versions[0] <= case.versions[1] <= versions[-1], case.id
 
 
 def test_a_case_has_a_cell_for_each_version_both_sides_have() -> None:

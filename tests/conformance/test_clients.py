@@ -164,9 +164,9 @@ def test_every_scenario_has_a_case() -> None:
 
 def test_known_failures_name_what_there_is() -> None:
     cases = {(case.id, case.protocol) for case in all_client_cases()}
-    known = Expectations.read()
-    assert all((case, EVERY_CLIENT[client].protocol) in cases for client, case in known.reasons)
-    assert all(known.reasons.values())
+    expectations = Expectations.read()
+    assert all((case, EVERY_CLIENT[client].protocol) in cases for client, case in expectations.reasons)
+    assert all(expectations.reasons.values())
 
 
 def test_clients_are_chosen_by_name_or_family() -> None:
@@ -297,12 +297,12 @@ def test_a_run_is_told_with_everything_it_found(tmp_path: Path) -> None:
     arguments = ["--client", "kafka-python-3.0", "--case", "R09", *options]
     outcome = CliRunner().invoke(cli, arguments)
     assert outcome.exit_code == 0, outcome.output
-    told = json.loads(files["json"].read_text())
-    (known,) = told["results"]
-    assert (known["verdict"], known["surprise"], known["level"]) == ("fail", None, "must")
-    assert (known["target"], known["protocol"]) == ("shim", "classic")
-    assert "heartbeat" in known["expected"]
-    assert told["violations"] == []
+    document = json.loads(files["json"].read_text())
+    (result,) = document["results"]
+    assert (result["verdict"], result["surprise"], result["level"]) == ("fail", None, "must")
+    assert (result["target"], result["protocol"]) == ("shim", "classic")
+    assert "heartbeat" in result["expected"]
+    assert document["violations"] == []
     suite = ElementTree.parse(files["junit"]).getroot()
     assert suite.get("tests") == "2"
     assert suite.get("failures") == "0"
@@ -330,13 +330,13 @@ def test_what_a_trace_shows_is_told_of_its_group(tmp_path: Path) -> None:
     assert ElementTree.parse(tmp_path / "junit").getroot().get("failures") == "1"
     report.write_evidence(run, Expectations({}), tmp_path / "evidence")
     assert "violated:  I1 group one" in (tmp_path / "evidence" / "R01-kafka-python-3.0.txt").read_text()
-    told = Console(record=True)
-    assert tell(told, run, Expectations({})) == 1
-    assert "2 invariants violated" in told.export_text()
+    document = Console(record=True)
+    assert tell(document, run, Expectations({})) == 1
+    assert "2 invariants violated" in document.export_text()
 
 
 @pytest.mark.parametrize(
-    ("verdict", "known", "news"),
+    ("verdict", "expected", "news"),
     [
         (Verdict.PASS, False, False),
         (Verdict.PASS, True, True),
@@ -348,8 +348,8 @@ def test_what_a_trace_shows_is_told_of_its_group(tmp_path: Path) -> None:
         (Verdict.HARNESS_ERROR, True, True),
     ],
 )
-def test_a_change_in_either_direction_is_news(verdict: Verdict, known: bool, news: bool) -> None:
+def test_a_change_in_either_direction_is_news(verdict: Verdict, expected: bool, news: bool) -> None:
     client = CLIENTS["kafka-python-3.0"]
     result = ClientResult(case_of("R01", "classic"), client, verdict, "", 1.0)
-    lines = Expectations({(client.name, "R01"): "a reason"} if known else {})
+    lines = Expectations({(client.name, "R01"): "a reason"} if expected else {})
     assert (lines.surprise(result) is not None) is news

@@ -146,8 +146,8 @@ def test_tasks_of_a_worker_that_dies_move_to_the_other(workers: list[Worker], tm
             "file": os.fspath(source),
             "topic": "lines",
         }
-        wanted = {"name": f"source-{number}", "config": config}
-        until(lambda wanted=wanted: first.ask("/connectors", wanted), f"connector {number} is made", workers)
+        connector = {"name": f"source-{number}", "config": config}
+        until(lambda connector=connector: first.ask("/connectors", connector), f"connector {number} is made", workers)
 
     def on(*ports: int) -> bool:
         places = second.places()

@@ -16,7 +16,7 @@ from kafka_shim.conformance.targets import open_target
 STATE = HeartbeatResponse()
 
 
-def told(*codes: int) -> Played:
+def played(*codes: int) -> Played:
     return Played(
         [Answer(at, at, 0, HeartbeatResponse(5, code)) for at, code in enumerate(codes)], [STATE] * len(codes)
     )
@@ -30,14 +30,14 @@ def test_a_script_survives_as_text(script: Script) -> None:
 
 def test_the_first_different_answer_counts() -> None:
     script = (Step("heartbeat"), Step("heartbeat"), Step("heartbeat"))
-    found = compare(script, told(25, 0, 0), told(25, 27, 22), "g").difference
+    found = compare(script, played(25, 0, 0), played(25, 27, 22), "g").difference
     assert found is not None
     assert found.step == 1
     assert found.kind == "heartbeat: error_code 0 / 27"
 
 
 def test_times_do_not_count() -> None:
-    left, right = told(0), told(0)
+    left, right = played(0), played(0)
     right.answers[0].message.throttle_time_ms = 99
     assert compare((Step("heartbeat"),), left, right, "g").difference is None
 
@@ -106,11 +106,11 @@ def test_a_difference_is_shrunk_to_the_step_that_shows_it(ours: Pair, monkeypatc
         """Hears one of two coordinators wrongly: heartbeats of unknown members are answered 22."""
 
         def play(self, script: Script) -> Played:
-            said = super().play(script)
-            for answer in said.answers if self._peer is ours.peers[0] else ():
+            played = super().play(script)
+            for answer in played.answers if self._peer is ours.peers[0] else ():
                 if isinstance(answer.message, HeartbeatResponse) and answer.message.error_code == 25:
                     answer.message.error_code = 22
-            return said
+            return played
 
     monkeypatch.setattr(differential, "Player", Misheard)
     script = (*formation((0, 1), False, 99, 0, 0), Step("heartbeat", who="unknown"), Step("commit"))

@@ -16,8 +16,8 @@ from kafka_shim.conformance.plain import ranges
 
 
 def cell(case: str, version: int | None, verdict: str, reason: str = "") -> dict[str, Any]:
-    said = {"title": f"what {case} wants", "source": "KIP-62", "level": "must", "surprise": None, "expected": None}
-    return {**said, "case": case, "version": version, "verdict": verdict, "reason": reason}
+    cell = {"title": f"what {case} wants", "source": "KIP-62", "level": "must", "surprise": None, "expected": None}
+    return {**cell, "case": case, "version": version, "verdict": verdict, "reason": reason}
 
 
 CELLS = [
@@ -55,9 +55,9 @@ def test_versions_are_told_as_ranges() -> None:
 
 
 def test_a_case_keeps_its_verdicts_by_version_and_why_one_is_no_pass(matrix: dict[str, Any]) -> None:
-    told = matrix["servers"][0]["cases"]["join/a/1"]
-    assert told["versions"] == {"pass": "0", "fail": "1", "skip": "2"}
-    assert told["why"] == "it says </script> & more"
+    case = matrix["servers"][0]["cases"]["join/a/1"]
+    assert case["versions"] == {"pass": "0", "fail": "1", "skip": "2"}
+    assert case["why"] == "it says </script> & more"
 
 
 def test_what_was_not_run_does_not_count(matrix: dict[str, Any]) -> None:

@@ -115,9 +115,9 @@ def test_the_page_has_filters_and_the_evidence(folder: Path) -> None:
     page = (folder / "run.html").read_text()
     assert 'id="filters"' in page
     (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    told = json.loads(data)["servers"][0]["cases"]["leave/unknown/1"]
-    assert told["cause"] == FAULTS[3]
-    assert "must hold:" in told["evidence"]
+    case = json.loads(data)["servers"][0]["cases"]["leave/unknown/1"]
+    assert case["cause"] == FAULTS[3]
+    assert "must hold:" in case["evidence"]
     assert "Clients</h2>" not in page
 
 
@@ -127,8 +127,8 @@ def test_what_failed_before_is_no_news(folder: Path, option: str) -> None:
 
 
 def test_a_written_file_of_expectations_names_the_causes(folder: Path) -> None:
-    known = Expectations.read(folder / "known.toml")
-    line = known.of_cell("heartbeat/unknown/1", 4)
+    expectations = Expectations.read(folder / "known.toml")
+    line = expectations.of_cell("heartbeat/unknown/1", 4)
     assert line is not None
     assert line.reason == FAULTS[1]
 

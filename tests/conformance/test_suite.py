@@ -44,10 +44,10 @@ def answering(answer: Callable[[bytes], bytes | None]) -> Iterator[int]:
     def serve(peer: socket.socket) -> None:
         with peer, peer.makefile("rb") as stream:
             while len(size := stream.read(4)) == 4:
-                said = answer(stream.read(struct.unpack(">i", size)[0]))
-                if said is None:
+                response = answer(stream.read(struct.unpack(">i", size)[0]))
+                if response is None:
                     return
-                peer.sendall(struct.pack(">i", len(said)) + said)
+                peer.sendall(struct.pack(">i", len(response)) + response)
 
     def accept() -> None:
         while True:
@@ -98,8 +98,8 @@ def test_a_printed_id_selects_its_cell() -> None:
 
 def test_a_list_through_a_pipe_is_whole() -> None:
     command = [sys.executable, "-m", "kafka_shim.conformance", "--list"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "40"})
-    lines = told.stdout.splitlines()
+    output = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "40"})
+    lines = output.stdout.splitlines()
     assert len(lines) == len(all_cases()) + 2
     for case, line in zip(all_cases(), lines[1:-1], strict=True):
         assert line.split()[0] == case.id
@@ -170,16 +170,16 @@ def test_a_run_from_the_command_line_writes_its_reports(tmp_path: Path) -> None:
     arguments = ["--target", "shim", "--case", "heartbeat/unknown/1", "--json", str(json_path), "--junit", str(junit)]
     done = CliRunner().invoke(cli, [*arguments, "--html", str(html), "--badge", str(badge)])
     assert done.exit_code == 0, done.output
-    told = json.loads(json_path.read_text())
-    assert told["counts"] == {"pass": 5}
-    assert [cell["version"] for cell in told["cells"]] == [0, 1, 2, 3, 4]
+    document = json.loads(json_path.read_text())
+    assert document["counts"] == {"pass": 5}
+    assert [cell["version"] for cell in document["cells"]] == [0, 1, 2, 3, 4]
     assert ElementTree.parse(junit).getroot().get("failures") == "0"
     assert "heartbeat/unknown/1" in html.read_text()
     assert json.loads(badge.read_text())["message"] == "1/1"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "sentence"),
     [
         (["--target", "nonsense"], "there is no target nonsense; it is shim[:STORE], kafka[:VERSION]"),
         (["--target", "shim:nonsense:"], "ended before it was ready"),
@@ -196,10 +196,12 @@ def test_a_run_from_the_command_line_writes_its_reports(tmp_path: Path) -> None:
         (["--against", "shim", "--client", "all"], "has no meaning with --client"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_is_no_failure_of_a_target(arguments: list[str], told: str) -> None:
+def test_an_impossible_request_gets_a_sentence_and_is_no_failure_of_a_target(
+    arguments: list[str], sentence: str
+) -> None:
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 2
-    assert told in done.output
+    assert sentence in done.output
 
 
 def test_a_host_called_like_a_target_is_a_host() -> None:

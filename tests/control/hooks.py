@@ -13,11 +13,11 @@ WAITS = {"timeout": 10.0, "seconds": 0.0, "advance": 0.0}
 """Fields that say how long to wait, with how long it is when nothing is said."""
 
 
-def shorten(said: dict[str, Any], *names: str) -> None:
+def shorten(body: dict[str, Any], *names: str) -> None:
     for name in names:
-        value = said.get(name, WAITS[name])
+        value = body.get(name, WAITS[name])
         if isinstance(value, int | float) and not isinstance(value, bool) and SECONDS < value <= 31 * 86_400:
-            said[name] = SECONDS
+            body[name] = SECONDS
 
 
 @schemathesis.hook

@@ -27,7 +27,7 @@ def http(server: CoordinatorServer) -> Iterator[httpx.Client]:
         yield client
 
 
-def asked(http: httpx.Client, method: str, path: str, status: int = 200, **body: Any) -> Any:
+def answer_to(http: httpx.Client, method: str, path: str, status: int = 200, **body: Any) -> Any:
     answer = http.request(method, path, json=body if method == "POST" else None)
     assert answer.status_code == status, answer.text
     return answer.json()
@@ -35,70 +35,77 @@ def asked(http: httpx.Client, method: str, path: str, status: int = 200, **body:
 
 def test_a_group_is_awaited_rewound_and_deleted(server: CoordinatorServer, http: httpx.Client) -> None:
     puppet = server.puppet("alive", ["orders"], client_id="one")
-    found = asked(http, "POST", "/v1/groups/alive/await", **{"for": "stable", "members": ["one"]})
+    found = answer_to(http, "POST", "/v1/groups/alive/await", **{"for": "stable", "members": ["one"]})
     assert found["members"][0]["assignment"] == {"orders": [0, 1, 2, 3]}
     puppet.commit({("orders", 2): 9})
     body = {"for": "committed", "topic": "orders", "partition": 2, "at_least": 9}
-    assert asked(http, "POST", "/v1/groups/alive/await", **body) == {"offset": 9}
+    assert answer_to(http, "POST", "/v1/groups/alive/await", **body) == {"offset": 9}
     offsets = [{"topic": "orders", "partition": 2, "offset": 4}]
-    rewound = asked(http, "POST", "/v1/groups/alive/rewind", offsets=offsets, timeout=10)
+    rewound = answer_to(http, "POST", "/v1/groups/alive/rewind", offsets=offsets, timeout=10)
     assert rewound == {"group": "alive", "removed": 1, "over": True}
-    asked(http, "POST", "/v1/groups/alive/await", **{"for": "stable", "members": 1, "generation": 3})
-    assert asked(http, "GET", "/v1/groups/alive")["offsets"][0]["offset"] == 4
-    assert asked(http, "DELETE", "/v1/groups/alive", 409)["error"] == "NON_EMPTY_GROUP"
+    answer_to(http, "POST", "/v1/groups/alive/await", **{"for": "stable", "members": 1, "generation": 3})
+    assert answer_to(http, "GET", "/v1/groups/alive")["offsets"][0]["offset"] == 4
+    assert answer_to(http, "DELETE", "/v1/groups/alive", 409)["error"] == "NON_EMPTY_GROUP"
     puppet.leave()
-    asked(http, "POST", "/v1/groups/alive/await", **{"for": "empty"})
-    asked(http, "DELETE", "/v1/groups/alive")
-    assert asked(http, "GET", "/v1/groups/alive", 404)["error"] == "GROUP_ID_NOT_FOUND"
+    answer_to(http, "POST", "/v1/groups/alive/await", **{"for": "empty"})
+    answer_to(http, "DELETE", "/v1/groups/alive")
+    assert answer_to(http, "GET", "/v1/groups/alive", 404)["error"] == "GROUP_ID_NOT_FOUND"
 
 
 def test_an_await_in_vain_tells_the_story(http: httpx.Client) -> None:
-    answer = asked(http, "POST", "/v1/groups/nobody/await", 409, **{"for": "stable", "members": 1, "timeout": 0.01})
+    answer = answer_to(http, "POST", "/v1/groups/nobody/await", 409, **{"for": "stable", "members": 1, "timeout": 0.01})
     assert answer["error"] == "NOT_REACHED"
     assert "nobody is Dead" in answer["message"]
 
 
 def test_an_ephemeral_group_goes_with_its_last_member(server: CoordinatorServer, http: httpx.Client) -> None:
-    asked(http, "POST", "/v1/groups", group="brief", ephemeral=True)
-    assert asked(http, "GET", "/v1/groups/brief")["state"] == "Empty"
-    assert asked(http, "POST", "/v1/groups", 409, group="brief")["message"] == "There is such a group already."
+    answer_to(http, "POST", "/v1/groups", group="brief", ephemeral=True)
+    assert answer_to(http, "GET", "/v1/groups/brief")["state"] == "Empty"
+    assert answer_to(http, "POST", "/v1/groups", 409, group="brief")["message"] == "There is such a group already."
     puppet = server.puppet("brief", ["orders"])
     server.group("brief").stable(members=1)
     puppet.leave()
     server.group("brief").next("group", change="deleted")
-    asked(http, "GET", "/v1/groups/brief", 404)
+    answer_to(http, "GET", "/v1/groups/brief", 404)
 
 
 def test_faults_barriers_and_time(server: CoordinatorServer, http: httpx.Client) -> None:
-    fault = asked(http, "POST", "/v1/faults", action="error", api="OffsetCommit", error="NOT_COORDINATOR", group="f")
-    barrier = asked(http, "POST", "/v1/barriers", point="leader-sync-arrived", group="f")["barrier"]
+    fault = answer_to(
+        http, "POST", "/v1/faults", action="error", api="OffsetCommit", error="NOT_COORDINATOR", group="f"
+    )
+    barrier = answer_to(http, "POST", "/v1/barriers", point="leader-sync-arrived", group="f")["barrier"]
     puppet = server.puppet("f", ["orders"], session_timeout=45)
-    held = asked(http, "POST", f"/v1/barriers/{barrier}/await")["held"]
+    held = answer_to(http, "POST", f"/v1/barriers/{barrier}/await")["held"]
     assert [each["api"] for each in held] == ["SyncGroup"]
-    assert asked(http, "POST", f"/v1/barriers/{barrier}/release") == {"released": 1}
-    asked(http, "DELETE", f"/v1/barriers/{barrier}")
-    asked(http, "POST", "/v1/groups/f/await", **{"for": "stable", "members": 1})
+    assert answer_to(http, "POST", f"/v1/barriers/{barrier}/release") == {"released": 1}
+    answer_to(http, "DELETE", f"/v1/barriers/{barrier}")
+    answer_to(http, "POST", "/v1/groups/f/await", **{"for": "stable", "members": 1})
     puppet.commit({("orders", 0): 1})
-    asked(http, "POST", "/v1/groups/f/await", **{"for": "event", "event": "exchange", "fields": {"error": 16}})
-    assert asked(http, "DELETE", f"/v1/faults/{fault['fault']}")["fired"] == 1
-    asked(http, "POST", "/v1/clock", frozen=True)
+    answer_to(http, "POST", "/v1/groups/f/await", **{"for": "event", "event": "exchange", "fields": {"error": 16}})
+    assert answer_to(http, "DELETE", f"/v1/faults/{fault['fault']}")["fired"] == 1
+    answer_to(http, "POST", "/v1/clock", frozen=True)
     puppet.silence()
-    assert asked(http, "POST", "/v1/clock", advance=46)["frozen"] is True
-    asked(http, "POST", "/v1/groups/f/await", **{"for": "event", "event": "member", "fields": {"change": "expired"}})
-    assert asked(http, "POST", "/v1/clock", frozen=False)["frozen"] is False
+    assert answer_to(http, "POST", "/v1/clock", advance=46)["frozen"] is True
+    answer_to(
+        http, "POST", "/v1/groups/f/await", **{"for": "event", "event": "member", "fields": {"change": "expired"}}
+    )
+    assert answer_to(http, "POST", "/v1/clock", frozen=False)["frozen"] is False
 
 
 def test_brokers_and_topics(server: CoordinatorServer, http: httpx.Client) -> None:
-    asked(http, "POST", "/v1/topics", topic="made", partitions=3)
-    assert {"topic": "made", "partitions": 3} in asked(http, "GET", "/v1/topics")["topics"]
-    asked(http, "POST", "/v1/topics", 409, topic="made")
-    asked(http, "DELETE", "/v1/topics/made")
-    asked(http, "DELETE", "/v1/topics/made", 404)
-    moved = asked(http, "POST", "/v1/groups/b/move", broker=3 - server.coordinator_of("b"))
+    answer_to(http, "POST", "/v1/topics", topic="made", partitions=3)
+    assert {"topic": "made", "partitions": 3} in answer_to(http, "GET", "/v1/topics")["topics"]
+    answer_to(http, "POST", "/v1/topics", 409, topic="made")
+    answer_to(http, "DELETE", "/v1/topics/made")
+    answer_to(http, "DELETE", "/v1/topics/made", 404)
+    moved = answer_to(http, "POST", "/v1/groups/b/move", broker=3 - server.coordinator_of("b"))
     assert moved["coordinator"] == server.coordinator_of("b")
-    stopped = asked(http, "POST", "/v1/brokers/2", do="kill")["brokers"]
+    stopped = answer_to(http, "POST", "/v1/brokers/2", do="kill")["brokers"]
     assert [broker["up"] for broker in stopped] == [True, False]
-    assert [broker["up"] for broker in asked(http, "POST", "/v1/brokers/2", do="restart")["brokers"]] == [True, True]
+    assert [broker["up"] for broker in answer_to(http, "POST", "/v1/brokers/2", do="restart")["brokers"]] == [
+        True,
+        True,
+    ]
 
 
 def test_events_are_streamed(server: CoordinatorServer, http: httpx.Client) -> None:
@@ -151,18 +158,18 @@ def test_what_cannot_be_is_refused_in_one_sentence_and_changes_nothing(
 
 
 def test_the_document_describes_every_operation(http: httpx.Client) -> None:
-    document = asked(http, "GET", "/v1/openapi.json")
+    document = answer_to(http, "GET", "/v1/openapi.json")
     assert document == openapi(OPERATIONS)
-    said = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
-    assert said == {(each.method, each.path) for each in OPERATIONS}
+    documented = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert documented == {(each.method, each.path) for each in OPERATIONS}
 
 
 async def test_who_does_not_know_the_token_is_turned_away() -> None:
     async with open_coordinator() as kit:
         url = await kit.serve_control("127.0.0.1", 0, "s3cret")
         async with httpx.AsyncClient(base_url=url) as http:
-            for said in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic s3cret"}):
-                assert (await http.get("/v1/topics", headers=said)).status_code == 401
+            for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic s3cret"}):
+                assert (await http.get("/v1/topics", headers=headers)).status_code == 401
             assert (await http.get("/v1/topics", headers={"Authorization": "Bearer s3cret"})).status_code == 200
             assert (await http.get("/health")).status_code == 200
 

@@ -27,8 +27,8 @@ def named(operation: Operation) -> str:
 
 def test_every_operation_is_in_the_table_and_says_whether_it_is_for_tests() -> None:
     rows = [row for row in TEXT.splitlines() if row.startswith("| `")]
-    said = {name: row.endswith("| yes |") for row in rows for name in re.findall(r"`([A-Z]+ /[^`]*)`", row)}
-    assert said == {named(each): each.lab for each in OPERATIONS}
+    documented = {name: row.endswith("| yes |") for row in rows for name in re.findall(r"`([A-Z]+ /[^`]*)`", row)}
+    assert documented == {named(each): each.lab for each in OPERATIONS}
 
 
 @pytest.mark.parametrize("operation", [each for each in OPERATIONS if each.body is not None], ids=named)

@@ -173,8 +173,8 @@ def test_what_is_no_request_ends_its_own_connection_at_most(
 def test_a_page_that_has_a_browser_ask_is_refused(
     server: CoordinatorServer, headers: dict[str, str], code: int
 ) -> None:
-    said = {"Content-Type": "application/json"} | headers
-    answer = httpx.post(f"{server.control_url}/v1/groups", content=b'{"group": "of the attacker"}', headers=said)
+    headers = {"Content-Type": "application/json"} | headers
+    answer = httpx.post(f"{server.control_url}/v1/groups", content=b'{"group": "of the attacker"}', headers=headers)
     assert answer.status_code == code
     assert answer.json()["message"].endswith(".")
     assert "access-control-allow-origin" not in answer.headers
@@ -192,11 +192,12 @@ def test_a_preflight_is_not_granted(server: CoordinatorServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"Bearer wrong", b"Bearer", b"Bearer s3cre", b"Bearer s3cret2", b"Basic s3cret", b"s3cret", b"\xff" * 9999]
+    "authorization",
+    [b"Bearer wrong", b"Bearer", b"Bearer s3cre", b"Bearer s3cret2", b"Basic s3cret", b"s3cret", b"\xff" * 9999],
 )
-def test_without_the_token_nothing_is_done(server: CoordinatorServer, said: bytes) -> None:
+def test_without_the_token_nothing_is_done(server: CoordinatorServer, authorization: bytes) -> None:
     url = server.wait(server.kit.serve_control, "127.0.0.1", 0, "s3cret")
-    headers = {b"authorization": said, b"content-type": b"application/json"}
+    headers = {b"authorization": authorization, b"content-type": b"application/json"}
     with httpx.Client(base_url=url, headers=headers) as http:
         for method, path in (("POST", "/v1/groups"), ("DELETE", "/v1/groups/alive"), ("POST", "/v1/clock")):
             answer = http.request(method, path, content=b'{"group": "x", "frozen": true}')
@@ -248,12 +249,12 @@ def received_nothing(connection: socket.socket) -> bool:
 
 def test_a_flood_of_requests_leaves_members_alone(server: CoordinatorServer) -> None:
     ends = time.monotonic() + 1.0
-    asked = []
+    statuses = []
 
     def ask() -> None:
         with httpx.Client(base_url=server.control_url) as http:
             while time.monotonic() < ends:
-                asked.append(http.post("/v1/faults", content=b"[" * 50_000).status_code)
+                statuses.append(http.post("/v1/faults", content=b"[" * 50_000).status_code)
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
@@ -261,7 +262,7 @@ def test_a_flood_of_requests_leaves_members_alone(server: CoordinatorServer) -> 
     server.group("alive").no_rebalance_for(heartbeats=5)
     for thread in threads:
         thread.join()
-    assert set(asked) == {415}
+    assert set(statuses) == {415}
 
 
 def test_who_does_not_read_its_answers_does_not_hold_up_the_end() -> None:

@@ -95,7 +95,7 @@ def test_the_document_and_the_page_are_where_people_look() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "sentence"),
     [
         ({"action": "eror", "error": 16}, "'eror' is none of error, delay, drop, swallow, close, duplicate, half-open,"
          " slow. Did you mean 'error'?"),
@@ -103,10 +103,10 @@ def test_the_document_and_the_page_are_where_people_look() -> None:
         ({"action": "delay", "seconds": 0}, "Expected 'float' > 0.0 in 'seconds'"),
     ],
 )  # fmt: skip
-def test_a_fault_that_cannot_be_is_refused(server: CoordinatorServer, body: dict[str, object], said: str) -> None:
+def test_a_fault_that_cannot_be_is_refused(server: CoordinatorServer, body: dict[str, object], sentence: str) -> None:
     answer = httpx.post(f"{server.control_url}/v1/faults", json=body)
     assert answer.status_code == 400
-    assert said.replace("`", "'") in answer.json()["message"].replace("`", "'")
+    assert sentence.replace("`", "'") in answer.json()["message"].replace("`", "'")
 
 
 def test_a_puppet_needs_a_topic_that_is_there(server: CoordinatorServer) -> None:
@@ -116,7 +116,7 @@ def test_a_puppet_needs_a_topic_that_is_there(server: CoordinatorServer) -> None
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "sentence"),
     [
         (["--lab"], "kafka-shim: A laboratory (--lab) needs a control server"
          " (--control HOST:PORT).\n"),
@@ -124,10 +124,10 @@ def test_a_puppet_needs_a_topic_that_is_there(server: CoordinatorServer) -> None
          " setting of this coordinator; did you mean 'group.initial.rebalance.delay.ms'?\n"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_served_is_one_sentence(options: list[str], said: str) -> None:
+def test_what_cannot_be_served_is_one_sentence(options: list[str], sentence: str) -> None:
     command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--store", "memory:", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (2, said)
+    assert (done.returncode, done.stderr) == (2, sentence)
 
 
 def test_a_taken_control_port_is_named(server: CoordinatorServer) -> None:

@@ -58,9 +58,9 @@ def test_a_fault_is_awaited_and_one_that_never_happened_is_told(ask: Any) -> Non
 def test_a_store_fails_until_it_is_repaired(server: CoordinatorServer, ask: Any) -> None:
     ask("POST", "/v1/store/fail", times=None)
     puppet = ask("POST", "/v1/puppets", group="unstored", topics=["orders"])["puppet"]
-    told = server.kit.store
-    assert told is not None
-    assert server.wait(server.kit.conditions.until, lambda: told.failed > 0, 10)
+    store = server.kit.store
+    assert store is not None
+    assert server.wait(server.kit.conditions.until, lambda: store.failed > 0, 10)
     ask("DELETE", "/v1/store/fail")
     ask("POST", "/v1/groups/unstored/await", **{"for": "stable", "members": 1})
     ask("DELETE", f"/v1/puppets/{puppet}")

@@ -40,8 +40,8 @@ def test_nothing_is_found(server: CoordinatorServer) -> None:
         env=environment,
     )
     # What is generated may be very long.
-    told = "\n".join(line[:500] for line in done.stdout.splitlines()) + done.stderr
-    assert done.returncode == 0, told
-    tested = re.search(r"Tested: (\d+)", told)
-    assert tested is not None, told
-    assert int(tested[1]) == len(operations(lab=True)), told
+    output = "\n".join(line[:500] for line in done.stdout.splitlines()) + done.stderr
+    assert done.returncode == 0, output
+    tested = re.search(r"Tested: (\d+)", output)
+    assert tested is not None, output
+    assert int(tested[1]) == len(operations(lab=True)), output

@@ -40,7 +40,7 @@ class Coordinators:
         self.server.kill_broker(self.first)
         assert self.server.coordinator_of(GROUP) == self.second
 
-    def asked(self, api: str) -> list[str]:
+    def senders(self, api: str) -> list[str]:
         """The clients to which the second coordinator has answered this without an error."""
         return [
             event["client_id"]
@@ -88,7 +88,7 @@ def test_before_all_have_joined_everybody_joins_again_at_the_new_coordinator(
         barrier.reached()
         coordinators.fail()
     check_recovered(crew, [first, second])
-    assert {first.name, second.name} <= set(coordinators.asked("JoinGroup"))
+    assert {first.name, second.name} <= set(coordinators.senders("JoinGroup"))
 
 
 def test_before_all_know_that_the_join_phase_is_over_nobody_is_left_in_the_old_round(
@@ -105,7 +105,7 @@ def test_before_all_know_that_the_join_phase_is_over_nobody_is_left_in_the_old_r
         leader_syncs.reached()
         coordinators.fail()
     check_recovered(crew, [first, second])
-    assert {first.name, second.name} <= set(coordinators.asked("JoinGroup"))
+    assert {first.name, second.name} <= set(coordinators.senders("JoinGroup"))
 
 
 def test_before_the_assignment_is_stored_everybody_synchronises_again(
@@ -118,7 +118,7 @@ def test_before_the_assignment_is_stored_everybody_synchronises_again(
         assert coordinators.server.group(GROUP).now.state == "CompletingRebalance"
         coordinators.fail()
     check_recovered(crew, [first, second])
-    assert {first.name, second.name} <= set(coordinators.asked("SyncGroup"))
+    assert {first.name, second.name} <= set(coordinators.senders("SyncGroup"))
 
 
 def test_after_the_assignment_is_stored_who_misses_it_gets_it_and_nobody_else_is_disturbed(
@@ -134,4 +134,4 @@ def test_after_the_assignment_is_stored_who_misses_it_gets_it_and_nobody_else_is
     check_recovered(crew, [first, second])
     assert second.generation == generation
     assert first.rebalances == rebalances
-    assert first.name not in coordinators.asked("JoinGroup")
+    assert first.name not in coordinators.senders("JoinGroup")

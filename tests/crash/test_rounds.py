@@ -86,6 +86,6 @@ def test_an_answer_asked_for_after_the_successor_had_the_lease_is_noticed(tmp_pa
 
 
 def test_the_report_counts_what_was_found() -> None:
-    told = report(Outcome("sqlite", {"kill": [1.0, 2.0, 9.0]}, 5, ["a"], [], ["b", "c"]))
-    assert (told["lost"], told["went_back"], told["two_owners"]) == (1, 0, 2)
-    assert told["stable_again_s"]["kill"] == {"rounds": 3, "p50": 2.0, "p90": 9.0, "p99": 9.0, "max": 9.0}
+    summary = report(Outcome("sqlite", {"kill": [1.0, 2.0, 9.0]}, 5, ["a"], [], ["b", "c"]))
+    assert (summary["lost"], summary["went_back"], summary["two_owners"]) == (1, 0, 2)
+    assert summary["stable_again_s"]["kill"] == {"rounds": 3, "p50": 2.0, "p90": 9.0, "p99": 9.0, "max": 9.0}

@@ -197,8 +197,8 @@ class Coordinator:
             )
             for topic, partition in partitions
         ]
-        asked = offset_fetch.OffsetFetchRequestGroup(group, None, -1, topics or None)
-        return handle(offset_fetch.OffsetFetchRequest(groups=[asked]), self.call(version))
+        row = offset_fetch.OffsetFetchRequestGroup(group, None, -1, topics or None)
+        return handle(offset_fetch.OffsetFetchRequest(groups=[row]), self.call(version))
 
     def delete_offsets(self, group: str, *partitions: tuple[str, int]) -> offset_delete.OffsetDeleteResponse:
         request = offset_delete.OffsetDeleteRequest(

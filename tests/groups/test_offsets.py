@@ -143,8 +143,8 @@ def test_offsets_are_not_judged() -> None:
 
 def test_unknown_partitions_are_refused_first_and_the_rest_is_committed() -> None:
     here = Coordinator()
-    asked = {("nope", 0): 1, ("foo", 9): 1, ("foo", 1): 1, ("bar", 0): 1}
-    answered = here.commit("grp", asked)
+    partitions = {("nope", 0): 1, ("foo", 9): 1, ("foo", 1): 1, ("bar", 0): 1}
+    answered = here.commit("grp", partitions)
     assert answered == {("nope", 0): 3, ("foo", 9): 3, ("foo", 1): 0, ("bar", 0): 0}
     assert list(answered) == [("nope", 0), ("foo", 9), ("foo", 1), ("bar", 0)]
     assert here.fetch("grp") == {("foo", 1): 1, ("bar", 0): 1}
@@ -176,10 +176,10 @@ def test_an_offset_of_another_topic_of_the_same_name_is_not_shown() -> None:
     here = Coordinator()
     here.commit("grp", {FOO0: 3}, version=10)
     here.broker.topic_name = lambda topic_id: "foo"  # type: ignore[method-assign]
-    asked = offset_fetch.OffsetFetchRequestGroup(
+    row = offset_fetch.OffsetFetchRequestGroup(
         "grp", topics=[offset_fetch.OffsetFetchRequestTopics(topic_id=b"1" * 16, partition_indexes=[0])]
     )
-    response = handle(offset_fetch.OffsetFetchRequest(groups=[asked]), here.call(10))
+    response = handle(offset_fetch.OffsetFetchRequest(groups=[row]), here.call(10))
     assert response.groups[0].topics[0].partitions[0].committed_offset == -1
     assert here.fetch("grp", FOO0) == {FOO0: 3}
 

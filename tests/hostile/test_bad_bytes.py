@@ -69,9 +69,9 @@ def test_the_connection_is_closed_and_the_log_says_why(server: Serving, witness:
         peer.sock.sendall(CLOSED[name])
         assert peer.outcome() == "closed"
     assert still_served(server, witness)
-    said = server.log_lines()[before:]
-    assert len(said) == 1
-    assert "closed the connection of 127.0.0.1:" in said[0]
+    lines = server.log_lines()[before:]
+    assert len(lines) == 1
+    assert "closed the connection of 127.0.0.1:" in lines[0]
 
 
 def test_an_api_versions_request_we_do_not_know_gets_the_oldest_answer(server: Serving) -> None:

@@ -34,21 +34,21 @@ def test_a_client_that_never_reads_holds_one_answer_and_nobody_up(tmp_path: Path
         before = server.resident
         # Never reading, it asks until its own socket takes no more: the server has stopped reading it.
         greedy.sock.settimeout(1.0)
-        asked = ask_until_stuck(greedy.sock, question)
+        sent = ask_until_stuck(greedy.sock, question)
         assert still_served(witness)
-        assert asked * answer > 100 * MIB
+        assert sent * answer > 100 * MIB
         assert server.resident - before < 16 * MIB
 
 
 def ask_until_stuck(sock: socket.socket, question: bytes) -> int:
     """How many questions could be sent before the connection took no more for a second."""
-    asked = 0
+    sent = 0
     try:
         while True:
             sock.sendall(question * 1000)
-            asked += 1000
+            sent += 1000
     except TimeoutError:
-        return asked
+        return sent
 
 
 def greedy_answer(server: Serving) -> bytes:

@@ -22,10 +22,10 @@ def story(seed: int) -> list[str]:
 
 
 def test_the_same_seed_tells_the_same_story() -> None:
-    told = story(5)
-    assert told == story(5)
-    assert told != story(6)
-    assert any("SESSION_EXPIRED" in line for line in told)
+    lines = story(5)
+    assert lines == story(5)
+    assert lines != story(6)
+    assert any("SESSION_EXPIRED" in line for line in lines)
 
 
 def owners(simulation: Simulation) -> list[int]:

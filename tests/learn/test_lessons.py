@@ -127,20 +127,20 @@ def test_a_line_that_nobody_can_do_is_refused() -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    def said(*words: str) -> str:
+    def output(*words: str) -> str:
         done = CliRunner().invoke(learn, words)
         assert done.exit_code == 0
         return done.output
 
-    assert all(lesson.name in said() for lesson in LESSONS)
-    fencing = said("fencing")
+    assert all(lesson.name in output() for lesson in LESSONS)
+    fencing = output("fencing")
     assert "is expelled: not heard of for its session timeout" in fencing
     assert "generation_id" in fencing
     assert "What happens: UNKNOWN_MEMBER_ID (25)" in fencing
-    assert " * 3  UNKNOWN_MEMBER_ID (25)" in said("3", "--solutions")
+    assert " * 3  UNKNOWN_MEMBER_ID (25)" in output("3", "--solutions")
     mine = tmp_path / "mine.md"
     mine.write_text(SCRIPT % "")
-    assert said(str(mine), "--check") == "mine: every claim holds.\n"
+    assert output(str(mine), "--check") == "mine: every claim holds.\n"
 
 
 def test_what_a_lesson_claims_wrongly_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:

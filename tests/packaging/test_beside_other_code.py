@@ -116,8 +116,8 @@ def test_the_command_line(environment: Environment, project: Path, distribution:
 def test_the_conformance_suite(environment: Environment, project: Path, command: list[str]) -> None:
     report = project / "report.html"
     cases = ["--case", "join/first/*", "--case", "offsets/commit/1", "--case", "wire/frame/4"]
-    said = environment.run(*command, "--target", "shim", *cases, "--html", str(report), cwd=project)
-    assert ", 0 not as expected" in said
+    output = environment.run(*command, "--target", "shim", *cases, "--html", str(report), cwd=project)
+    assert ", 0 not as expected" in output
     assert report.stat().st_size > 0
 
 
@@ -129,9 +129,9 @@ def test_what_is_not_installed_is_one_sentence(environment: Environment, project
         (["demo"], "clients"),
         (["conformance", "--target", "rdkafka-mock"], "clients"),
     ):
-        said = environment.run("kafka-shim", *command, cwd=project, code=2)
-        assert len(said.strip().splitlines()) == 1, said
-        assert f"pip install 'kafka-group-shim[{extra}]'" in said
+        output = environment.run("kafka-shim", *command, cwd=project, code=2)
+        assert len(output.strip().splitlines()) == 1, output
+        assert f"pip install 'kafka-group-shim[{extra}]'" in output
 
 
 def test_only_one_name_is_installed(environment: Environment) -> None:
@@ -169,8 +169,8 @@ class TestTypes:
     def test_of_an_editable_install(self, checker: str, project: Path) -> None:
         where = [sys.executable, "-c", "import kafka_shim; print(kafka_shim.__file__)"]
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        asked = subprocess.run(where, cwd=project, env=variables, capture_output=True, text=True)
-        if asked.returncode or "site-packages" in asked.stdout:
+        found = subprocess.run(where, cwd=project, env=variables, capture_output=True, text=True)
+        if found.returncode or "site-packages" in found.stdout:
             pytest.skip("this interpreter has no editable install of this project")
         found = revealed(checker, sys.executable, project)
         assert "CoordinatorServer" in found

@@ -83,8 +83,8 @@ def test_the_metadata_says_what_it_is(distribution: Distribution) -> None:
 def version_of(folder: Path, **variables: str) -> str:
     """The version of a distribution that was built in a folder."""
     command = [sys.executable, "-m", "hatchling", "version"]
-    told = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=os.environ | variables)
-    return told.stdout.strip()
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=os.environ | variables)
+    return done.stdout.strip()
 
 
 class TestVersion:

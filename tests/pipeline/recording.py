@@ -52,7 +52,7 @@ class Group:
         )
         self.members.append(member)
         self.whole(patience=60)
-        self.told("started", member, rounds=1)
+        self.note("started", member, rounds=1)
         return member
 
     def whole(self, patience: float = 30) -> None:
@@ -69,7 +69,7 @@ class Group:
     def close(self, member: Member) -> None:
         """A member leaves in good order."""
         self.members.remove(member)
-        self.told("closed", member, rounds=1 if self.members else 0)
+        self.note("closed", member, rounds=1 if self.members else 0)
         member.close()
         if self.members:
             self.whole()
@@ -77,7 +77,7 @@ class Group:
     def kill(self, member: Member, *, again: dict[str, Any] | None = None) -> None:
         """A member dies; it is started again at once with the settings `again`, or the others wait for its session."""
         self.members.remove(member)
-        self.told("killed", member, rounds=0 if again else 1)
+        self.note("killed", member, rounds=0 if again else 1)
         member.kill()
         if again is not None:
             self.start(**again)
@@ -97,7 +97,7 @@ class Group:
         for member, partitions in owned:
             member.do("commit", offsets=[[*each, ends[each]] for each in partitions])
 
-    def told(self, what: str, member: Member, rounds: int) -> None:
+    def note(self, what: str, member: Member, rounds: int) -> None:
         self.story.append(
             {
                 "group": self.name,

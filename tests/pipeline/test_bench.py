@@ -41,14 +41,14 @@ def test_a_share_is_the_first_files_of_each_node_under_their_names(tmp_path: Pat
 
 
 def test_a_run_is_compared_with_the_one_before_it_on_its_master() -> None:
-    def told(master: str, events: int, wall: float) -> dict[str, object]:
+    def run(master: str, events: int, wall: float) -> dict[str, object]:
         return {"master": master, "events": events, "wall_seconds": wall, "seconds": wall * 2, "peak_mib": 100}
 
-    before = [told("local[1]", 10, 5.0), told("local[2]", 10, 3.0)]
-    assert traces.compared(told("local[1]", 20, 10.5), before) == {
+    before = [run("local[1]", 10, 5.0), run("local[2]", 10, 3.0)]
+    assert traces.compared(run("local[1]", 20, 10.5), before) == {
         "times_the_one_before": {"events": 2.0, "wall_seconds": 2.1, "seconds": 2.1, "peak_mib": 1.0}
     }
-    assert traces.compared(told("cluster", 20, 10.5), before) == {}
+    assert traces.compared(run("cluster", 20, 10.5), before) == {}
 
 
 def test_too_little_room_is_told_before_anything_is_done(tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ def test_a_worker_that_dies_changes_nothing(spark: SparkSession, tmp_path: Path)
     generate(data, groups=3, seed=5)
     # One dies when its task has read its part, another in the middle of a shuffle.
     dies = (READING, "ownership")
-    told = on_cluster(data, out, tmp_path / "work", dies, workers=3, memory="600m", only=",".join(STEPS))
-    assert told["workers_killed"] == 2
-    assert told["executors"] == 3
+    summary = on_cluster(data, out, tmp_path / "work", dies, workers=3, memory="600m", only=",".join(STEPS))
+    assert summary["workers_killed"] == 2
+    assert summary["executors"] == 3
 
     undisturbed = Few(spark, str(tmp_path / "undisturbed"), {*PLACES, *STEPS})
     with undisturbed.change("run"):

@@ -61,8 +61,8 @@ def made(kind: str, data: Path, out: Path) -> list[int]:
     command = [sys.executable, "-c", SCRIPT, kind, os.environ["KAFKA_SHIM_JARS"], str(data), str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
-    told = next(line for line in done.stdout.splitlines() if line.startswith("rows"))
-    return [int(count) for count in told.split()[1:]]
+    line = next(line for line in done.stdout.splitlines() if line.startswith("rows"))
+    return [int(count) for count in line.split()[1:]]
 
 
 @pytest.mark.timeout(700)

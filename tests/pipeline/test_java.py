@@ -56,13 +56,13 @@ def test_the_wrapper_takes_one_argument_away_and_keeps_the_others(tmp_path: Path
     echo.write_text('#!/bin/sh\nfor each; do echo "[$each]"; done\n')
     echo.chmod(0o755)
     home = java.without_module(echo, "some.module", tmp_path / "home")
-    said = subprocess.run(
+    done = subprocess.run(
         [home / "bin" / "java", "-Xmx1g", "--add-modules=some.module", "a b", "--add-modules=other", ""],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout == "[-Xmx1g]\n[a b]\n[--add-modules=other]\n[]\n"
+    assert done.stdout == "[-Xmx1g]\n[a b]\n[--add-modules=other]\n[]\n"
 
 
 def test_the_packaged_java_starts_as_spark_starts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,8 @@ RECORDING = Path(__file__).parent / "recordings" / "kafka-4.2"
 
 @pytest.fixture(scope="module")
 def story() -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = json.loads((RECORDING / "story.json").read_text())
-    return told
+    story: list[dict[str, Any]] = json.loads((RECORDING / "story.json").read_text())
+    return story
 
 
 @pytest.fixture(scope="module")

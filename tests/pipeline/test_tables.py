@@ -143,9 +143,11 @@ def test_ownership_and_pauses_of_partitions(
 ) -> None:
     owned = partitions.ownership(two_generations(spark, protocol))
     columns = ("partition", "member_id", "from_generation", "to_generation", "owned_from", "owned_until", "ended_by")
-    wanted = [(p, m, f, t, at(begin), None if end is None else at(end), by) for p, m, f, t, begin, end, by in expected]
+    expected = [
+        (p, m, f, t, at(begin), None if end is None else at(end), by) for p, m, f, t, begin, end, by in expected
+    ]
     schema = owned.select(*columns).schema
-    assertDataFrameEqual(owned.select(*columns), spark.createDataFrame(wanted, schema))
+    assertDataFrameEqual(owned.select(*columns), spark.createDataFrame(expected, schema))
     paused = partitions.partition_pauses(owned).orderBy("partition").collect()
     assert [(row.partition, row.ms, row.moved) for row in paused] == pauses
 

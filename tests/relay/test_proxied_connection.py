@@ -73,8 +73,8 @@ def test_every_byte_passes_once_in_order_however_it_is_cut(
     plan = iter([each for _, each in frames])
 
     def begin(size: int, head: bytes) -> ReadPlan:
-        wanted = next(plan)
-        return ReadPlan(size if wanted != "pass" else 8, hold=wanted == "hold")
+        step = next(plan)
+        return ReadPlan(size if step != "pass" else 8, hold=step == "hold")
 
     def end(size: int, part: bytes) -> bytes | None:
         read.append(part)
@@ -149,9 +149,9 @@ def test_brokers_of_metadata_are_changed_and_nothing_else(version: int) -> None:
 @pytest.mark.parametrize("version", range(7))
 def test_coordinators_are_changed_unless_there_is_none(version: int) -> None:
     seen = Seen()
-    wanted = FindCoordinatorRequest(key="g") if version < 4 else FindCoordinatorRequest(coordinator_keys=["g"])
+    request = FindCoordinatorRequest(key="g") if version < 4 else FindCoordinatorRequest(coordinator_keys=["g"])
     for host, port, expected in (("b", 9000, 9001), ("", -1, -1)):
-        seen.connection.from_client(asks(wanted, version))
+        seen.connection.from_client(asks(request, version))
 
         def found(port: int, host: str = host) -> FindCoordinatorResponse:
             if version < 4:

@@ -35,10 +35,10 @@ def test_real_clients_come_through_and_what_they_do_is_in_the_trace(tmp_path: Pa
     settings = ["group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=100"]
     serve += ["--trace", str(own), *(part for setting in settings for part in ("--config", setting))]
     with running(*serve) as upstream, recording(upstream.split(",")[0], trace) as bootstrap:
-        told = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=20).brokers.values()
+        brokers = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=20).brokers.values()
         theirs = {int(address.rpartition(":")[2]) for address in upstream.split(",")}
-        assert len(told) == 2
-        assert not theirs & {broker.port for broker in told}
+        assert len(brokers) == 2
+        assert not theirs & {broker.port for broker in brokers}
         crew = Crew(bootstrap, "billing")
         try:
             members = []

@@ -29,10 +29,10 @@ class Recorded:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
         self.simulation = Simulation(seed=seed, topics={"orders": 12}, network=Network(least=0.0005, most=0.004))
-        self.told: Events = []
+        self.events: Events = []
         self.concluded: Events = []
         self.notes: list[str] = []
-        self.simulation.cluster.events.listen(lambda events, now: self.told.extend(dict(event) for event in events))
+        self.simulation.cluster.events.listen(lambda events, now: self.events.extend(dict(event) for event in events))
         self.record = Record(lambda events, now: self.concluded.extend(events), lambda: self.simulation.now)
         recorded = self
 
@@ -105,11 +105,11 @@ def test_rounds_are_concluded_as_the_coordinator_told_them(
         act(recorded, rng, members, script)
     recorded.run(60)
     recorded.record.finish()
-    told, concluded = recorded.rounds(recorded.told), recorded.rounds(recorded.concluded)
+    events, concluded = recorded.rounds(recorded.events), recorded.rounds(recorded.concluded)
     assert len(concluded) > 15
     exact = ("generation", "cause", "trigger", "leader", "protocol")
-    assert [[event[name] for name in exact] for event in concluded] == [[e[name] for name in exact] for e in told]
-    for ours, theirs in zip(concluded, told, strict=True):
+    assert [[event[name] for name in exact] for event in concluded] == [[e[name] for name in exact] for e in events]
+    for ours, theirs in zip(concluded, events, strict=True):
         assert sorted(ours["members"]) == sorted(theirs["members"])
         assert ours["started"] == pytest.approx(theirs["started"], abs=NEAR)
         assert ours["ended"] == pytest.approx(theirs["ended"], abs=NEAR)
@@ -118,10 +118,10 @@ def test_rounds_are_concluded_as_the_coordinator_told_them(
             assert each["ms"] == pytest.approx(waits[each["member_id"]], abs=NEAR * 1000)
         assert set(ours["dropped"]) == set(theirs["dropped"])
     given = [[e["generation"], e["assignments"]] for e in recorded.concluded if e["event"] == "assignment"]
-    assert given == [[e["generation"], e["assignments"]] for e in recorded.told if e["event"] == "assignment"]
+    assert given == [[e["generation"], e["assignments"]] for e in recorded.events if e["event"] == "assignment"]
     changes = [
         sorted((event["member_id"], event["change"]) for event in events if event["event"] == "member")
-        for events in (recorded.concluded, recorded.told)
+        for events in (recorded.concluded, recorded.events)
     ]
     assert changes[0] == changes[1]
     assert recorded.notes == []

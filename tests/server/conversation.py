@@ -30,7 +30,7 @@ class Client:
         self.session = Session(node, self, "/127.0.0.1", next(cluster.connections))
         node.sessions.add(self.session)
         self._receive = cluster.receiver(self.session)
-        self._asked: list[tuple[int, int]] = []
+        self._in_flight: list[tuple[int, int]] = []
         self._answers: list[Any] = []
         self._splitter = FrameSplitter()
 
@@ -38,7 +38,7 @@ class Client:
 
     def send(self, data: bytes) -> bool:
         for answer in self._splitter.feed(data):
-            key, version = self._asked.pop(0)
+            key, version = self._in_flight.pop(0)
             _, offset = decode_response_header(answer, key, version)
             self._answers.append(APIS[key].response.decode(answer[offset:], version))
         return True
@@ -58,8 +58,8 @@ class Client:
     def say(self, version: int, request: Message) -> None:
         """Send a request."""
         key = next(key for key, api in APIS.items() if api.request is type(request))
-        self._asked.append((key, version))
-        header = encode_request_header(key, version, len(self._asked), "test")
+        self._in_flight.append((key, version))
+        header = encode_request_header(key, version, len(self._in_flight), "test")
         self._receive(frame(header + request.encode(version)), self.cluster.clock())
         # Also what is due at this very moment, as a round without initial delay is.
         self.cluster.ticks.fire(self.cluster.clock())

@@ -90,10 +90,10 @@ async def test_a_moved_partition_is_coordinated_by_the_other_broker_with_all_it_
 
 async def test_the_leader_of_a_moved_offsets_partition_is_its_coordinator() -> None:
     async with cluster_of() as cluster:
-        asked = client(cluster, THIRD)
-        coordinator(asked)
+        member = client(cluster, THIRD)
+        coordinator(member)
         cluster.move_partition(PARTITION, OTHER)
-        (topic,) = asked.ask(9, MetadataRequest(topics=[MetadataRequestTopic(name="__consumer_offsets")])).topics
+        (topic,) = member.ask(9, MetadataRequest(topics=[MetadataRequestTopic(name="__consumer_offsets")])).topics
         leaders = {each.partition_index: each.leader_id for each in topic.partitions}
         assert leaders[PARTITION] == OTHER
         assert leaders[PARTITION + 3] == OWNER
@@ -262,9 +262,9 @@ async def test_when_the_last_broker_is_gone_nobody_owns_anything_until_one_is_ba
 
 async def test_the_topics_of_a_stopped_broker_are_led_by_others() -> None:
     async with cluster_of() as cluster:
-        asked = client(cluster, OTHER)
+        member = client(cluster, OTHER)
         cluster.stop_broker(OWNER)
-        (topic,) = asked.ask(9, MetadataRequest(topics=[MetadataRequestTopic(name="t")])).topics
+        (topic,) = member.ask(9, MetadataRequest(topics=[MetadataRequestTopic(name="t")])).topics
         assert all(each.leader_id in (OTHER, THIRD) for each in topic.partitions)
         assert all(each.error_code == ErrorCode.NONE for each in topic.partitions)
 
@@ -456,8 +456,8 @@ async def test_offsets_of_a_member_that_lives_and_subscribes_never_expire(
 async def test_deleting_a_topic_deletes_what_was_committed_in_it_on_every_broker() -> None:
     store = MemoryStore()
     async with cluster_of(store=store) as cluster:
-        asked = client(cluster, THIRD)
-        asked.ask(7, CreateTopicsRequest(topics=[CreatableTopic("gone", 1, 1)]))
+        member = client(cluster, THIRD)
+        member.ask(7, CreateTopicsRequest(topics=[CreatableTopic("gone", 1, 1)]))
         owners = [client(cluster, node_id) for node_id in (OWNER, OTHER)]
         groups = ["g", another_group(same_node=False)]
         owners[1] = client(cluster, cluster.ownership.owner_of(groups[1]).id)
@@ -465,7 +465,7 @@ async def test_deleting_a_topic_deletes_what_was_committed_in_it_on_every_broker
             owner.ask(7, commit(5, group=group, topic="gone"))
             owner.ask(7, commit(6, group=group))
         states = [DeleteTopicState(name="gone")]
-        deleted = asked.ask(6, DeleteTopicsRequest(topics=states)).responses
+        deleted = member.ask(6, DeleteTopicsRequest(topics=states)).responses
         assert [each.error_code for each in deleted] == [ErrorCode.NONE]
         for owner, group in zip(owners, groups, strict=True):
             assert committed(owner, group, "gone") == -1

@@ -259,9 +259,9 @@ def test_running_out_of_descriptors_refuses_connections_and_nothing_else(caplog:
 
 def test_a_fetch_is_answered_when_its_wait_is_over() -> None:
     with CoordinatorServer(topics={"orders": 1}) as server, Client(server.bootstrap) as client:
-        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
         waiting = FetchRequest(
-            max_wait_ms=50, min_bytes=1, session_epoch=-1, topics=[FetchTopic("orders", partitions=[wanted])]
+            max_wait_ms=50, min_bytes=1, session_epoch=-1, topics=[FetchTopic("orders", partitions=[partition])]
         )
         for correlation_id in range(4):
             client.socket.sendall(request(waiting, 11, correlation_id))
@@ -273,13 +273,13 @@ def test_every_broker_says_who_coordinates_a_group() -> None:
         addresses = server.bootstrap.split(",")
         assert len(set(addresses)) == 3
         for group in ("a", "b", "c", "grp", "test-group"):
-            told = set()
+            coordinators = set()
             for address in addresses:
                 with Client(address) as client:
                     found = client.ask(FindCoordinatorRequest(coordinator_keys=[group]), 4, FindCoordinatorResponse)
                     (coordinator,) = found.coordinators
-                    told.add((coordinator.node_id, f"{coordinator.host}:{coordinator.port}"))
-            ((node_id, address),) = told
+                    coordinators.add((coordinator.node_id, f"{coordinator.host}:{coordinator.port}"))
+            ((node_id, address),) = coordinators
             assert address == addresses[node_id - 1]
             for number, each in enumerate(addresses, 1):
                 with Client(each) as client:

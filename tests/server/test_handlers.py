@@ -98,15 +98,15 @@ def test_decoding_gives_topics_their_names_once() -> None:
     node = next(iter(to.nodes.values()))
     topic_id = node.broker.topic_id("orders")
     assert topic_id is not None
-    asked = OffsetCommitRequest(
+    commit = OffsetCommitRequest(
         "g",
         topics=[
             OffsetCommitRequestTopic("", topic_id, [OffsetCommitRequestPartition(0, 5)]),
             OffsetCommitRequestTopic("", b"x" * 16, [OffsetCommitRequestPartition(0, 5)]),
         ],
     )
-    answer = handle(asked, Call(10, Client("c", "/127.0.0.1"), NOW, node.groups, node.broker))
-    assert [topic.name for topic in asked.topics] == ["orders", ""]
+    answer = handle(commit, Call(10, Client("c", "/127.0.0.1"), NOW, node.groups, node.broker))
+    assert [topic.name for topic in commit.topics] == ["orders", ""]
     assert {topic.topic_id: topic.partitions[0].error_code for topic in answer.topics} == {topic_id: 0, b"x" * 16: 100}
 
 
@@ -134,5 +134,5 @@ async def test_the_trace_shows_the_request_as_it_was_received() -> None:
     wire.cluster.events.listen(lambda told, now: events.extend(told))
     wire.receive(request(MIXED, 7))
     (exchange,) = [each for each in events if each["event"] == "exchange"]
-    asked = {topic["name"]: topic["partitions"]["partition_index"] for topic in exchange["request"]["topics"]}
-    assert asked == {"orders": [0, 7], "nowhere": [0]}
+    partitions = {topic["name"]: topic["partitions"]["partition_index"] for topic in exchange["request"]["topics"]}
+    assert partitions == {"orders": [0, 7], "nowhere": [0]}

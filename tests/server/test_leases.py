@@ -156,12 +156,12 @@ async def test_all_processes_name_the_same_nodes_coordinators_leaders_and_topics
             assert len({answer.node_id for answer in found}) == 1
             (owner,) = [p for p in made if p.node.groups.partition_of(group) in p.node.groups.shards]
             assert found[0].node_id == owner.node.id
-        told = [
+        metadata = [
             {topic.name: topic for topic in client.ask(12, MetadataRequest(topics=None)).topics} for client in clients
         ]
-        assert told[0]["t"] == told[1]["t"] == told[2]["t"]
-        assert told[0]["__consumer_offsets"].topic_id == id_of(made[0].store.cluster_seed, "__consumer_offsets")
-        offsets = [[each.leader_id for each in topics["__consumer_offsets"].partitions] for topics in told]
+        assert metadata[0]["t"] == metadata[1]["t"] == metadata[2]["t"]
+        assert metadata[0]["__consumer_offsets"].topic_id == id_of(made[0].store.cluster_seed, "__consumer_offsets")
+        offsets = [[each.leader_id for each in topics["__consumer_offsets"].partitions] for topics in metadata]
         assert offsets[0] == offsets[1] == offsets[2] == [made[0].cluster.ownership.owners[p] for p in range(50)]
 
 

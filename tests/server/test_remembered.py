@@ -175,26 +175,26 @@ def play(side: Side, steps: list[tuple[Any, ...]]) -> None:
         assert newest is not None
         return side.commit(newest[0], offset, newest[1], next(numbers))
 
-    for step, *said in steps:
+    for step, *values in steps:
         if side.wire.is_closed:
             return
         if step == "commit":
-            newest = (said[0], said[2])
-            side.receive(committing(said[1]), now)
+            newest = (values[0], values[2])
+            side.receive(committing(values[1]), now)
         elif step == "again" and newest is not None:
-            side.receive(committing(min(said[0], 2**63 - 4)), now)
+            side.receive(committing(min(values[0], 2**63 - 4)), now)
         elif step == "elsewhere" and newest is not None:
             topics = [(name, metadata) for name, _, metadata in newest[0]]
-            rows = [(name, said[1][n], metadata) for n, (name, metadata) in enumerate(topics)]
-            side.receive(side.commit(rows, said[0], newest[1], next(numbers)), now)
+            rows = [(name, values[1][n], metadata) for n, (name, metadata) in enumerate(topics)]
+            side.receive(side.commit(rows, values[0], newest[1], next(numbers)), now)
         elif step == "changed" and newest is not None:
             data = bytearray(committing(5))
-            data[8 + said[0] % (len(data) - 8)] ^= said[1]
+            data[8 + values[0] % (len(data) - 8)] ^= values[1]
             side.receive(bytes(data), now)
         elif step == "split" and newest is not None:
             data = committing(6)
-            side.receive(data[: said[0]], now)
-            side.receive(data[said[0] :], now)
+            side.receive(data[: values[0]], now)
+            side.receive(data[values[0] :], now)
         elif step == "twice" and newest is not None:
             side.receive(committing(7) + committing(8), now)
         elif step == "heartbeat":
@@ -217,7 +217,7 @@ def play(side: Side, steps: list[tuple[Any, ...]]) -> None:
                 side.cluster.topics.grow(topic, [[1]])
             side.cluster.settle(now)
         elif step == "later":
-            now += said[0]
+            now += values[0]
             side.fire(now)
 
 
@@ -262,7 +262,7 @@ async def test_the_third_commit_to_the_same_partitions_is_not_decoded(version: i
 @pytest.mark.parametrize("version", [2, 7, 8, 10])
 @pytest.mark.parametrize("listened", [False, True])
 async def test_a_commit_to_other_partitions_of_the_same_topics_is_remembered(version: int, listened: bool) -> None:
-    told = []
+    results = []
     for forgetful in (False, True):
         side = Side(forgetful, listened)
         for number, (one, other) in enumerate([(0, 1), (0, 1), (2, 0), (1, 0), (1, 0), (0, 1), (2, 1)]):
@@ -271,8 +271,8 @@ async def test_a_commit_to_other_partitions_of_the_same_topics_is_remembered(ver
                 endpoint._decode = lambda data, offset: pytest.fail("decoded")
             rows: list[tuple[str, int, str | None]] = [("orders", one, "x"), ("payments", other, None)]
             side.receive(side.commit(rows, 10 * number, version, number), NOW)
-        told.append(side.seen())
-    assert told[0] == told[1]
+        results.append(side.seen())
+    assert results[0] == results[1]
 
 
 async def test_a_commit_to_a_partition_that_does_not_exist_is_refused_though_the_rest_is_remembered() -> None:
@@ -345,13 +345,13 @@ async def test_a_commit_that_the_store_refuses_is_told_as_it_was_sent() -> None:
     assert {each.error_code for topic in answer.topics for each in topic.partitions} == {15}
     exchange = side.events[-1]
     assert (exchange["event"], exchange["error"], exchange["correlation_id"]) == ("exchange", 15, 77)
-    asked = [topic["partitions"]["committed_offset"] for topic in exchange["request"]["topics"]]
-    assert asked == [[77], [78]]
+    offsets = [topic["partitions"]["committed_offset"] for topic in exchange["request"]["topics"]]
+    assert offsets == [[77], [78]]
 
 
 @pytest.mark.parametrize("topic", ["orders", "payments"])
 async def test_a_remembered_commit_in_a_trace_is_as_any_other(tmp_path: Path, topic: str) -> None:
-    told = []
+    results = []
     rows: list[tuple[str, int, str | None]] = [("orders", 0, "%d"), (topic, 1, '"\0\1')]
     for forgetful in (False, True):
         side = Side(forgetful, listened=False)
@@ -359,13 +359,13 @@ async def test_a_remembered_commit_in_a_trace_is_as_any_other(tmp_path: Path, to
         with TraceFile(path, side.cluster):
             for number, offset in enumerate((3, -4, 2**62, 0, -(2**63))):
                 side.receive(side.commit(rows, offset, 8, number), NOW + 1)
-        told.append(events_of(path))
-    ours, theirs = ([{k: v for k, v in e.items() if k not in ("run", "seq", "wall")} for e in each] for each in told)
+        results.append(events_of(path))
+    ours, theirs = ([{k: v for k, v in e.items() if k not in ("run", "seq", "wall")} for e in each] for each in results)
     assert ours == theirs
     assert sum(event["event"] == "commit" for event in ours) == 5
     offsets = [event["offsets"][0]["offset"] for event in ours if event["event"] == "commit"]
     assert offsets == [3, -4, 2**62, 0, -(2**63)]
-    assert [problem for event in told[0] for problem in problems(event)] == []
+    assert [problem for event in results[0] for problem in problems(event)] == []
 
 
 async def test_who_starts_to_look_while_an_answer_is_held_sees_the_request() -> None:

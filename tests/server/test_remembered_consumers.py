@@ -26,10 +26,10 @@ class Member:
         self.numbers = count(1)
 
     def beat(self, now: float = NOW, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        asked = ConsumerGroupHeartbeatRequest("billing", self.name, self.epoch, **fields)
+        heartbeat = ConsumerGroupHeartbeatRequest("billing", self.name, self.epoch, **fields)
         if self.forgetful:
             self.wire.session.remembered.clear()
-        self.wire.receive(request(asked, 1, next(self.numbers)), now)
+        self.wire.receive(request(heartbeat, 1, next(self.numbers)), now)
         _, answer = self.wire.answer(ConsumerGroupHeartbeatResponse, 1)
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
         if answer.error_code == 0:

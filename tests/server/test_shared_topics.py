@@ -48,8 +48,8 @@ def shown(bootstrap: str, topic: str) -> list[tuple[int, int]]:
     Real clients ask whichever process they like.
     """
     with Client(bootstrap) as client:
-        asked = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-        (found,) = client.ask(asked, 9, MetadataResponse).topics
+        metadata = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        (found,) = client.ask(metadata, 9, MetadataResponse).topics
         return [(each.partition_index, each.leader_id) for each in found.partitions]
 
 
@@ -57,8 +57,8 @@ def all_show(bootstraps: list[str], topic: str, partitions: int) -> None:
     """Wait until every process shows so many partitions, and all say the same of them."""
 
     def same() -> bool:
-        told = [shown(bootstrap, topic) for bootstrap in bootstraps]
-        return len(told[0]) == partitions and told[0] == told[1] == told[2]
+        answers = [shown(bootstrap, topic) for bootstrap in bootstraps]
+        return len(answers[0]) == partitions and answers[0] == answers[1] == answers[2]
 
     until(same)
 
@@ -176,8 +176,8 @@ def test_a_value_of_a_topic_is_the_same_on_every_process(bootstraps: list[str], 
     create(admins[0], "configured", 1)
     all_show(bootstraps, "configured", 1)
     entry = ConfigEntry("retention.ms", "1234", incremental_operation=AlterConfigOpType.SET)
-    asked = ConfigResource(ResourceType.TOPIC, "configured", incremental_configs=[entry])
-    admins[1].incremental_alter_configs([asked])[asked].result(20)
+    resource = ConfigResource(ResourceType.TOPIC, "configured", incremental_configs=[entry])
+    admins[1].incremental_alter_configs([resource])[resource].result(20)
     resource = ConfigResource(ResourceType.TOPIC, "configured")
 
     def value(admin: AdminClient) -> str:

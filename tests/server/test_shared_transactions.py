@@ -63,11 +63,11 @@ def cluster(url: str, made: list[Process]) -> list[Process]:
     )
     with psycopg.connect(url, autocommit=True) as connection:
         until(lambda: sorted(row[0] for row in connection.execute(query)) == [16, 17, 17])
-    until(lambda: len({told(process) for process in made}) == 1)
+    until(lambda: len({metadata_of(process) for process in made}) == 1)
     return made
 
 
-def told(process: Process) -> str:
+def metadata_of(process: Process) -> str:
     """What a process says of the nodes, and of who leads what."""
     topics = [MetadataRequestTopic(name=name) for name in ("t", "__consumer_offsets")]
     with Client(process.bootstrap) as client:
@@ -206,8 +206,8 @@ def test_a_coordinator_that_slept_ends_nothing_that_began_since(url: str, cluste
     finally:
         victim.signal(signal.SIGCONT)
     with Client(victim.bootstrap) as client:
-        asked = InitProducerIdRequest(name, 60_000)
-        assert client.ask(asked, 4, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
+        init = InitProducerIdRequest(name, 60_000)
+        assert client.ask(init, 4, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
     assert owner(url, name) != victim.node_id
     transactional.abort_transaction(PATIENCE_S)
     assert committed(rest[0].bootstrap, group) == before + 1
@@ -236,10 +236,10 @@ def test_a_partition_that_is_written_to_elsewhere_adds_itself(url: str, cluster:
     with ExitStack() as stack:
         clients = [stack.enter_context(Client(process.bootstrap)) for process in cluster]
         coordinator = clients[owner(url, name) - 1]
-        asked = InitProducerIdRequest(name, 60_000)
+        init = InitProducerIdRequest(name, 60_000)
         # The partition may be loading, if it has just come here.
-        until(lambda: coordinator.ask(asked, 5, InitProducerIdResponse).error_code == 0)
-        given = coordinator.ask(asked, 5, InitProducerIdResponse)
+        until(lambda: coordinator.ask(init, 5, InitProducerIdResponse).error_code == 0)
+        given = coordinator.ask(init, 5, InitProducerIdResponse)
         sender = (given.producer_id, given.producer_epoch)
         metadata = coordinator.ask(MetadataRequest([MetadataRequestTopic(name="t")]), 9, MetadataResponse)
         leaders = {each.partition_index: each.leader_id for each in metadata.topics[0].partitions}
@@ -270,8 +270,8 @@ def test_a_partition_that_is_written_to_elsewhere_adds_itself(url: str, cluster:
         commit = TxnOffsetCommitRequest(name, group, *sender, topics=offsets)
 
         def is_accepted() -> bool:
-            said = clients[owner(url, group) - 1].ask(commit, 5, TxnOffsetCommitResponse)
-            return said.topics[0].partitions[0].error_code == ErrorCode.NONE
+            response = clients[owner(url, group) - 1].ask(commit, 5, TxnOffsetCommitResponse)
+            return response.topics[0].partitions[0].error_code == ErrorCode.NONE
 
         until(is_accepted)
         ended = coordinator.ask(EndTxnRequest(name, *sender, True), 5, EndTxnResponse)

@@ -46,8 +46,8 @@ def test_a_commit_shows_the_fields_of_its_version(
     version: int, of_request: set[str], of_topic: set[str], of_partition: set[str]
 ) -> None:
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
-    asked = OffsetCommitRequest("billing", topics=[OffsetCommitRequestTopic("orders", partitions=[partition])])
-    shown, answer = plain(asked, version), plain(error(asked, 0), version)
+    commit = OffsetCommitRequest("billing", topics=[OffsetCommitRequestTopic("orders", partitions=[partition])])
+    shown, answer = plain(commit, version), plain(error(commit, 0), version)
     assert shown.keys() == {"group_id", "topics"} | of_request
     (topic,) = shown["topics"]
     assert topic.keys() == {"name", "partitions"} | of_topic
@@ -90,9 +90,9 @@ async def test_everything_about_a_member_is_in_the_trace(tmp_path: Path) -> None
     assert {event["member"] for event in exchanged[:6]} == {member_id}
     assert [event["correlation_id"] for event in exchanged[2:5]] == [0, 1, 2]
     assert [event["arrived"] for event in exchanged[2:5]] == [102.0, 103.0, 104.0]
-    (asked,), (answered,) = (exchanged[5][side]["topics"] for side in ("request", "answer"))
+    (request_topic,), (answered,) = (exchanged[5][side]["topics"] for side in ("request", "answer"))
     by_field = {"partition_index": [0], "committed_leader_epoch": [-1]}
-    assert asked == {"name": "orders", "partitions": by_field | {"committed_metadata": [""]}}
+    assert request_topic == {"name": "orders", "partitions": by_field | {"committed_metadata": [""]}}
     assert answered == {"name": "orders", "partitions": {"partition_index": [0], "error_code": [0]}}
     (parked,) = [event for event in events if event["event"] == "parked"]
     assert (parked["api"], parked["conn"]) == ("JoinGroup", exchanged[0]["conn"])
@@ -115,9 +115,9 @@ async def test_where_partitions_end_is_told_when_they_have_grown(tmp_path: Path)
         trace.tell_ends()
         trace.tell_ends()
         produce(2)
-    told = [event for event in events_of(path) if event["event"] == "end_offsets"]
-    assert [problem for event in told for problem in problems(event)] == []
-    assert [event["offsets"] for event in told] == [
+    events = [event for event in events_of(path) if event["event"] == "end_offsets"]
+    assert [problem for event in events for problem in problems(event)] == []
+    assert [event["offsets"] for event in events] == [
         [{"topic": "orders", "partition": 1, "offset": offset}] for offset in (3, 5)
     ]
 
@@ -133,13 +133,13 @@ async def test_nothing_is_built_while_nobody_listens(tmp_path: Path) -> None:
 
 async def test_listeners_get_every_event_as_a_dictionary(tmp_path: Path) -> None:
     wire = Wire(cluster(topics={"orders": 1}))
-    told: list[dict[str, Any]] = []
+    seen: list[dict[str, Any]] = []
     with TraceFile(tmp_path / "trace.jsonl", wire.cluster):
-        wire.cluster.events.listen(lambda events, now: told.extend(dict(event) for event in events))
+        wire.cluster.events.listen(lambda events, now: seen.extend(dict(event) for event in events))
         live(wire, heartbeats=4)
-    heartbeats = [event for event in told if event.get("api") == "Heartbeat"]
+    heartbeats = [event for event in seen if event.get("api") == "Heartbeat"]
     assert [event["correlation_id"] for event in heartbeats] == [0, 1, 2, 3]
-    assert [problem for event in told for problem in problems(event)] == []
+    assert [problem for event in seen for problem in problems(event)] == []
 
 
 async def test_a_full_file_is_renamed_and_the_next_begun(tmp_path: Path) -> None:
@@ -196,13 +196,13 @@ async def test_heartbeats_are_answered_alike_with_and_without_a_trace(tmp_path: 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full, a file on a disk that is full")
 async def test_when_the_disk_is_full_the_trace_ends_and_the_server_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     wire = Wire(cluster(topics={"orders": 1}))
-    told: list[dict[str, Any]] = []
+    seen: list[dict[str, Any]] = []
     with TraceFile(Path("/dev/full"), wire.cluster) as trace:
-        wire.cluster.events.listen(lambda events, now: told.extend(events))
+        wire.cluster.events.listen(lambda events, now: seen.extend(events))
         live(wire)
         trace.flush()
         wire.receive(request(LeaveGroupRequest("billing", members=[MemberIdentity("m")]), 4), 120.0)
     assert [record.getMessage() for record in caplog.records] == [
         "the trace /dev/full ends here, it cannot be written: No space left on device"
     ]
-    assert told[-1]["answer"]["members"][0]["error_code"] == 25
+    assert seen[-1]["answer"]["members"][0]["error_code"] == 25

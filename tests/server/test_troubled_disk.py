@@ -38,8 +38,8 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 def commit(client: Client, offset: int, partitions: int = 1) -> set[int]:
     """Commit the same offset for so many partitions; the errors."""
-    asked = [OffsetCommitRequestPartition(p, offset, committed_metadata="") for p in range(partitions)]
-    request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=asked)])
+    rows = [OffsetCommitRequestPartition(p, offset, committed_metadata="") for p in range(partitions)]
+    request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=rows)])
     answer = client.ask(request, 2, OffsetCommitResponse)
     return {each.error_code for each in answer.topics[0].partitions}
 

@@ -25,7 +25,7 @@ class Member:
     """
 
     def __init__(self, kind: str, bootstrap: str, name: str, **options: Any) -> None:
-        self.told: list[tuple[str, list[int]]] = []
+        self.callbacks: list[tuple[str, list[int]]] = []
         self.records: list[tuple[int, int]] = []
         self.on_revoke: Callable[[], object] = lambda: None
         self.on_record: Callable[[], object] = lambda: None
@@ -67,17 +67,17 @@ class Member:
 
     def wait_told(self, what: str, after: int = 0) -> list[str]:
         """Wait until its listener was told this, not counting what it was told before; all it was told since then."""
-        self.wait(lambda: what in [each for each, _ in self.told[after:]])
-        return [each for each, _ in self.told[after:]]
+        self.wait(lambda: what in [each for each, _ in self.callbacks[after:]])
+        return [each for each, _ in self.callbacks[after:]]
 
     def wait(self, condition: Callable[[], bool]) -> None:
         """Wait until something holds that its records or its listener change."""
         with self.changed:
-            assert self.changed.wait_for(condition, 15), f"told {self.told}, consumed {self.records}"
+            assert self.changed.wait_for(condition, 15), f"callbacks {self.callbacks}, consumed {self.records}"
 
     def _note(self, what: str, partitions: list[Any]) -> None:
         with self.changed:
-            self.told.append((what, sorted(each.partition for each in partitions)))
+            self.callbacks.append((what, sorted(each.partition for each in partitions)))
             self.changed.notify_all()
 
     def _revoked(self, partitions: list[Any]) -> None:

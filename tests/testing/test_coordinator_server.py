@@ -52,10 +52,10 @@ def test_what_was_awaited_in_vain_is_told_with_the_story() -> None:
         server.group("billing").stable(members=1)
         with pytest.raises(NotReached) as failure:
             server.group("billing").stable(members=2, timeout=0.05)
-        told = str(failure.value)
-        assert "stable with members=2" in told
-        assert "billing is Stable, generation 1, 1 members" in told
-        assert "lonely" in told
+        message = str(failure.value)
+        assert "stable with members=2" in message
+        assert "billing is Stable, generation 1, 1 members" in message
+        assert "lonely" in message
 
 
 def test_events_are_awaited_one_after_the_other() -> None:

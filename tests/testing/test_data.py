@@ -59,7 +59,7 @@ def test_topics_are_created_and_grown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("do", "said"),
+    ("do", "sentence"),
     [
         (lambda server: server.produce("ordres", "x"), "There is no topic 'ordres'; topics are: orders."),
         (lambda server: server.produce("orders", "x", partition=9), "Topic 'orders' has no partition 9; it has 1."),
@@ -70,11 +70,11 @@ def test_topics_are_created_and_grown() -> None:
         (lambda server: server.seed_offsets("busy", {("orders", 0): 1}), "UNKNOWN_MEMBER_ID (25)"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_one_sentence(do, said: str) -> None:
+def test_what_cannot_be_is_one_sentence(do, sentence: str) -> None:
     with CoordinatorServer(topics={"orders": 1}) as server:
         server.puppet("busy", ["orders"])
         server.group("busy").stable(members=1)
-        with pytest.raises(ValueError, match=re.escape(said)):
+        with pytest.raises(ValueError, match=re.escape(sentence)):
             do(server)
 
 

@@ -158,14 +158,14 @@ def test_r05_a_member_that_missed_a_generation_claims_nothing_stale(server: Coor
 def test_r06_what_was_lost_is_told_before_what_is_assigned(server: CoordinatorServer, kind: str) -> None:
     with Member(kind, server.bootstrap, "real") as real:
         comes_to_rest(server)
-        told = len(real.told)
+        callbacks = len(real.callbacks)
         lost = server.fault("error", "JoinGroup", error="UNKNOWN_MEMBER_ID", member="?*")
         server.fault("error", "Heartbeat", error="REBALANCE_IN_PROGRESS").wait_fired()
         lost.wait_fired()
         # What it was before does not come back: only its session's end can tell the coordinator.
         server.group("billing").next("state", to="PreparingRebalance", cause="NEW_MEMBER")
         server.clock.advance(10)
-        assert real.wait_told("assigned", told)[0] in ("lost", "revoked")
+        assert real.wait_told("assigned", callbacks)[0] in ("lost", "revoked")
         comes_to_rest(server)
 
 
@@ -272,7 +272,7 @@ def test_r12_a_commit_refused_between_two_cooperative_rounds(server: Coordinator
         kept = server.group("billing").now.called("real")[0].owned["orders"]
         # kafka-python, as Kafka's own consumer does, takes what it keeps for lost too, and is given it anew.
         lost = [("lost", kept)] if kind == "kafka-python" else []
-        gone = [(what, which) for what, which in real.told if what != "assigned"]
+        gone = [(what, which) for what, which in real.callbacks if what != "assigned"]
         assert gone == [("revoked", [p for p in range(4) if p not in kept]), *lost]
         assert len(kept) == 2
 

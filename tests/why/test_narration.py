@@ -45,8 +45,8 @@ def test_members_are_called_by_their_client_ids_and_numbered_where_several_have_
 
 def test_who_owns_what() -> None:
     assignments = {f"a{UNIQUE}": {"orders": [2, 0, 1, 5], "returns": [0]}, f"b{UNIQUE}": {}, f"c{UNIQUE}": 17}
-    told = {"event": "assignment", "group": "g", "generation": 3, "assignments": assignments, "mono": 1.0}
-    texts = [" ".join(line.text.split()) for line in Narrator().lines(told)]
+    event = {"event": "assignment", "group": "g", "generation": 3, "assignments": assignments, "mono": 1.0}
+    texts = [" ".join(line.text.split()) for line in Narrator().lines(event)]
     assert texts == ["generation 3 is stable; who owns what:", "a orders 0-2, 5, returns 0", "b nothing", "c 17 bytes"]
 
 

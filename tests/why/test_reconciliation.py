@@ -115,12 +115,12 @@ def test_the_text_and_the_json_say_the_same(explanation: Explanation) -> None:
 def test_a_rebalance_under_way_says_whom_it_waits_for() -> None:
     events = list(read([TRACE], group="billing"))
     (begin,) = (place for place, each in enumerate(events) if each["event"] == "epoch" and each["generation"] == 2)
-    (told,) = (
+    (revocation,) = (
         place
         for place, each in enumerate(events)
         if each["event"] == "reconciliation" and each["revoking"] and each["generation"] == 1
     )
-    early, later = explained(events[: begin + 1]), explained(events[: told + 1])
+    early, later = explained(events[: begin + 1]), explained(events[: revocation + 1])
     assert [what for _, what in waiting(early.history)] == ["any member is to send a heartbeat"]
     assert [(later.names(member), what) for member, what in waiting(later.history)] == [
         ("a", "is to give up 3 partitions")
@@ -139,14 +139,14 @@ def waiting(history: GroupHistory) -> list[tuple[str, str]]:
 
 def test_the_story_has_epochs_targets_and_what_each_is_to_give_up() -> None:
     story = Narrator()
-    told = [line.text for event in read([TRACE], group="billing") for line in story.lines(event)]
-    assert told[:2] == ["the group is created", "a joins from 127.0.0.1"]
-    assert "epoch 2 begins, cause NEW_MEMBER: b is new" in told
-    assert "target assignment of epoch 2, by uniform; what is new of it:" in told
-    assert "a is at epoch 1 and has orders 0-2; it is to give up orders 3-5" in told
-    assert "b is at epoch 2 and has nothing; it waits for a" in told
-    assert "epoch 2 is stable" in told
-    assert any(line.endswith(" is away, a static member, and keeps orders 3-5") for line in told)
+    lines = [line.text for event in read([TRACE], group="billing") for line in story.lines(event)]
+    assert lines[:2] == ["the group is created", "a joins from 127.0.0.1"]
+    assert "epoch 2 begins, cause NEW_MEMBER: b is new" in lines
+    assert "target assignment of epoch 2, by uniform; what is new of it:" in lines
+    assert "a is at epoch 1 and has orders 0-2; it is to give up orders 3-5" in lines
+    assert "b is at epoch 2 and has nothing; it waits for a" in lines
+    assert "epoch 2 is stable" in lines
+    assert any(line.endswith(" is away, a static member, and keeps orders 3-5") for line in lines)
 
 
 def test_a_diagram_has_the_heartbeats_that_say_something(explanation: Explanation) -> None:

@@ -31,7 +31,7 @@ class TopicIds:
     def __init__(self, shard: Shard, group: ConsumerGroupState) -> None:
         self._topics = shard.topics
         self._group = group
-        self._known: dict[tuple[frozenset[str], str | None], frozenset[bytes]] = {}
+        self._ids_of: dict[tuple[frozenset[str], str | None], frozenset[bytes]] = {}
         self._names: frozenset[str] | None = None
         self._regex: str | None = None
         self._ids: frozenset[bytes] = frozenset()
@@ -44,7 +44,7 @@ class TopicIds:
             return self._ids
         self._names, self._regex = member.topic_names, member.topic_regex
         subscription = member.topic_names, member.regex
-        ids = self._known.get(subscription)
+        ids = self._ids_of.get(subscription)
         if ids is None:
             found = {}
             for name in self._group.subscriptions.topics_of(member):
@@ -52,7 +52,7 @@ class TopicIds:
                 if topic_id is not None:
                     found[topic_id] = self._topics.partitions_of(name)
             self.partition_counts |= found
-            ids = self._known[subscription] = frozenset(found)
+            ids = self._ids_of[subscription] = frozenset(found)
         self._ids = ids
         return ids
 

@@ -24,8 +24,8 @@ def initialize(group: ShareGroup) -> None:
         if topic_id is None:
             continue
         there = frozenset(range(catalogue.partitions_of(name)))
-        known = group.initialized.get(topic_id)
-        if known is None or not there <= known.partitions:
+        topic = group.initialized.get(topic_id)
+        if topic is None or not there <= topic.partitions:
             made[topic_id] = Initialized(name, there)
     if made:
         group.shard.write(*records.initialized(group.group_id, group.initialized | made))

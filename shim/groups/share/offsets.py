@@ -81,8 +81,8 @@ def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGro
                 )
                 continue
             shard.share_states.reset(Place(group.group_id, topic_id, each.partition_index), each.start_offset)
-            known = initialized.get(topic_id, Initialized(topic.topic_name, frozenset()))
-            initialized[topic_id] = known._replace(partitions=known.partitions | {each.partition_index})
+            topic_state = initialized.get(topic_id, Initialized(topic.topic_name, frozenset()))
+            initialized[topic_id] = topic_state._replace(partitions=topic_state.partitions | {each.partition_index})
             answer.partitions.append(AlteredPartition(each.partition_index))
         altered.append(answer)
     if initialized != group.initialized:

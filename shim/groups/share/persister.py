@@ -55,7 +55,7 @@ class SharePersister:
             state = self._states[place] = ShareState()
         return state
 
-    def known(self, place: Place) -> ShareState | None:
+    def get(self, place: Place) -> ShareState | None:
         """As `find`, but never makes one."""
         return self._states.get(place)
 

@@ -83,12 +83,12 @@ def waits_for(group: StreamsGroup, member: Member) -> list[str]:
     """The members that run tasks this one waits for."""
     if member.state is not MemberState.UNRELEASED_TASKS:
         return []
-    wanted = set(each_task(group.target_of(member.member_id).active)) - set(each_task(member.assigned.active))
+    missing = set(each_task(group.target_of(member.member_id).active)) - set(each_task(member.assigned.active))
     return sorted(
         other.member_id
         for other in group.members.values()
         if other is not member
-        and any(not wanted.isdisjoint(each_task(tasks.active)) for tasks in (other.assigned, other.pending_revocation))
+        and any(not missing.isdisjoint(each_task(tasks.active)) for tasks in (other.assigned, other.pending_revocation))
     )
 
 

@@ -138,13 +138,13 @@ def _repartition_counts(subtopologies: Iterable[Subtopology], partitions_of: Par
     }
     waiting = [(sink, each) for each in subtopologies for sink in each.repartition_sink_topics]
     while waiting := [(sink, each) for sink, each in waiting if sink not in counts]:
-        known = len(counts)
+        before = len(counts)
         for sink, subtopology in waiting:
             reads = [counts.get(topic.name, 0) for topic in subtopology.repartition_source_topics]
             reads += [partitions_of(topic) for topic in subtopology.source_topics]
             if any(reads):
                 counts.setdefault(sink, max(reads))
-        if len(counts) == known:
+        if len(counts) == before:
             raise InvalidTopologyError(
                 "Failed to compute number of partitions for all repartition topics."
                 " There may be loops in the topology that cannot be resolved."
@@ -225,16 +225,16 @@ def _configured(
 
 def _missing(subtopologies: Iterable[ConfiguredSubtopology], partitions_of: PartitionsOf) -> tuple[InternalTopic, ...]:
     """The internal topics that are not there, by name."""
-    wanted = {topic.name: topic for each in subtopologies for topic in (*each.repartition_sources, *each.changelogs)}
+    internal = {topic.name: topic for each in subtopologies for topic in (*each.repartition_sources, *each.changelogs)}
     missing = []
-    for name in sorted(wanted):
+    for name in sorted(internal):
         found = partitions_of(name)
         if not found:
-            missing.append(wanted[name])
-        elif found != wanted[name].partitions:
+            missing.append(internal[name])
+        elif found != internal[name].partitions:
             raise _ProblemError(
                 StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
-                f"Existing topic {name} has different number of partitions: expected {wanted[name].partitions},"
+                f"Existing topic {name} has different number of partitions: expected {internal[name].partitions},"
                 f" found {found}",
             )
     return tuple(missing)

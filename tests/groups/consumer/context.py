@@ -167,16 +167,16 @@ class Consumer:
         return self.full(**fields)
 
     def full(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        known: dict[str, Any] = {
+        heartbeat: dict[str, Any] = {
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
             "subscribed_topic_names": self.topics,
             "subscribed_topic_regex": self.regex,
             "server_assignor": self.assignor,
-            "topic_partitions": self.said(),
+            "topic_partitions": self.owned_by_topic(),
         }
-        return self.heartbeat(**known | fields)
+        return self.heartbeat(**heartbeat | fields)
 
-    def said(self) -> list[TopicPartitions]:
+    def owned_by_topic(self) -> list[TopicPartitions]:
         """What it owns, as a heartbeat says it."""
         by_topic: dict[str, list[int]] = {}
         for name, number in sorted(self.owned):
@@ -187,7 +187,7 @@ class Consumer:
     def obey(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         """Own exactly what it was assigned, and say so."""
         self.owned = set(self.assigned)
-        return self.heartbeat(topic_partitions=self.said(), **fields)
+        return self.heartbeat(topic_partitions=self.owned_by_topic(), **fields)
 
     @property
     def view(self) -> tuple[int, frozenset[tuple[str, int]], frozenset[tuple[str, int]]]:

@@ -90,8 +90,8 @@ def test_a_lost_answer_is_repeated_for_the_epoch_before() -> None:
     other.join()
     one.full()
     one.owned = set(one.assigned)
-    assert one.heartbeat(lost=True, topic_partitions=one.said()).member_epoch == 2
-    assert one.heartbeat(topic_partitions=one.said()).member_epoch == 2
+    assert one.heartbeat(lost=True, topic_partitions=one.owned_by_topic()).member_epoch == 2
+    assert one.heartbeat(topic_partitions=one.owned_by_topic()).member_epoch == 2
     assert one.heartbeat(member_epoch=1).error_code == E.FENCED_MEMBER_EPOCH, "it does not say what it owns"
 
 

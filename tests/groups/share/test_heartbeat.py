@@ -158,9 +158,9 @@ def test_topics_that_come_grow_and_go_make_epochs() -> None:
     assert (member.epoch, member.assigned) == (5, {("t", 0), ("t", 1)})
     (place,) = [Place(GROUP, topic_id, 1) for topic_id in cluster.share_group.initialized]
     shard = cluster.share_group.shard
-    assert shard.share_states.known(place) is not None
+    assert shard.share_states.get(place) is not None
     cluster.delete_topic("t")
-    assert shard.share_states.known(place) is None
+    assert shard.share_states.get(place) is None
     settle(member)
     assert member.assigned == set()
     assert cluster.share_group.initialized == {}
@@ -233,7 +233,7 @@ def test_a_group_with_members_is_not_deleted_nor_altered() -> None:
     member.leave()
     assert cluster.service.alter_share_offsets(alter).responses[0].partitions[0].error_code == 0
     (topic_id,) = cluster.share_group.initialized
-    state = cluster.share_group.shard.share_states.known(Place(GROUP, topic_id, 0))
+    state = cluster.share_group.shard.share_states.get(Place(GROUP, topic_id, 0))
     assert state is not None
     assert state.start_offset == 7
     assert [each.error_code for each in cluster.service.delete_share_offsets(delete).responses] == [

@@ -33,8 +33,8 @@ steps = st.lists(
 
 def partitions_of(cluster: Cluster, members: list[Sharer]) -> set[tuple[str, int]]:
     """What is there for these members."""
-    wanted = {topic for member in members for topic in member.topics}
-    return {(topic, n) for topic in wanted for n in range(cluster.topics.partitions_of(topic))}
+    subscribed = {topic for member in members for topic in member.topics}
+    return {(topic, n) for topic in subscribed for n in range(cluster.topics.partitions_of(topic))}
 
 
 @given(steps)
@@ -83,7 +83,7 @@ def test_a_group_settles_with_every_partition_assigned(script: list[tuple[object
     for topic_id, topic in group.initialized.items():
         assert cluster.topics.topic_id(topic.name) == topic_id or topic.name not in group.topic_names
         for number in topic.partitions:
-            assert group.shard.share_states.known(Place(GROUP, topic_id, number)) is not None
+            assert group.shard.share_states.get(Place(GROUP, topic_id, number)) is not None
     epoch = group.group_epoch
     for member in present:
         member.heartbeat()

@@ -53,8 +53,8 @@ def test_java() -> None:
     folder = copied("java")
     run([maven, "-q", "-B", "test"], folder)
     (report,) = (folder / "target" / "surefire-reports").glob("*.xml")
-    told = report.read_text()
-    assert f'tests="{len(scenarios("java"))}" errors="0" skipped="0" failures="0"' in told
+    output = report.read_text()
+    assert f'tests="{len(scenarios("java"))}" errors="0" skipped="0" failures="0"' in output
 
 
 @pytest.mark.timeout(400)
@@ -67,8 +67,8 @@ def test_go() -> None:
     assert version is not None
     if tuple(map(int, version.groups())) < tuple(map(int, needed.groups())):
         pytest.skip(f"franz-go needs Go {'.'.join(needed.groups())}, here is {'.'.join(version.groups())}")
-    told = run([go, "test", "-count=1", "-v", "./..."], folder)
-    assert len(re.findall(r"^--- PASS", told, re.MULTILINE)) == len(scenarios("go"))
+    output = run([go, "test", "-count=1", "-v", "./..."], folder)
+    assert len(re.findall(r"^--- PASS", output, re.MULTILINE)) == len(scenarios("go"))
 
 
 @pytest.mark.timeout(400)
@@ -80,8 +80,8 @@ def test_node() -> None:
     folder = copied("node")
     if not (folder / "node_modules" / "kafkajs").exists():
         run([npm, "ci", "--silent", "--no-audit", "--no-fund"], folder)
-    told = run([npm, "test", "--silent"], folder)
-    assert re.search(rf"^# pass {len(scenarios('node'))}$", told, re.MULTILINE), told
+    output = run([npm, "test", "--silent"], folder)
+    assert re.search(rf"^# pass {len(scenarios('node'))}$", output, re.MULTILINE), output
 
 
 def scenarios(language: str) -> dict[str, str]:

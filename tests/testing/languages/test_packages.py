@@ -13,8 +13,8 @@ TESTS = 4
 @pytest.mark.timeout(400)
 def test_go() -> None:
     go = program("go", "/usr/local/go/bin")
-    told = run([go, "test", "-count=1", "-v", "./..."], copied("go", CLIENTS))
-    assert len(re.findall(r"^--- PASS", told, re.MULTILINE)) == TESTS
+    output = run([go, "test", "-count=1", "-v", "./..."], copied("go", CLIENTS))
+    assert len(re.findall(r"^--- PASS", output, re.MULTILINE)) == TESTS
 
 
 @pytest.mark.timeout(400)
@@ -32,5 +32,5 @@ def test_node() -> None:
     node = program("node")
     if int(run([node, "--version"], CLIENTS)[1:].partition(".")[0]) < 18:
         pytest.skip("Node.js has a test runner since 18")
-    told = run([node, "--test"], copied("node", CLIENTS))
-    assert re.search(rf"^\W*pass {TESTS}$", told, re.MULTILINE), told
+    output = run([node, "--test"], copied("node", CLIENTS))
+    assert re.search(rf"^\W*pass {TESTS}$", output, re.MULTILINE), output
