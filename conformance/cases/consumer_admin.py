@@ -117,6 +117,21 @@ def several(t: Trial) -> None:
     t.equal({each.group_id: each.error_code for each in answer.groups}, {missing: 69, t.group: 0}, "errors")
 
 
+@describe_case(
+    "consumer-describe/unknown/4",
+    "An empty group id is 24, before all other groups",
+    source="semantics 4.1 step 5",
+    uses=(),
+)
+def nameless(t: Trial) -> None:
+    answer = t.call(ConsumerGroupDescribeRequest([f"none-{t.group}", ""]))
+    t.equal(
+        [(each.group_id, each.error_code) for each in answer.groups],
+        [("", E.INVALID_GROUP_ID), (f"none-{t.group}", E.GROUP_ID_NOT_FOUND)],
+        "groups and their errors",
+    )
+
+
 @case(
     "consumer-describe/classic/1",
     "DescribeGroups does not see a consumer group: Dead, from v6 error 69",

@@ -171,6 +171,21 @@ def stays(t: Trial) -> None:
     t.expect(described(t), error_code=E.GROUP_ID_NOT_FOUND)
 
 
+@case(
+    "share/describe/1",
+    "An empty group id is 24, before all other groups",
+    source="KIP-932; semantics 4.13 step 7",
+    api="ShareGroupDescribe",
+)
+def nameless(t: Trial) -> None:
+    answer = t.call(ShareGroupDescribeRequest([f"none-{t.group}", ""]))
+    t.equal(
+        [(each.group_id, each.error_code) for each in answer.groups],
+        [("", E.INVALID_GROUP_ID), (f"none-{t.group}", E.GROUP_ID_NOT_FOUND)],
+        "groups and their errors",
+    )
+
+
 # -- sessions
 
 

@@ -266,9 +266,9 @@ class Topics:
         self.grow(topic, assignments)
         return topic
 
-    def declare(self, name: str, partitions: int = -1) -> Topic:
-        """Create a topic with the broker's defaults. Raises TopicError."""
-        return self.create(name, self.placed(partitions, -1))
+    def declare(self, name: str, partitions: int = -1, *, id: bytes | None = None) -> Topic:
+        """Create a topic with the broker's defaults, and `id` or a new id. Raises TopicError."""
+        return self.create(name, self.placed(partitions, -1), id=id)
 
     def auto_create(self, name: str) -> None:
         """Create a topic that a client names; with `make_later` it comes after the return. Raises TopicError."""

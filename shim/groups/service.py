@@ -270,14 +270,23 @@ class GroupService:
         return rule(shard, request, *arguments, **flags)
 
     def ask_each(
-        self, request: type, group_ids: Sequence[str], refuse: Callable[[str, ErrorCode], _Answer]
+        self,
+        request: type,
+        group_ids: Sequence[str],
+        refuse: Callable[[str, ErrorCode], _Answer],
+        *,
+        empty_id_allowed: bool = False,
     ) -> list[_Answer]:
         """The answer of a class of request, by which groups are described, for each of several groups.
 
-        An empty group id is a legal one here. What is refused before (14, 16) is `refuse(group_id, code)`.
+        What is refused before (14, 16) is `refuse(group_id, code)`. So is an empty group id (24), before all others,
+        unless it is allowed.
         """
         rule = self._kinds.rule_for(request)
         answers = []
+        if not empty_id_allowed:
+            answers = [refuse(each, ErrorCode.INVALID_GROUP_ID) for each in group_ids if not each]
+            group_ids = [each for each in group_ids if each]
         for group_id in group_ids:
             shard = self._route(group_id)
             answers.append(refuse(group_id, shard) if isinstance(shard, ErrorCode) else rule(shard, group_id))
@@ -396,11 +405,10 @@ class GroupService:
         )
 
     def describe_streams_groups(self, group_ids: Sequence[str], now: float) -> list[DescribedStreamsGroup]:
-        """StreamsGroupDescribe. An empty group id is INVALID_GROUP_ID (24), and stands before all others."""
-        nameless = [DescribedStreamsGroup(error_code=ErrorCode.INVALID_GROUP_ID) for each in group_ids if not each]
-        return nameless + self.ask_each(
+        """StreamsGroupDescribe."""
+        return self.ask_each(
             StreamsGroupDescribeRequest,
-            [each for each in group_ids if each],
+            group_ids,
             lambda group_id, error: DescribedStreamsGroup(error_code=error, group_id=group_id),
         )
 
@@ -409,6 +417,7 @@ class GroupService:
             DescribeGroupsRequest,
             group_ids,
             lambda group_id, error: DescribedGroup(error_code=error, group_id=group_id),
+            empty_id_allowed=True,
         )
 
     def delete(self, group_ids: Sequence[str], now: float) -> list[DeletableGroupResult]:

@@ -478,8 +478,10 @@ def make_cluster(
     else:
         ownership.share_out()
         declared = topics
+    # Members of KIP-848 know topics by their ids: where groups outlive the process, the ids do too.
+    groups_last = store is not None and not isinstance(store, MemoryStore)
     for name, count_ in config.topics.items():
-        declared.declare(name, count_)
+        declared.declare(name, count_, id=id_of(0, name) if groups_last else None)
     ticks = make_ticks(nodes.values(), outbox, durability, events, leases, clock)
     cluster = Cluster(config, nodes, topics, outbox, durability, loader, ownership, events, ticks, shared, wall_offset)
     if journal is not None:

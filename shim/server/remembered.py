@@ -181,10 +181,22 @@ def _heartbeat(session: Remembering, exchange: Exchange, data: bytes, head: byte
 class RememberedConsumerHeartbeat:
     """A ConsumerGroupHeartbeat that says nothing new. One that is to change something is served as any other."""
 
-    __slots__ = ("_answers", "_durability", "_endpoint", "_outbox", "_request", "_rest", "_steady")
+    __slots__ = (
+        "_answers",
+        "_durability",
+        "_endpoint",
+        "_features_epoch",
+        "_outbox",
+        "_request",
+        "_rest",
+        "_settings",
+        "_steady",
+    )
 
     def __init__(self, exchange: Exchange, data: bytes) -> None:
         node = exchange.session.node
+        self._settings = node.broker.topics.settings
+        self._features_epoch = self._settings.features_epoch
         self._endpoint = exchange.endpoint
         self._request: ConsumerGroupHeartbeatRequest = exchange.request
         self._rest = data[12:]
@@ -195,7 +207,12 @@ class RememberedConsumerHeartbeat:
 
     def serve(self, session: Remembering, data: bytes, now: float) -> bool:
         outbox = self._outbox
-        if data[12:] != self._rest or outbox.tracing:
+        if (
+            data[12:] != self._rest
+            or outbox.tracing
+            # Somebody may have turned the protocol off.
+            or self._settings.features_epoch != self._features_epoch
+        ):
             return False
         outbox.begin()
         interval_ms = self._steady(self._request, session.client, now)
@@ -215,6 +232,8 @@ class RememberedConsumerHeartbeat:
 
 
 def _consumer_heartbeat(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
+    if not exchange.session.node.broker.has_feature("group.version"):
+        return None
     return RememberedConsumerHeartbeat(exchange, data) if says_nothing_new(exchange.request) else None
 
 

@@ -37,6 +37,16 @@ def test_an_empty_group_id_is_refused_where_members_speak(coordinator):
     }
 
 
+def test_kinds_that_came_later_refuse_to_describe_an_empty_group_id_before_all_others(coordinator):
+    service = coordinator.service
+    for answers in (
+        service.describe_consumer_groups(["none", ""], 0.0),
+        service.describe_share_groups(["none", ""]),
+        service.describe_streams_groups(["none", ""], 0.0),
+    ):
+        assert [(each.group_id, each.error_code) for each in answers] == [("", 24), ("none", 69)]
+
+
 def test_while_its_partition_loads_everything_waits_but_heartbeats_are_soothed(coordinator):
     coordinator.form()
     partition = coordinator.service.partition_of(GROUP)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_shim.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_shim.apis.describe_cluster import DescribeClusterRequest
@@ -22,6 +24,7 @@ from kafka_shim.broker.topics import Node as Address
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.records import OffsetCommitKey
+from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.persistence.store import Entry, FencedError, Store
 from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
 from tests.server.conversation import Client, commit, committed, error_of_commit, fetch, heartbeat, join, sync
@@ -214,6 +217,28 @@ async def test_what_a_killed_broker_acknowledged_its_successor_has() -> None:
         assert coordinator(successor) == OTHER
         assert committed(successor) == 5
         assert successor.ask(3, heartbeat(1, member)).error_code == ErrorCode.NONE
+
+
+async def test_a_consumer_group_does_not_rebalance_when_the_server_starts_again_on_its_store(tmp_path: Path) -> None:
+    """Its members know the declared topics by ids, which are the same at each start."""
+    epoch = 0
+    joins: dict[str, Any] = {
+        "rebalance_timeout_ms": 9_000,
+        "subscribed_topic_names": ["t"],
+        "topic_partitions": [],
+    }
+    for fields in (joins, {}):
+        store = SqliteStore(tmp_path / "offsets.db", 50)
+        store.open()
+        async with cluster_of(1, store) as cluster:
+            member = client(cluster, 1)
+            member.say(1, ConsumerGroupHeartbeatRequest("g", "m", epoch, **fields))
+            cluster.settle(cluster.clock())
+            await cluster.durability.flushed()
+            (answer,) = member.heard
+            assert (answer.error_code, answer.member_epoch) == (0, 1)
+            epoch = 1
+        store.close()
 
 
 async def test_the_new_id_of_a_static_member_outlives_the_coordinator_that_gave_it() -> None:

@@ -78,6 +78,19 @@ def test_a_remembered_heartbeat_is_answered_as_any_other(forgetful: bool) -> Non
     assert one.beat(NOW + 127).error_code == E.UNKNOWN_MEMBER_ID
 
 
+def test_when_the_protocol_is_turned_off_a_remembered_heartbeat_is_refused_too() -> None:
+    cluster = alike()
+    one = Member(cluster, "one")
+    one.join()
+    one.beat()
+    assert one.is_remembered
+    settings = cluster.topics.settings
+    for level, error in ((0, E.UNSUPPORTED_VERSION), (1, E.NONE)):
+        settings.features = {"group.version": level}
+        settings.features_epoch += 1
+        assert [one.beat().error_code for _ in range(3)] == [error] * 3
+
+
 def test_an_answer_that_is_not_durable_yet_is_held() -> None:
     """The short way leaves to the ordinary one whatever has to wait."""
     cluster = alike()
