@@ -97,9 +97,9 @@ def expected(record: Record) -> dict[str, Any]:
     return records.readable(record.key, record.value)
 
 
-def assert_decoded(found: list[dict[str, Any]], expected: list[Record]) -> None:
-    assert [row["record_offset"] for row in found] == [record.offset for record in expected]
-    for row, record in zip(found, expected, strict=True):
+def assert_decoded(found: list[dict[str, Any]], records: list[Record]) -> None:
+    assert [row["record_offset"] for row in found] == [record.offset for record in records]
+    for row, record in zip(found, records, strict=True):
         assert row["reason"] is None
         assert row["timestamp"] == record.timestamp
         assert {name: row[name] for name in expected(record)} == expected(record)
