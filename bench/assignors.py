@@ -15,6 +15,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 from rich.console import Console
@@ -45,7 +46,7 @@ def incremental(name: str, members: int, topics: int, heterogeneous: bool) -> Gr
     """A group in balance, and one member more."""
     before = full(members - 1, topics, heterogeneous, count=members)
     assignments = BUILT_IN[name].assign(before)
-    specs = {id: member._replace(assignment=assignments[id]) for id, member in before.members.items()}
+    specs = {id: replace(member, assignment=assignments[id]) for id, member in before.members.items()}
     specs["newMember"] = MemberSpec(before.members[f"member{members - 2}"].topics)
     return group_spec(specs, before.partition_counts)
 

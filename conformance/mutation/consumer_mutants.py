@@ -8,6 +8,7 @@ from kafka_shim.conformance.mutation.mutant import Mutant
 
 _CONSUMER: Final = "shim/groups/consumer/"
 _HEARTBEAT: Final = f"{_CONSUMER}heartbeat.py"
+_STEADY: Final = f"{_CONSUMER}steady.py"
 _RECONCILE: Final = f"{_CONSUMER}reconcile.py"
 _CHANGE: Final = f"{_CONSUMER}change.py"
 _LEAVE: Final = f"{_CONSUMER}leave.py"
@@ -87,9 +88,9 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a steady heartbeat does not renew the session",
-        _HEARTBEAT,
-        "        renew_session(group, member, now)\n        return heartbeat_interval_ms(group)\n",
-        "        return heartbeat_interval_ms(group)\n",
+        _STEADY,
+        "    renew_session(group, member, now)\n    return heartbeat_interval_ms(group)\n",
+        "    return heartbeat_interval_ms(group)\n",
         ("consumer/session/*", "consumer/config/*"),
     ),
     Mutant(

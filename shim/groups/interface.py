@@ -7,7 +7,7 @@ or `PARKED`, or `NO_REPLY`. Rules and the server both import this module; it kno
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 
 class Parked:
@@ -28,6 +28,16 @@ class NoReply:
 
 
 NO_REPLY: Final = NoReply()
+
+
+class Computation(Protocol):
+    """What takes too long for the event loop. It has copies of all it needs: nothing that others change meanwhile."""
+
+    def compute(self) -> Any:
+        """The result. It is called in another thread, has no effects, and depends on nothing but this object."""
+
+    def finish(self, result: Any, now: float) -> None:
+        """Go on with the result, in the thread of the rules; that of an exception if `compute` raised one."""
 
 
 class Client(NamedTuple):

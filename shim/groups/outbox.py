@@ -1,5 +1,5 @@
-"""What rules leave behind: replies to parked requests, records to make durable, trace events, and what follows once
-records are durable. All of it is data.
+"""What rules leave behind: replies to parked requests, records to make durable, trace events, what follows once
+records are durable, and what is to be computed elsewhere. All of it is data.
 
 The one effect channel of the rules. It decides nothing; the server empties it after every request and every timer.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 from kafka_shim.groups.event_templates import Event
+from kafka_shim.groups.interface import Computation
 
 
 class Sharded(Protocol):
@@ -43,18 +44,32 @@ class Outbox:
     `required_batch` is the highest batch number whose records the answer of the current request may show: the server
     holds the answer until that batch is durable. `batch` is the number of the batch being filled. `listening` says
     whether anybody listens to trace events; rules build none when it is False. `tracing` says whether somebody listens
-    to those too that come with every request: exchanges, timers, commits that are accepted.
+    to those too that come with every request: exchanges, timers, commits that are accepted. `offloads` says whether
+    somebody takes `computations`; otherwise rules compute whatever they need themselves.
     """
 
-    __slots__ = ("batch", "effects", "events", "listening", "records", "replies", "required_batch", "tracing")
+    __slots__ = (
+        "batch",
+        "computations",
+        "effects",
+        "events",
+        "listening",
+        "offloads",
+        "records",
+        "replies",
+        "required_batch",
+        "tracing",
+    )
 
     def __init__(self) -> None:
         self.replies: list[Reply] = []
         self.records: list[tuple[int, Any, Any]] = []
         self.events: list[Event] = []
         self.effects: list[WhenDurable] = []
+        self.computations: list[Computation] = []
         self.required_batch = 0
         self.batch = 1
+        self.offloads = False
         self.listening = False
         self.tracing = False
 

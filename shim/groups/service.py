@@ -51,9 +51,10 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import administration, commits, events, offsets, transactions
 from kafka_shim.groups.assignors.registry import Assignors
 from kafka_shim.groups.config import GroupConfig
-from kafka_shim.groups.consumer.heartbeat import check_request, steady
+from kafka_shim.groups.consumer.heartbeat import check_request
 from kafka_shim.groups.consumer.heartbeat import refused as consumer_heartbeat_refused
 from kafka_shim.groups.consumer.refusal import Refusal
+from kafka_shim.groups.consumer.steady import Repeated
 from kafka_shim.groups.counters import Counters
 from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import Client, Parked, TransactionSupportedOperation
@@ -338,20 +339,27 @@ class GroupService:
         return answer
 
     def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client, now: float, *, member_makes_id: bool
-    ) -> ConsumerGroupHeartbeatResponse:
-        """ConsumerGroupHeartbeat. `member_makes_id`: v1+ (KIP-1082)."""
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        now: float,
+        *,
+        member_makes_id: bool,
+        exchange: object = None,
+    ) -> ConsumerGroupHeartbeatResponse | Parked:
+        """ConsumerGroupHeartbeat. `member_makes_id`: v1+ (KIP-1082); `exchange` is needed where the outbox offloads."""
         try:
             check_request(request, self._parts.assignors.names, member_makes_id=member_makes_id)
         except Refusal as refusal:
             return consumer_heartbeat_refused(request, refusal.code, refusal.message)
-        answer: ConsumerGroupHeartbeatResponse = self.ask(request, consumer_heartbeat_refused, client, now)
+        answer: ConsumerGroupHeartbeatResponse | Parked = self.ask(
+            request, consumer_heartbeat_refused, client, exchange, now
+        )
         return answer
 
-    def steady_heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client, now: float) -> int | None:
-        """A shortcut for a ConsumerGroupHeartbeat without changes that was accepted before: the heartbeat interval of
-        its answer, in milliseconds. None, and nothing done, if it needs the full rule."""
-        return steady(self.groups.get(request.group_id), request, client, now)
+    def repeated_heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> Repeated:
+        """A shortcut for a ConsumerGroupHeartbeat that `says_nothing_new` and will come again."""
+        return Repeated(self.groups, request, client)
 
     def streams_heartbeat(self, request: StreamsGroupHeartbeatRequest, client: Client, now: float) -> StreamsAnswer:
         """StreamsGroupHeartbeat; the caller creates the internal topics that are missing."""

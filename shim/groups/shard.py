@@ -123,6 +123,10 @@ class Shard:
         """Milliseconds of Unix time at monotonic `now`."""
         return int((now + self._wall_offset) * 1000)
 
+    def monotonic(self, wall_ms: int) -> float:
+        """Monotonic seconds at a millisecond of Unix time."""
+        return wall_ms / 1000 - self._wall_offset
+
     # Records
 
     def resign(self) -> None:

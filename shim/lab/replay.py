@@ -83,6 +83,7 @@ class Replay:
             "answers": lambda line: self.cluster.durability.settle(self.now),
             "batch": self._batch,
             "bytes": self._bytes,
+            "computed": self._computed,
             "drained": lambda line: self._sessions[line["connection"]].drained(self.now),
             "fire": lambda line: self.cluster.ticks.fire(self.now),
             "loaded": self._loaded,
@@ -90,7 +91,7 @@ class Replay:
             "open": self._open,
             "operation": self._operation,
             "settle": lambda line: self.cluster.settle(self.now),
-            "start": lambda line: self.cluster.start(),
+            "start": self._start,
             "trace": self._traced,
             "unloadable": lambda line: self._groups(line["partition"]).fail(line["partition"]),
             "unwritten": self._unwritten,
@@ -187,6 +188,14 @@ class Replay:
 
     def _lost(self, line: Line) -> None:
         self._sessions.pop(line["connection"]).lost()
+
+    def _start(self, line: Line) -> None:
+        self.cluster.outbox.offloads = line.get("offloads", False)
+        self.cluster.start()
+
+    def _computed(self, line: Line) -> None:
+        computations, number = self.cluster.computations, line["number"]
+        computations.finish(number, computations.result(number), self.now)
 
     # The store
 

@@ -35,10 +35,17 @@ from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import SharedStore, Store
 from kafka_shim.server.assignors import load_assignors
 from kafka_shim.server.catalogue import Catalogue
+from kafka_shim.server.computations import Computations
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
 from kafka_shim.server.journal import Inputs, Journal, Unjournaled
-from kafka_shim.server.journaled import JournaledDurability, JournaledLoader, JournaledSession, JournaledTicks
+from kafka_shim.server.journaled import (
+    JournaledComputations,
+    JournaledDurability,
+    JournaledLoader,
+    JournaledSession,
+    JournaledTicks,
+)
 from kafka_shim.server.leases import Leases
 from kafka_shim.server.loading import Loader
 from kafka_shim.server.node import Interceptor, Node, Transport
@@ -113,6 +120,7 @@ class Cluster:
         topics: Topics,
         outbox: Outbox,
         durability: Durability,
+        computations: Computations,
         loader: Loader,
         ownership: Ownership,
         events: EventFeed,
@@ -128,6 +136,7 @@ class Cluster:
         self.topics = topics
         self.outbox = outbox
         self.durability = durability
+        self.computations = computations
         self.loader = loader
         self.ownership = ownership
         self.events = events
@@ -248,7 +257,7 @@ class Cluster:
 
     def start(self) -> None:
         """Load what the nodes own, or begin to."""
-        with self.inputs.input("start"):
+        with self.inputs.input("start", offloads=self.outbox.offloads):
             if self.durability.store.durable_at_once and not self.loader.seconds:
                 self.load_at_once()
             else:
@@ -268,6 +277,8 @@ class Cluster:
         Raises StoreError if the store turns out to be unusable while it is loaded for the first time.
         """
         async with trio.open_nursery() as nursery:
+            self.outbox.offloads = True
+            nursery.start_soon(self.computations.run)
             nursery.start_soon(self.loader.run)
             if not self.durability.store.durable_at_once:
                 nursery.start_soon(self.durability.run)
@@ -398,8 +409,10 @@ def make_cluster(
 
     make_durability: Callable[..., Durability] = Durability
     make_ticks: Callable[..., Ticks] = Ticks
+    make_computations: Callable[..., Computations] = Computations
     if journal is not None:
         make_durability, make_ticks = partial(JournaledDurability, journal), partial(JournaledTicks, journal)
+        make_computations = partial(JournaledComputations, journal)
     durability = make_durability(
         store or MemoryStore(),
         outbox,
@@ -482,8 +495,11 @@ def make_cluster(
     groups_last = store is not None and not isinstance(store, MemoryStore)
     for name, count_ in config.topics.items():
         declared.declare(name, count_, id=id_of(0, name) if groups_last else None)
-    ticks = make_ticks(nodes.values(), outbox, durability, events, leases, clock)
-    cluster = Cluster(config, nodes, topics, outbox, durability, loader, ownership, events, ticks, shared, wall_offset)
+    computations = make_computations(outbox, clock, check_leases, settle)
+    ticks = make_ticks(nodes.values(), outbox, durability, computations, events, leases, clock)
+    cluster = Cluster(
+        config, nodes, topics, outbox, durability, computations, loader, ownership, events, ticks, shared, wall_offset
+    )
     if journal is not None:
         journal.begin(_run_of(cluster, addresses))
     return cluster

@@ -112,10 +112,14 @@ def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroup
     return DescribeGroupsResponse(groups=groups)
 
 
-def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
+def consumer_group_heartbeat(
+    request: ConsumerGroupHeartbeatRequest, call: Call
+) -> ConsumerGroupHeartbeatResponse | Parked:
     if not call.broker.has_feature("group.version"):
         return consumer_group_heartbeat_api.error(request, ErrorCode.UNSUPPORTED_VERSION)
-    return call.groups.consumer_heartbeat(request, call.client, call.arrived, member_makes_id=call.version >= 1)
+    return call.groups.consumer_heartbeat(
+        request, call.client, call.arrived, member_makes_id=call.version >= 1, exchange=call
+    )
 
 
 def consumer_group_describe(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:

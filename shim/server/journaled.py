@@ -12,6 +12,7 @@ from kafka_shim.groups.service import GroupService
 from kafka_shim.persistence.keys import encode_key
 from kafka_shim.persistence.records import encode_value
 from kafka_shim.persistence.store import StoreError
+from kafka_shim.server.computations import Computations
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.journal import BROKEN, SENT, UNSENT, Journal, text_of
 from kafka_shim.server.loading import Loader
@@ -91,7 +92,8 @@ class JournaledTicks(Ticks):
 
     def settle(self, now: float) -> None:
         outbox = self._outbox
-        if self._journal.inside or not (outbox.records or outbox.replies or outbox.effects or outbox.events):
+        anything = outbox.records or outbox.replies or outbox.effects or outbox.computations or outbox.events
+        if self._journal.inside or not anything:
             super().settle(now)
             return
         with self._journal.input("settle", now):
@@ -100,6 +102,18 @@ class JournaledTicks(Ticks):
     def fire(self, now: float) -> None:
         with self._journal.input("fire", now):
             super().fire(now)
+
+
+class JournaledComputations(Computations):
+    """Notes when the result of a computation came in."""
+
+    def __init__(self, journal: Journal, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._journal = journal
+
+    def finish(self, number: int, result: Any, now: float) -> None:
+        with self._journal.input("computed", now, number=number):
+            super().finish(number, result, now)
 
 
 class JournaledDurability(Durability):

@@ -25,7 +25,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame as framed
 from kafka_shim.apis.wire.types import Fixed
 from kafka_shim.groups.commits import Commit
-from kafka_shim.groups.consumer.heartbeat import says_nothing_new
+from kafka_shim.groups.consumer.steady import says_nothing_new
 from kafka_shim.groups.event_templates import Template
 from kafka_shim.groups.interface import Client
 from kafka_shim.persistence.records import OffsetCommitKey
@@ -182,15 +182,16 @@ class RememberedConsumerHeartbeat:
     """A ConsumerGroupHeartbeat that says nothing new. One that is to change something is served as any other."""
 
     __slots__ = (
-        "_answers",
+        "_again",
+        "_answer",
         "_durability",
         "_endpoint",
         "_features_epoch",
+        "_interval_ms",
         "_outbox",
         "_request",
         "_rest",
         "_settings",
-        "_steady",
     )
 
     def __init__(self, exchange: Exchange, data: bytes) -> None:
@@ -200,10 +201,11 @@ class RememberedConsumerHeartbeat:
         self._endpoint = exchange.endpoint
         self._request: ConsumerGroupHeartbeatRequest = exchange.request
         self._rest = data[12:]
-        self._steady = node.groups.steady_heartbeat
+        self._again = node.groups.repeated_heartbeat(exchange.request, exchange.client).again
         self._outbox = node.outbox
         self._durability = node.durability
-        self._answers: dict[int, tuple[bytes, bytes]] = {}
+        self._interval_ms = 0
+        self._answer = b"", b""
 
     def serve(self, session: Remembering, data: bytes, now: float) -> bool:
         outbox = self._outbox
@@ -215,18 +217,19 @@ class RememberedConsumerHeartbeat:
         ):
             return False
         outbox.begin()
-        interval_ms = self._steady(self._request, session.client, now)
+        interval_ms = self._again(now)
         if interval_ms is None or outbox.required_batch > self._durability.durable:
             return False
-        self._endpoint.calls += 1
-        answer = self._answers.get(interval_ms)
-        if answer is None:
+        endpoint = self._endpoint
+        endpoint.calls += 1
+        if interval_ms != self._interval_ms:
             request = self._request
             response = ConsumerGroupHeartbeatResponse(
                 member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=interval_ms
             )
-            answer = self._answers[interval_ms] = self._endpoint.split_around_correlation_id(response)
-        before, after = answer
+            self._interval_ms = interval_ms
+            self._answer = endpoint.split_around_correlation_id(response)
+        before, after = self._answer
         session.send(before + data[8:12] + after)
         return True
 

@@ -13,6 +13,7 @@ from typing import Final
 import trio
 
 from kafka_shim.groups.outbox import Outbox
+from kafka_shim.server.computations import Computations
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
 from kafka_shim.server.leases import Leases
@@ -30,6 +31,7 @@ class Ticks:
         nodes: Collection[Node],
         outbox: Outbox,
         durability: Durability,
+        computations: Computations,
         events: EventFeed,
         leases: Leases | None,
         clock: Callable[[], float],
@@ -37,6 +39,7 @@ class Ticks:
         self._nodes = nodes
         self._outbox = outbox
         self._durability = durability
+        self._computations = computations
         self._events = events
         self._leases = leases
         self._clock = clock
@@ -46,6 +49,8 @@ class Ticks:
     def settle(self, now: float) -> None:
         """Hand on what requests or timers have left in the outbox: records, answers, events."""
         outbox = self._outbox
+        if outbox.computations:
+            self._computations.take()
         if outbox.records or outbox.replies or outbox.effects:
             self._durability.settle(now)
         if outbox.events:

@@ -9,12 +9,19 @@ from random import Random
 
 import orjson
 import pytest
+import trio
 
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_shim.broker.topics import Node as Address
+from kafka_shim.groups.consumer.offload import LARGE
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.replay import Diverged, Replay, UnreadableJournal
 from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
+from kafka_shim.server.journal import Journal
 from kafka_shim.server.trace_file import TraceFile
 from kafka_shim.testing import Network, Simulation
+from tests.server.wire import request
 
 RUNS = 50 if "FUZZ_SECONDS" in os.environ else 10
 PROTOCOLS = (["range"], ["roundrobin", "range"], ["cooperative-sticky"])
@@ -142,3 +149,59 @@ def test_what_is_no_journal_is_refused() -> None:
         Replay([b'{"event":"trace"}\n'])
     with pytest.raises(UnreadableJournal, match="not JSON"):
         Replay([b"hello\n"])
+
+
+class Line:
+    """A connection of a member without a socket."""
+
+    def __init__(self, to: Cluster) -> None:
+        self.peer = "127.0.0.1:1"
+        self.paused = False
+        self.answered = trio.Event()
+        self.cluster = to
+        self.session = to.open(to.nodes[1], self, "/127.0.0.1")
+
+    def send(self, data: bytes) -> bool:
+        self.answered.set()
+        return True
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def join(self, member_id: str, topics: list[str]) -> None:
+        asked = ConsumerGroupHeartbeatRequest("billing", member_id, 0, rebalance_timeout_ms=9000)
+        asked.subscribed_topic_names, asked.topic_partitions = topics, []
+        now = self.cluster.clock()
+        self.session.receive(request(asked, 1), now)
+        self.cluster.settle(now)
+
+
+def test_what_was_computed_in_another_thread_is_replayed_too(tmp_path: Path) -> None:
+    path, store = tmp_path / "journal.jsonl", MemoryStore()
+
+    async def main() -> None:
+        with Journal(path) as journal:
+            config = ClusterConfig(topics={"orders": LARGE // 2, "payments": LARGE // 2}, journal=journal)
+            cluster = make_cluster([Address(1, "localhost", 9092)], config, store)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(cluster.run)
+                with TraceFile(tmp_path / "trace.jsonl", cluster, 1 << 20):
+                    lines = [Line(cluster) for _ in range(3)]
+                    for number, line in enumerate(lines):
+                        line.join(f"member-{number}", ["orders", "payments"])
+                    assert [line.answered.is_set() for line in lines] == [True, False, False]
+                    with trio.fail_after(60):
+                        for line in lines:
+                            await line.answered.wait()
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    replay = Replay(path.read_bytes().splitlines(keepends=True), tmp_path / "again.jsonl")
+    replay.run()
+    replay.close()
+    assert replay.answers == 3
+    assert trace_of(tmp_path, "again.jsonl") == trace_of(tmp_path, "trace.jsonl")
+    assert records_of(replay.store) == records_of(store)

@@ -8,7 +8,7 @@ have not revoked yet, of records: reconciliation is not its business. After Kafk
 from __future__ import annotations
 
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from kafka_shim.apis.wire.types import uuid_text
@@ -22,14 +22,20 @@ Owners: TypeAlias = Mapping[bytes, Mapping[int, str]]
 NO_PARTITIONS: Partitions = {}
 
 
-class MemberSpec(NamedTuple):
-    """One member: what it subscribes to, and its share of the newest target assignment."""
+@dataclass(slots=True)
+class MemberSpec:
+    """One member: what it subscribes to, and its share of the newest target assignment. It is not to be changed."""
 
-    topics: AbstractSet[bytes]
+    topics: frozenset[bytes]
     """Ids of the topics it subscribes to, only such as exist."""
-    assignment: Partitions = NO_PARTITIONS
+    assignment: Partitions = field(default_factory=lambda: NO_PARTITIONS)
     instance_id: str | None = None
     rack_id: str | None = None
+    size: int = field(init=False)
+    """How many partitions `assignment` has."""
+
+    def __post_init__(self) -> None:
+        self.size = sum(map(len, self.assignment.values()))
 
 
 class GroupSpec(NamedTuple):

@@ -34,10 +34,10 @@ def _homogeneous(spec: GroupSpec) -> Mapping[str, Partitions]:
     room: list[tuple[str, int]] = []
     left = len(spec.members)
     for member_id, member in spec.members.items():
-        kept = member.assignment
+        kept, size = member.assignment, member.size
         if unsubscribed and not kept.keys() <= topics:
             kept = {topic: partitions for topic, partitions in kept.items() if topic in topics}
-        size = sum(map(len, kept.values()))
+            size = sum(map(len, kept.values()))
         # `larger` members have one partition more than the others. Whoever has it keeps it; it is forced on somebody
         # only when there are no more members left than such places.
         most = least + 1 if larger else least

@@ -17,6 +17,7 @@ from kafka_shim.groups.classic.records import erase
 from kafka_shim.groups.consumer import events, patterns, records
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
+from kafka_shim.groups.consumer.offload import target_of
 from kafka_shim.groups.consumer.patterns import PatternChange
 from kafka_shim.groups.consumer.reconcile import FencedError, reconcile
 from kafka_shim.groups.consumer.records import Record
@@ -24,7 +25,7 @@ from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import arm_rebalance, cancel, forget, renew_session
 from kafka_shim.groups.consumer.states import GroupState, MemberState
 from kafka_shim.groups.consumer.subscriptions import metadata_hash
-from kafka_shim.groups.consumer.target import Target, TopicIds, compute
+from kafka_shim.groups.consumer.target import Target
 from kafka_shim.groups.consumer.timers import TimerKind
 
 
@@ -81,13 +82,13 @@ class Change:
     def assign(self, updated: Member, group_epoch: int) -> tuple[int, Partitions]:
         """The target epoch and the member's target assignment, computed anew if the group epoch is ahead.
 
-        Raises `Refusal`: UNKNOWN_SERVER_ERROR (-1) where the assignor fails.
+        Raises `Refusal`: UNKNOWN_SERVER_ERROR (-1) where the assignor fails; `Offloaded`, if it is computed elsewhere.
         """
         group = self.group
         if group_epoch <= group.target_epoch:
             return group.target_epoch, group.target_of(updated.member_id, updated.instance_id)
         try:
-            self._new_target = compute(group.shard, group, updated, group_epoch)
+            self._new_target = target_of(group, updated, group_epoch)
         except AssignorError as error:
             raise Refusal(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -106,7 +107,7 @@ class Change:
                 updated,
                 target_epoch,
                 target,
-                topics=TopicIds(group.shard, group).of(updated),
+                topics=group.specs.ids.of(updated),
                 subscription_changed=self.subscription_changed,
                 owned=owned,
                 owner_epoch=group.owner_epoch,

@@ -39,13 +39,21 @@ CONSUMER = "consumer"
 
 
 def join(
-    group: ConsumerGroup, request: JoinGroupRequest, client: Client, now: float, *, member_id_required: bool
+    group: ConsumerGroup,
+    request: JoinGroupRequest,
+    member_id: str,
+    client: Client,
+    now: float,
+    *,
+    member_id_required: bool,
 ) -> JoinGroupResponse:
-    """A JoinGroup to a group that has members. Raises `Refusal`: 23, 25, 81, 82."""
+    """A JoinGroup to a group that has members; `member_id` is that of the request, or a new one.
+
+    Raises `Refusal`: 23, 25, 81, 82; `Offloaded`.
+    """
     shard = group.shard
     if shard.config.group_consumer_migration_policy == "disabled":
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The group migration is disabled.")
-    member_id = request.member_id or shard.new_id()
     check_room(group, member_id)
     names = {protocol.name for protocol in request.protocols}
     if request.protocol_type != CONSUMER or not group.supports_classic_protocol(names):

@@ -1,14 +1,15 @@
 """ConsumerGroupHeartbeat: a member joins, reports what it owns, and hears what it may use.
 
-Decides what is refused, whose member it is, and whether the answer carries an assignment. A steady heartbeat, which
-says nothing new, takes a short way that ends where the long one would. What a heartbeat changes is in `change.py`,
-leaving in `leave.py`. After Kafka's `consumerGroupHeartbeat` of 4.2 (semantics 4.2 to 4.6).
+Decides what is refused, whose member it is, and whether the answer carries an assignment. One that says nothing new
+takes a short way, `steady.py`; one whose target assignment takes too long waits, `offload.py`. What a heartbeat changes
+is in `change.py`, leaving in `leave.py`. After Kafka's `consumerGroupHeartbeat` of 4.2 (semantics 4.2 to 4.6).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
 from kafka_shim.apis.consumer_group_heartbeat import (
     Assignment,
@@ -21,7 +22,7 @@ from kafka_shim.groups.assignors.spec import Partitions
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.states import State
-from kafka_shim.groups.consumer import records
+from kafka_shim.groups.consumer import offload, records
 from kafka_shim.groups.consumer.change import Change
 from kafka_shim.groups.consumer.leave import check_not_fenced, leave
 from kafka_shim.groups.consumer.live import ConsumerGroup
@@ -31,9 +32,9 @@ from kafka_shim.groups.consumer.patterns import PatternChange
 from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import heartbeat_interval_ms, renew_session
-from kafka_shim.groups.consumer.states import JOIN, LEAVE, LEAVE_STATIC, MemberState
-from kafka_shim.groups.group import Group
-from kafka_shim.groups.interface import Client
+from kafka_shim.groups.consumer.states import JOIN, LEAVE, LEAVE_STATIC
+from kafka_shim.groups.consumer.steady import says_nothing_new, steady
+from kafka_shim.groups.interface import PARKED, Client, Parked
 from kafka_shim.groups.shard import Shard
 
 
@@ -83,9 +84,9 @@ def refused(
 
 
 def heartbeat(
-    shard: Shard, request: ConsumerGroupHeartbeatRequest, client: Client, now: float
-) -> ConsumerGroupHeartbeatResponse:
-    """The answer to a heartbeat that `check_request` let through.
+    shard: Shard, request: ConsumerGroupHeartbeatRequest, client: Client, exchange: object, now: float
+) -> ConsumerGroupHeartbeatResponse | Parked:
+    """The answer to a heartbeat that `check_request` let through; PARKED while what it needs is computed elsewhere.
 
     Errors: UNKNOWN_MEMBER_ID (25), GROUP_ID_NOT_FOUND (69), GROUP_MAX_SIZE_REACHED (81), FENCED_INSTANCE_ID (82),
     FENCED_MEMBER_EPOCH (110), UNRELEASED_INSTANCE_ID (111), INVALID_REGULAR_EXPRESSION (128),
@@ -98,68 +99,30 @@ def heartbeat(
         return ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=interval_ms
         )
-    try:
-        if request.member_epoch in (LEAVE, LEAVE_STATIC):
-            return leave(shard, request, now)
-        return _long_way(shard, request, client, now)
-    except Refusal as refusal:
-        shard.outbox.touch(shard)
-        return refused(request, refusal.code, refusal.message)
+    member_id = request.member_id or shard.new_id()
 
+    def attempt(now: float) -> ConsumerGroupHeartbeatResponse:
+        try:
+            if request.member_epoch in (LEAVE, LEAVE_STATIC):
+                return leave(shard, request, now)
+            return _long_way(shard, request, member_id, client, now)
+        except Refusal as refusal:
+            shard.outbox.touch(shard)
+            return refused(request, refusal.code, refusal.message)
 
-def says_nothing_new(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether a heartbeat is one that most are: the member is there, and has what it had."""
-    return (
-        request.member_epoch > JOIN
-        and request.subscribed_topic_names is None
-        and request.subscribed_topic_regex is None
-        and request.server_assignor is None
-        and request.rack_id is None
-        and request.rebalance_timeout_ms == -1
-    )
-
-
-def steady(group: Group | None, request: ConsumerGroupHeartbeatRequest, client: Client, now: float) -> int | None:
-    """The short way of a heartbeat that `says_nothing_new`, where nothing is new with its group and its topics either:
-    the session is renewed, and the heartbeat interval, in milliseconds, is the answer. None, and nothing done, if
-    something is new."""
-    if not isinstance(group, ConsumerGroup):
-        return None
-    member = group.members.get(request.member_id)
-    epoch = request.member_epoch
-    if (
-        member is None
-        or epoch != member.epoch
-        or epoch != group.group_epoch
-        or epoch != group.target_epoch
-        or member.state is not MemberState.STABLE
-        or member.client_id != client.client_id
-        or member.client_host != client.client_host
-        or (request.instance_id is not None and request.instance_id != member.instance_id)
-        or member.classic is not None
-        or group.metadata_stale
-        or group.subscriptions.patterns
-        or group.is_crowded
-    ):
-        return None
-    shard = group.shard
-    if shard.batch > shard.outbox.required_batch:
-        shard.outbox.touch(shard)
-    if shard.group_settings(group.group_id):
-        renew_session(group, member, now)
-        return heartbeat_interval_ms(group)
-    config = shard.config
-    session = group.sessions[member.member_id]
-    deadline = now + config.group_consumer_session_timeout_ms / 1000
-    if session.queued <= deadline:
-        session.deadline = deadline
-    else:
-        shard.arm(session, deadline)
-    return config.group_consumer_heartbeat_interval_ms
+    waiting = offload.Waiting(exchange, attempt, partial(refused, request))
+    answer: ConsumerGroupHeartbeatResponse | Parked = offload.serve(shard, request.group_id, waiting, now)
+    if answer is PARKED:
+        # It was a sign of life all the same.
+        group = shard.groups[request.group_id]
+        assert isinstance(group, ConsumerGroup)
+        if request.member_id in group.members:
+            renew_session(group, group.members[request.member_id], now)
+    return answer
 
 
 def _long_way(
-    shard: Shard, request: ConsumerGroupHeartbeatRequest, client: Client, now: float
+    shard: Shard, request: ConsumerGroupHeartbeatRequest, member_id: str, client: Client, now: float
 ) -> ConsumerGroupHeartbeatResponse:
     joins = request.member_epoch == JOIN
     group, replaced_group, conversion = _group(shard, request, joins=joins)
@@ -167,7 +130,6 @@ def _long_way(
     change = Change(group, replaced_group, now)
     change.records += conversion
     owned = None if request.topic_partitions is None else from_records(request.topic_partitions)
-    member_id = request.member_id or shard.new_id()
     member = _member(change, request, member_id, owned, joins=joins)
     updated = merged(member, request, client)
     names_changed, pattern = change.subscribe(member, updated)

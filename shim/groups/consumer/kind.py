@@ -19,7 +19,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic.join import join as join_classic_group
-from kafka_shim.groups.consumer import classic_members, leave, offsets, patterns
+from kafka_shim.groups.consumer import classic_members, leave, offload, offsets, patterns
 from kafka_shim.groups.consumer.describe import describe, description
 from kafka_shim.groups.consumer.heartbeat import heartbeat
 from kafka_shim.groups.consumer.live import ConsumerGroup
@@ -32,7 +32,7 @@ from kafka_shim.groups.group import Expelled, GroupDescription
 from kafka_shim.groups.interface import Client, Parked
 from kafka_shim.groups.shard import Kind, Shard
 from kafka_shim.groups.timers import Timer
-from kafka_shim.persistence.records import ConsumerGroupMetadataKey
+from kafka_shim.persistence.records import ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupMetadataKey
 
 
 class Consumer(ConsumerGroup):
@@ -57,20 +57,26 @@ class Consumer(ConsumerGroup):
                 arm_rebalance(self, member, now)
 
     def resign(self) -> None:
+        offload.abandon(self)
         self.shard.drop(self.group_id)
         if self.shard.outbox.listening:
             events.group(self.shard.outbox, self, "unloaded")
 
     def release(self) -> None:
+        self.calm = None
         for timer in (*self.sessions.values(), *self.timers.values()):
             self.shard.cancel(timer)
 
     def replay(self, key: Any, value: Any) -> None:
+        self.calm = None
         if value is None and type(key) is ConsumerGroupMetadataKey:
             self.check_deletion()
             self.shard.drop(self.group_id)
-        else:
-            super().replay(key, value)
+            return
+        super().replay(key, value)
+        if type(key) is not ConsumerGroupCurrentMemberAssignmentKey:
+            self.revision += 1
+            self.specs.replayed(key, value)
 
     def fire(self, timer: Timer, now: float) -> None:
         if timer.kind is TimerKind.REGEX:
@@ -80,9 +86,12 @@ class Consumer(ConsumerGroup):
 
     def topic_changed(self, topic: str, now: float) -> None:
         """The next heartbeat looks at the topics of the group again, and at its patterns."""
+        self.calm = None
         self.patterns_stale = True
+        self.specs.topics_changed()
         if self.subscriptions.includes(topic):
             self.metadata_stale = True
+            self.revision += 1
 
     # Members
 
@@ -179,11 +188,26 @@ def _join(
             member_id_required=member_id_required,
             skip_assignment_supported=skip_assignment_supported,
         )
-    try:
-        return classic_members.join(group, request, client, now, member_id_required=member_id_required)
-    except Refusal as refusal:
+    member_id = request.member_id or shard.new_id()
+
+    def attempt(now: float) -> JoinGroupResponse:
+        group = shard.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            # It was when the request came: the member asks again.
+            return refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        try:
+            return classic_members.join(group, request, member_id, client, now, member_id_required=member_id_required)
+        except Refusal as refusal:
+            return refuse(refusal.code)
+
+    def refuse(code: int) -> JoinGroupResponse:
         # A consumer group does not say the member id back with an error, other than a classic one.
-        return join_refused(classic_members.replaced_id(request, ""), refusal.code)
+        return join_refused(classic_members.replaced_id(request, ""), code)
+
+    answer: JoinGroupResponse | Parked = offload.serve(
+        shard, request.group_id, offload.Waiting(exchange, attempt, refuse), now
+    )
+    return answer
 
 
 def _sync(shard: Shard, request: SyncGroupRequest, exchange: object, now: float) -> SyncGroupResponse | Parked:

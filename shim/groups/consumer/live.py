@@ -5,26 +5,48 @@ Decides nothing: it holds timers and flags for the rules. All of this is rebuilt
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.consumer.group import ConsumerGroupState
+from kafka_shim.groups.consumer.target import Specs
 from kafka_shim.groups.consumer.timers import TimerKind
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
 
+if TYPE_CHECKING:
+    from kafka_shim.groups.consumer.offload import TargetComputation
+
+
+class Calm(NamedTuple):
+    """A time without changes of a group; it ends at `until`, monotonic seconds, if not before. Known by identity."""
+
+    until: float
+
 
 class ConsumerGroup(ConsumerGroupState):
     """`metadata_stale`: the topics are to be compared with those the group knows, at the next heartbeat.
-    `patterns_stale`: its patterns are to be resolved again. `cause` and `trigger` are of its last group epoch, None if
-    none began here. `rebalance_epochs` has the member epoch each rebalance timer was armed for.
+    `patterns_stale`: its patterns are to be resolved again; `resolves`: they are being resolved elsewhere. `cause` and
+    `trigger` are of its last group epoch, None if none began here. `rebalance_epochs` has the member epoch each
+    rebalance timer was armed for. `calm` is the calm that lasts, None if there was a change since, or nobody has
+    looked. `specs` are its members as an assignor sees them; `revision` grows with every change of what a target
+    assignment is computed from. `computation` is that of one, if it is under way elsewhere; `computed` one that has
+    just ended, while the first in its line is served.
     """
 
     __slots__ = (
+        "calm",
         "cause",
+        "computation",
+        "computed",
         "metadata_stale",
         "patterns_stale",
         "rebalance_epochs",
+        "resolves",
+        "revision",
         "sessions",
         "shard",
+        "specs",
         "timers",
         "trigger",
     )
@@ -36,6 +58,12 @@ class ConsumerGroup(ConsumerGroupState):
         self.patterns_stale = True
         self.cause: Cause | None = None
         self.trigger = ""
+        self.calm: Calm | None = None
+        self.specs = Specs(self, shard.topics)
+        self.resolves = False
+        self.revision = 0
+        self.computation: TargetComputation | None = None
+        self.computed: TargetComputation | None = None
         self.sessions: dict[str, Timer] = {}
         """The session timer of each member, by its id."""
         self.timers: dict[tuple[TimerKind, str], Timer] = {}
@@ -67,6 +95,12 @@ class ConsumerGroup(ConsumerGroupState):
     def is_crowded(self) -> bool:
         """Whether it has more members than `group.consumer.max.size`, as when that was lowered."""
         return len(self.members) > self.shard.config.group_consumer_max_size
+
+    @property
+    def is_in_shard(self) -> bool:
+        """Whether its first record was written, and it has not been dropped since."""
+        found: object = self.shard.groups.get(self.group_id)
+        return found is self
 
     def session(self, member_id: str) -> Timer:
         """The session timer of a member, made when it is first needed."""

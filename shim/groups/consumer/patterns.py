@@ -3,12 +3,14 @@
 Decides that only: a heartbeat that brings a new pattern is answered at once, and the patterns of the whole group are
 resolved right after it. They are resolved again when topics have changed, or `group.consumer.regex.refresh.interval.ms`
 has passed; never twice within `LEAST_INTERVAL_MS`. After Kafka's `maybeUpdateRegularExpressions` and
-`handleRegularExpressionsResult` of 4.2 (semantics 4.7), which resolve them in another thread.
+`handleRegularExpressionsResult` of 4.2 (semantics 4.7), which resolve them in another thread. What was found counts for
+patterns that somebody still subscribes by; topics that came meanwhile are seen the next time.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from math import inf
 from typing import Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -24,6 +26,8 @@ from kafka_shim.groups.consumer.subscriptions import metadata_hash
 from kafka_shim.groups.consumer.timers import TimerKind
 
 LEAST_INTERVAL_MS: Final = 10_000
+LARGE: Final = 10_000
+"""Patterns are resolved elsewhere where there are so many pairs of a pattern and a topic."""
 
 
 class PatternChange(Enum):
@@ -58,52 +62,85 @@ def change(group: ConsumerGroup, member: Member, updated: Member) -> tuple[Patte
 
 def refresh_if_due(group: ConsumerGroup, now: float) -> None:
     """Resolve the patterns if it is time; called after every heartbeat of a group that has any."""
-    patterns, resolved = group.subscriptions.patterns, group.subscriptions.resolved
-    if not patterns:
-        return
-    now_ms = group.shard.wall_ms(now)
-    last_ms = max((each.timestamp_ms for each in resolved.values()), default=None)
-    if last_ms is not None and now_ms <= last_ms + LEAST_INTERVAL_MS:
-        return
-    if (
-        last_ms is None
-        or len(patterns) != len(resolved)
-        or group.patterns_stale
-        or now_ms > last_ms + group.shard.config.group_consumer_regex_refresh_interval_ms
-    ):
+    if now >= due(group):
         arm_if_idle(group, TimerKind.REGEX, "", now)
 
 
+def due(group: ConsumerGroup) -> float:
+    """From when on the patterns are to be resolved, in monotonic seconds; infinity if the group has none."""
+    patterns, resolved = group.subscriptions.patterns, group.subscriptions.resolved
+    if not patterns or group.resolves:
+        return inf
+    if not resolved:
+        return -inf
+    interval_ms = group.shard.config.group_consumer_regex_refresh_interval_ms
+    if len(patterns) != len(resolved) or group.patterns_stale:
+        interval_ms = LEAST_INTERVAL_MS
+    last_ms = max(each.timestamp_ms for each in resolved.values())
+    return group.shard.monotonic(last_ms + interval_ms + 1)
+
+
 def resolve(group: ConsumerGroup, now: float) -> None:
-    """Resolve the patterns, and begin a new group epoch if that changes what the group subscribes to."""
-    shard, subscriptions = group.shard, group.subscriptions
-    topics = shard.topics.names()
-    now_ms = shard.wall_ms(now)
+    """Resolve the patterns, elsewhere if that takes too long here."""
+    shard = group.shard
     group.patterns_stale = False
-    written: list[Record] = []
-    cause: Cause | None = None
-    trigger = ""
-    for pattern in subscriptions.patterns:
-        found = ResolvedRegex(matches(pattern, topics), RESOLVED_HERE, now_ms)
-        earlier = subscriptions.resolved.get(pattern)
-        if found.topics != (earlier.topics if earlier is not None else frozenset()):
-            if earlier is None:
-                cause = Cause.SUBSCRIPTION_CHANGED
-                trigger = next(member.member_id for member in group.members.values() if member.regex == pattern)
-            else:
-                cause = Cause.TOPIC_METADATA_CHANGED
-        written.append(records.resolved_regex(group.group_id, pattern, found))
-    for key, value in written:
-        shard.write(key, value)
-    found_hash = metadata_hash(subscriptions.topics(), shard.topics)
-    if cause is None and found_hash != group.metadata_hash:
-        cause = Cause.TOPIC_METADATA_CHANGED
-    if cause is not None:
-        before = group.state
-        shard.write(*records.epoch(group.group_id, group.group_epoch + 1, found_hash))
-        group.metadata_stale = False
-        group.began(cause, trigger)
-        shard.counters.consumer_rebalances += 1
-        if shard.outbox.listening:
-            events.epoch(group)
-            events.state(group, before)
+    resolution = Resolution(group, list(group.subscriptions.patterns), shard.topics.names(), shard.wall_ms(now))
+    if shard.outbox.offloads and resolution.size >= LARGE:
+        group.resolves = True
+        shard.outbox.computations.append(resolution)
+    else:
+        resolution.finish(resolution.compute(), now)
+
+
+class Resolution:
+    """Implements `Computation` for the patterns of a group: which of the topics they match. It begins a new group epoch
+    if that changes what the group subscribes to."""
+
+    def __init__(self, group: ConsumerGroup, patterns: list[str], topics: list[str], wall_ms: int) -> None:
+        self._group = group
+        self._patterns = patterns
+        self._topics = topics
+        self._wall_ms = wall_ms
+
+    @property
+    def size(self) -> int:
+        """How much there is to compute, roughly."""
+        return len(self._patterns) * len(self._topics)
+
+    def compute(self) -> dict[str, ResolvedRegex]:
+        return {
+            each: ResolvedRegex(matches(each, self._topics), RESOLVED_HERE, self._wall_ms) for each in self._patterns
+        }
+
+    def finish(self, result: dict[str, ResolvedRegex] | Exception, now: float) -> None:
+        group, shard = self._group, self._group.shard
+        group.resolves = False
+        if isinstance(result, Exception) or not group.is_in_shard:
+            return
+        subscriptions = group.subscriptions
+        cause: Cause | None = None
+        trigger = ""
+        # Meanwhile somebody may have given a pattern up.
+        written = {pattern: found for pattern, found in result.items() if pattern in subscriptions.patterns}
+        for pattern, found in written.items():
+            earlier = subscriptions.resolved.get(pattern)
+            if found.topics != (earlier.topics if earlier is not None else frozenset()):
+                if earlier is None:
+                    cause = Cause.SUBSCRIPTION_CHANGED
+                    trigger = next(member.member_id for member in group.members.values() if member.regex == pattern)
+                else:
+                    cause = Cause.TOPIC_METADATA_CHANGED
+        for pattern, found in written.items():
+            shard.write(*records.resolved_regex(group.group_id, pattern, found))
+        found_hash = metadata_hash(subscriptions.topics(), shard.topics)
+        if cause is None and found_hash != group.metadata_hash:
+            cause = Cause.TOPIC_METADATA_CHANGED
+        if cause is not None:
+            before = group.state
+            shard.write(*records.epoch(group.group_id, group.group_epoch + 1, found_hash))
+            group.metadata_stale = False
+            group.began(cause, trigger)
+            shard.counters.consumer_rebalances += 1
+            if shard.outbox.listening:
+                events.epoch(group)
+                events.state(group, before)

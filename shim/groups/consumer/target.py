@@ -1,26 +1,58 @@
 """The target assignment: what every member is to have, computed anew when the group epoch has grown.
 
-Decides who takes part, with which topics, and which assignor is used. What members have meanwhile is not looked at:
-that is `reconcile.py`. After Kafka's `TargetAssignmentBuilder` (semantics 4.5).
+Decides who takes part, with which topics, and which assignor is used (`ask`), and what is new of its answer (`answer`).
+`answer` looks at nothing but the question, so that it can be given in another thread. What members have meanwhile is
+not looked at: that is `reconcile.py`. After Kafka's `TargetAssignmentBuilder` (semantics 4.5).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
 
+from kafka_shim.groups.assignors.registry import Assignors
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, GroupSpec, MemberSpec, Partitions
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.group import ConsumerGroupState
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.records import Record
-from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.consumer.subscriptions import Subscriptions
+from kafka_shim.groups.shard import TopicCatalogue
+from kafka_shim.persistence.records import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+
+
+class Question(NamedTuple):
+    """What an assignor is asked for the group at `epoch`, with `updated` as one of its members. `newcomers` are members
+    that have no target assignment yet."""
+
+    group_id: str
+    epoch: int
+    updated: Member
+    assignor: str
+    spec: GroupSpec
+    newcomers: AbstractSet[str]
+
+    @property
+    def size(self) -> int:
+        """How much there is to compute, roughly."""
+        return len(self.spec.members) + sum(self.spec.partition_counts.values())
+
+    def kept(self) -> Question:
+        """The same question, which stays as it is when the group changes."""
+        owners = {topic: dict(owners) for topic, owners in self.spec.owners.items()}
+        return self._replace(spec=self.spec._replace(owners=owners))
 
 
 class Target(NamedTuple):
     """A target assignment of the whole group; `changed` is what is new of it, which `records` say."""
 
     assignor: str
-    assignments: dict[str, Partitions]
+    assignments: Mapping[str, Partitions]
     changed: dict[str, Partitions]
     records: list[Record]
 
@@ -28,9 +60,9 @@ class Target(NamedTuple):
 class TopicIds:
     """The ids of the topics that members subscribe to, looked up once for all who subscribe alike."""
 
-    def __init__(self, shard: Shard, group: ConsumerGroupState) -> None:
-        self._topics = shard.topics
-        self._group = group
+    def __init__(self, topics: TopicCatalogue, subscriptions: Subscriptions) -> None:
+        self._topics = topics
+        self._subscriptions = subscriptions
         self._ids_of: dict[tuple[frozenset[str], str | None], frozenset[bytes]] = {}
         self._names: frozenset[str] | None = None
         self._regex: str | None = None
@@ -47,7 +79,7 @@ class TopicIds:
         ids = self._ids_of.get(subscription)
         if ids is None:
             found = {}
-            for name in self._group.subscriptions.topics_of(member):
+            for name in self._subscriptions.topics_of(member):
                 topic_id = self._topics.topic_id(name)
                 if topic_id is not None:
                     found[topic_id] = self._topics.partitions_of(name)
@@ -56,33 +88,91 @@ class TopicIds:
         self._ids = ids
         return ids
 
+    def __len__(self) -> int:
+        return len(self._ids_of)
 
-def compute(shard: Shard, group: ConsumerGroupState, updated: Member, group_epoch: int) -> Target:
-    """The target assignment with `updated` as one of the members, in its own place or in that of the static member
-    whose instance id it has. Raises `AssignorError`."""
+
+class Specs:
+    """The members of a group as an assignor sees them, in the order of the group. Only those are made anew that records
+    have changed since the last time; all of them, if topics or what patterns resolved to have changed."""
+
+    __slots__ = ("_changed", "_group", "_ids", "_members", "_topics")
+
+    def __init__(self, group: ConsumerGroupState, topics: TopicCatalogue) -> None:
+        self._group = group
+        self._topics = topics
+        self._ids: TopicIds | None = None
+        self._members: dict[str, MemberSpec] = {}
+        self._changed: dict[str, None] = {}
+
+    @property
+    def ids(self) -> TopicIds:
+        """Those of the topics as they are now."""
+        group = self._group
+        if self._ids is None or len(self._ids) > 2 * len(group.members) + 2:
+            self._ids = TopicIds(self._topics, group.subscriptions)
+            self._members = {}
+            self._changed = dict.fromkeys(group.members)
+        return self._ids
+
+    def members(self) -> dict[str, MemberSpec]:
+        ids, group = self.ids, self._group
+        for member_id in self._changed:
+            member = group.members.get(member_id)
+            if member is not None:
+                target = group.targets.get(member_id, NO_PARTITIONS)
+                self._members[member_id] = MemberSpec(ids.of(member), target, member.instance_id, member.rack_id)
+        self._changed = {}
+        return self._members.copy()
+
+    def replayed(self, key: Any, value: Any) -> None:
+        """A record of the group has just taken effect."""
+        record = type(key)
+        if record is ConsumerGroupRegularExpressionKey:
+            self.topics_changed()
+        elif self._ids is None:
+            return
+        elif record is ConsumerGroupMemberMetadataKey and value is None:
+            self._members.pop(key.member_id, None)
+            self._changed.pop(key.member_id, None)
+        elif record is ConsumerGroupMemberMetadataKey or record is ConsumerGroupTargetAssignmentMemberKey:
+            self._changed[key.member_id] = None
+
+    def topics_changed(self) -> None:
+        """Nothing that is known holds any more."""
+        self._ids = None
+
+
+def ask(group: ConsumerGroupState, specs: Specs, assignors: Assignors, updated: Member, epoch: int) -> Question:
+    """The question of the target assignment with `updated` as one of the members, in its own place or in that of the
+    static member whose instance id it has. It is good until the group changes."""
     replaced = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
-    members = dict(group.members)
+    members, described = dict(group.members), specs.members()
+    inherits = updated.member_id
     if replaced is not None and replaced != updated.member_id:
-        del members[replaced]
+        del members[replaced], described[replaced]
+        inherits = replaced
     members[updated.member_id] = updated
-    ids = TopicIds(shard, group)
-    targets = group.targets
-    specs = {
-        member_id: MemberSpec(ids.of(member), targets.get(member_id, NO_PARTITIONS), member.instance_id, member.rack_id)
-        for member_id, member in members.items()
-    }
-    if replaced is not None:
-        inherited = specs[updated.member_id]._replace(assignment=targets.get(replaced, NO_PARTITIONS))
-        specs[updated.member_id] = inherited
-    homogeneous = len({spec.topics for spec in specs.values()}) <= 1
-    assignor = shard.assignors.choose(member.server_assignor for member in members.values())
-    spec = GroupSpec(specs, ids.partition_counts, group.target_owners, homogeneous)
-    assigned = shard.assignors.assign(assignor, spec)
-    assignments = {member_id: assigned.get(member_id, NO_PARTITIONS) for member_id in specs}
+    target = group.targets.get(inherits, NO_PARTITIONS)
+    described[updated.member_id] = MemberSpec(specs.ids.of(updated), target, updated.instance_id, updated.rack_id)
+    subscriptions = {spec.topics for spec in described.values()}
+    counts = specs.ids.partition_counts
+    if len(subscriptions) > 1 or counts.keys() != next(iter(subscriptions)):
+        counts = {topic: counts[topic] for topic in frozenset().union(*subscriptions)}
+    spec = GroupSpec(described, counts, group.target_owners, len(subscriptions) == 1)
+    assignor = assignors.choose(member.server_assignor for member in members.values())
+    return Question(group.group_id, epoch, updated, assignor, spec, members.keys() - group.targets.keys())
+
+
+def answer(assignors: Assignors, question: Question) -> Target:
+    """The target assignment. Raises `AssignorError`."""
+    group_id, epoch, _, assignor, spec, newcomers = question
+    assigned = assignors.assign(assignor, spec)
+    assignments = {member_id: assigned.get(member_id, NO_PARTITIONS) for member_id in spec.members}
     changed = {
         member_id: target
         for member_id, target in assignments.items()
-        if target is not (old := targets.get(member_id)) and target != old
+        if (target is not (old := spec.members[member_id].assignment) and target != old) or member_id in newcomers
     }
-    written = [records.target_assignment(group.group_id, member_id, target) for member_id, target in changed.items()]
-    return Target(assignor, assignments, changed, [*written, records.target_epoch(group.group_id, group_epoch)])
+    written = [records.target_assignment(group_id, member_id, target) for member_id, target in changed.items()]
+    return Target(assignor, assignments, changed, [*written, records.target_epoch(group_id, epoch)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 
 from kafka_shim.groups.assignors.range import RangeAssignor
@@ -60,7 +62,7 @@ def test_uniform_moves_as_few_partitions_as_balance_allows(spec: GroupSpec) -> N
 @given(group_specs(homogeneous=False))
 def test_uniform_answers_its_own_answer_with_itself(spec: GroupSpec) -> None:
     first = UniformAssignor().assign(spec)
-    members = {id: member._replace(assignment=first[id]) for id, member in spec.members.items()}
+    members = {id: replace(member, assignment=first[id]) for id, member in spec.members.items()}
     again = UniformAssignor().assign(group_spec(members, spec.partition_counts))
     assert sizes(again) == sizes(first)
     if spec.homogeneous:

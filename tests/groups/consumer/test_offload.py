@@ -1,0 +1,196 @@
+"""A target assignment that takes too long for the event loop: who waits for it, and when it counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.wire.errors import ErrorCode as E
+from kafka_shim.groups.assignors.spec import AssignorError
+from kafka_shim.groups.consumer.offload import LARGE
+from kafka_shim.groups.interface import PARKED, Client
+from tests.groups.consumer.context import GROUP, HOST, Cluster
+from tests.groups.context import Reply, subscription
+
+
+class Offloading(Cluster):
+    """A coordinator that leaves large computations to others: `compute` is the worker thread."""
+
+    def start(self) -> None:
+        super().start()
+        self.outbox.offloads = True
+
+    def ask(self, member_id: str, epoch: int, **fields: Any) -> Reply:
+        request = ConsumerGroupHeartbeatRequest(GROUP, member_id, epoch)
+        for name, value in fields.items():
+            setattr(request, name, value)
+        reply = self._reply()
+        return self._answered(
+            reply,
+            self.service.consumer_heartbeat(
+                request, Client(member_id, HOST), self.now, member_makes_id=True, exchange=reply
+            ),
+        )
+
+    def joins(self, member_id: str, **fields: Any) -> Reply:
+        return self.ask(
+            member_id,
+            0,
+            **{"rebalance_timeout_ms": 9000, "subscribed_topic_names": ["t"], "topic_partitions": []} | fields,
+        )
+
+    def joins_as_classic_member(self, member_id: str) -> Reply:
+        request = JoinGroupRequest(
+            GROUP, 10_000, 10_000, member_id, None, "consumer", [JoinGroupRequestProtocol("range", subscription("t"))]
+        )
+        reply = self._reply()
+        answer = self.service.join(
+            request, self.client, reply, self.now, member_id_required=True, skip_assignment_supported=True
+        )
+        return self._answered(reply, answer)
+
+    def compute(self) -> None:
+        """Compute what the rules left to others, and let them go on with it."""
+        computations, self.outbox.computations = self.outbox.computations, []
+        assert computations
+        for each in computations:
+            each.finish(each.compute(), self.now)
+        self.settle()
+
+    def assigned(self) -> dict[str, int]:
+        """Partitions of the target assignment, by member."""
+        targets = self.consumer_group.targets
+        return {member_id: sum(map(len, target.values())) for member_id, target in targets.items()}
+
+    def _reply(self) -> Reply:
+        reply = Reply(1, self.client, self.now, self.service, self.broker)
+        self.parked.add(reply)
+        return reply
+
+    def _answered(self, reply: Reply, answer: object) -> Reply:
+        if answer is not PARKED:
+            self.parked.remove(reply)
+            reply.response = answer
+        self.settle()
+        return reply
+
+
+def grown() -> Offloading:
+    """A group of one member with so many partitions that its assignment is computed elsewhere."""
+    cluster = Offloading(t=LARGE)
+    assert cluster.joins("a").member_epoch == 1, "a group that is not there yet computes itself"
+    assert cluster.consumer_group.state == "Stable"
+    return cluster
+
+
+def test_who_may_change_the_group_waits_in_line_and_others_do_not() -> None:
+    cluster = grown()
+    b, c = cluster.joins("b"), cluster.joins("c")
+    assert b.parked
+    assert c.parked
+    assert len(cluster.outbox.computations) == 1, "one computation at a time"
+    assert (cluster.ask("a", 1).error, cluster.ask("a", 1).member_epoch) == (E.NONE, 1), "a steady one is answered"
+    cluster.compute()
+    assert (b.member_epoch, c.parked) == (2, True)
+    cluster.compute()
+    assert c.member_epoch == 3
+    assert max(cluster.assigned().values()) - min(cluster.assigned().values()) == 1
+
+
+def test_it_ends_as_if_the_rule_had_computed_itself() -> None:
+    cluster, other = grown(), Cluster(t=LARGE)
+    other.consumer("a", "t", rebalance_timeout_ms=9000).join()
+    joined = [cluster.joins(name) for name in "bcd"]
+    for reply, name in zip(joined, "bcd", strict=True):
+        cluster.compute()
+        expected = other.consumer(name, "t", rebalance_timeout_ms=9000)
+        answer = expected.join()
+        assert (reply.member_epoch, reply.assignment) == (answer.member_epoch, answer.assignment)
+    assert cluster.consumer_group.targets == other.consumer_group.targets
+    assert not cluster.outbox.computations
+
+
+def test_a_result_for_a_group_that_has_changed_is_dropped() -> None:
+    cluster = grown()
+    b = cluster.joins("b")
+    cluster.create("t", LARGE + 10)
+    cluster.compute()
+    assert b.parked, "the topic has grown: another question"
+    cluster.advance(44_000)
+    cluster.ask("a", 1)
+    cluster.advance(2_000)
+    assert "a" in cluster.consumer_group.members
+    cluster.compute()
+    assert b.member_epoch == 2
+    assert sum(cluster.assigned().values()) == LARGE + 10
+
+
+def test_a_member_whose_session_ends_meanwhile_has_nothing() -> None:
+    cluster = grown()
+    cluster.advance(44_000)
+    b = cluster.joins("b")
+    cluster.advance(2_000)
+    assert list(cluster.consumer_group.members) == [], "a is gone, b has not come yet"
+    cluster.compute()
+    assert b.parked
+    cluster.compute()
+    assert b.member_epoch == 3
+    assert cluster.assigned() == {"b": LARGE}
+
+
+def test_who_waits_when_the_partition_goes_elsewhere_hears_of_it() -> None:
+    cluster = grown()
+    b, c = cluster.joins("b"), cluster.joins_as_classic_member("c")
+    computations = cluster.outbox.computations
+    cluster.service.unload(cluster.consumer_group.partition, cluster.now)
+    cluster.settle()
+    assert (b.error, c.error) == (E.NOT_COORDINATOR, E.NOT_COORDINATOR)
+    for each in computations:
+        each.finish(each.compute(), cluster.now)
+    assert cluster.outbox.records == []
+    assert cluster.outbox.replies == []
+
+
+def test_an_assignor_that_fails_there_fails_here() -> None:
+    cluster = grown()
+    b, c = cluster.joins("b"), cluster.joins("c")
+    (computation,) = cluster.outbox.computations
+    cluster.outbox.computations = []
+    computation.finish(AssignorError("it is tired"), cluster.now)
+    cluster.settle()
+    assert (b.error, b.error_message) == (
+        E.UNKNOWN_SERVER_ERROR,
+        "Failed to compute a new target assignment for epoch 2: it is tired",
+    )
+    cluster.compute()
+    assert c.member_epoch == 2, "the next in line is served"
+
+
+def test_members_of_both_protocols_wait_in_one_line() -> None:
+    cluster = grown()
+    b, c, leaving = cluster.joins("b"), cluster.joins_as_classic_member("c"), cluster.ask("a", -1)
+    assert b.parked
+    assert c.parked
+    assert leaving.parked
+    cluster.compute()
+    cluster.compute()
+    assert (b.member_epoch, c.generation_id, c.member_id) == (2, 3, "c")
+    assert leaving.member_epoch == -1
+    assert sorted(cluster.consumer_group.members) == ["b", "c"]
+
+
+def test_patterns_over_many_topics_are_resolved_elsewhere() -> None:
+    cluster = Offloading(**{f"t{number}": 1 for number in range(10_000)})
+    joined = cluster.joins("a", subscribed_topic_names=None, subscribed_topic_regex="t1.*")
+    assert isinstance(joined.response, ConsumerGroupHeartbeatResponse)
+    assert joined.member_epoch == 1
+    cluster.advance(0)
+    assert cluster.consumer_group.group_epoch == 1
+    assert cluster.ask("a", 1).member_epoch == 1, "a heartbeat does not wait for it"
+    cluster.advance(0)
+    assert len(cluster.outbox.computations) == 1, "nor has it resolved twice"
+    cluster.compute()
+    assert cluster.consumer_group.group_epoch == 2
+    assert cluster.ask("a", 1, topic_partitions=[]).member_epoch == 2
+    assert cluster.assigned() == {"a": 1111}

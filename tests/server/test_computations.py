@@ -1,0 +1,59 @@
+"""Computations leave the event loop, and come back to it in order."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import trio
+import trio.testing
+
+from kafka_shim.groups.outbox import Outbox
+from kafka_shim.server.computations import Computations
+
+
+class Noted:
+    """A computation that notes in which thread each part of it runs; it waits for `gate`, in a thread of its own."""
+
+    def __init__(self, gate: threading.Event, notes: list[tuple[str, bool]], name: str, fails: bool = False) -> None:
+        self.gate = gate
+        self.notes = notes
+        self.name = name
+        self.fails = fails
+
+    def compute(self) -> str:
+        self.gate.wait()
+        self.notes.append((f"compute {self.name}", threading.current_thread() is threading.main_thread()))
+        if self.fails:
+            raise ValueError(self.name)
+        return self.name
+
+    def finish(self, result: Any, now: float) -> None:
+        self.notes.append((f"finish {result}", threading.current_thread() is threading.main_thread()))
+
+
+def test_they_are_computed_in_another_thread_and_finished_in_this_one() -> None:
+    notes: list[tuple[str, bool]] = []
+    gate = threading.Event()
+
+    async def main() -> None:
+        outbox = Outbox()
+        done = trio.Event()
+
+        def settle(now: float) -> None:
+            if len(notes) == 4:
+                done.set()
+
+        computations = Computations(outbox, trio.current_time, lambda now: None, settle)
+        outbox.computations = [Noted(gate, notes, "one"), Noted(gate, notes, "two", fails=True)]
+        computations.take()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(computations.run)
+            await trio.testing.wait_all_tasks_blocked()
+            assert notes == [], "the loop goes on while a thread computes"
+            gate.set()
+            await done.wait()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert notes == [("compute one", False), ("finish one", True), ("compute two", False), ("finish two", True)]
