@@ -159,8 +159,8 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "one member decides on the assignor",
         _REGISTRY,
-        "        return max(votes, key=votes.__getitem__, default=self.default)\n",
-        "        return min(votes, key=votes.__getitem__, default=self.default)\n",
+        "        return max(votes, key=votes.__getitem__, default=None) or self.default\n",
+        "        return min(votes, key=votes.__getitem__, default=None) or self.default\n",
         ("consumer/share/*",),
     ),
     Mutant(

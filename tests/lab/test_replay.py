@@ -172,7 +172,9 @@ class Line:
     def close(self) -> None: ...
 
     def join(self, member_id: str, topics: list[str]) -> None:
-        asked = ConsumerGroupHeartbeatRequest("billing", member_id, 0, rebalance_timeout_ms=9000)
+        asked = ConsumerGroupHeartbeatRequest(
+            "billing", member_id, 0, rebalance_timeout_ms=9000, server_assignor="range"
+        )
         asked.subscribed_topic_names, asked.topic_partitions = topics, []
         now = self.cluster.clock()
         self.session.receive(request(asked, 1), now)

@@ -5,6 +5,7 @@ It does not know where assignors come from: the server finds a user's own and ha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from .range import RangeAssignor
@@ -28,11 +29,9 @@ class Assignors:
 
     def choose(self, names: Iterable[str | None]) -> str:
         """The name most members ask for, or the default. Of names asked for equally often the first one wins."""
-        votes: dict[str, int] = {}
-        for name in names:
-            if name is not None:
-                votes[name] = votes.get(name, 0) + 1
-        return max(votes, key=votes.__getitem__, default=self.default)
+        votes = Counter(names)
+        del votes[None]
+        return max(votes, key=votes.__getitem__, default=None) or self.default
 
     def assign(self, name: str, spec: GroupSpec) -> Mapping[str, Partitions]:
         """The new target assignment; raises `AssignorError` where the assignor fails or its answer cannot be used."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events as group_events
-from kafka_shim.groups.assignors.spec import AssignorError, Partitions
+from kafka_shim.groups.assignors.spec import NO_PARTITIONS, AssignorError, Partitions
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.records import erase
@@ -95,7 +95,7 @@ class Change:
                 f"Failed to compute a new target assignment for epoch {group_epoch}: {error}",
             ) from error
         self.records += self._new_target.records
-        return group_epoch, self._new_target.assignments[updated.member_id]
+        return group_epoch, self._new_target.assigned.get(updated.member_id, NO_PARTITIONS)
 
     def reconcile(self, updated: Member, target_epoch: int, target: Partitions, owned: Partitions | None) -> Member:
         """The member brought nearer to its target. Raises `Refusal`: FENCED_MEMBER_EPOCH (110)."""

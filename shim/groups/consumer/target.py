@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafka_shim.groups.assignors.registry import Assignors
@@ -39,8 +40,15 @@ class Question(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How much there is to compute, roughly."""
-        return len(self.spec.members) + sum(self.spec.partition_counts.values())
+        """How much there is to compute: about as many partitions handed out. `uniform` looks at the members, and hands
+        out what is free and what a newcomer gets, where all subscribe to the same; otherwise everything is gone
+        through."""
+        spec = self.spec
+        members, partitions = len(spec.members), sum(spec.partition_counts.values())
+        if self.assignor != "uniform" or not spec.homogeneous:
+            return members + partitions
+        free = partitions - sum(map(len, spec.owners.values()))
+        return members // 4 + max(free, 0) + partitions // members
 
     def kept(self) -> Question:
         """The same question, which stays as it is when the group changes."""
@@ -49,10 +57,11 @@ class Question(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A target assignment of the whole group; `changed` is what is new of it, which `records` say."""
+    """A target assignment of the whole group; `changed` is what is new of it, which `records` say. Who is not in
+    `assigned` gets nothing."""
 
     assignor: str
-    assignments: Mapping[str, Partitions]
+    assigned: Mapping[str, Partitions]
     changed: dict[str, Partitions]
     records: list[Record]
 
@@ -160,7 +169,7 @@ def ask(group: ConsumerGroupState, specs: Specs, assignors: Assignors, updated: 
     if len(subscriptions) > 1 or counts.keys() != next(iter(subscriptions)):
         counts = {topic: counts[topic] for topic in frozenset().union(*subscriptions)}
     spec = GroupSpec(described, counts, group.target_owners, len(subscriptions) == 1)
-    assignor = assignors.choose(member.server_assignor for member in members.values())
+    assignor = assignors.choose(map(attrgetter("server_assignor"), members.values()))
     return Question(group.group_id, epoch, updated, assignor, spec, members.keys() - group.targets.keys())
 
 
@@ -168,11 +177,10 @@ def answer(assignors: Assignors, question: Question) -> Target:
     """The target assignment. Raises `AssignorError`."""
     group_id, epoch, _, assignor, spec, newcomers = question
     assigned = assignors.assign(assignor, spec)
-    assignments = {member_id: assigned.get(member_id, NO_PARTITIONS) for member_id in spec.members}
-    changed = {
-        member_id: target
-        for member_id, target in assignments.items()
-        if (target is not (old := spec.members[member_id].assignment) and target != old) or member_id in newcomers
-    }
+    changed: dict[str, Partitions] = {}
+    for member_id, member in spec.members.items():
+        target = assigned.get(member_id, NO_PARTITIONS)
+        if (target is not member.assignment and target != member.assignment) or member_id in newcomers:
+            changed[member_id] = target
     written = [records.target_assignment(group_id, member_id, target) for member_id, target in changed.items()]
-    return Target(assignor, assignments, changed, [*written, records.target_epoch(group_id, epoch)])
+    return Target(assignor, assigned, changed, [*written, records.target_epoch(group_id, epoch)])

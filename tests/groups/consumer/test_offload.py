@@ -37,7 +37,13 @@ class Offloading(Cluster):
         return self.ask(
             member_id,
             0,
-            **{"rebalance_timeout_ms": 9000, "subscribed_topic_names": ["t"], "topic_partitions": []} | fields,
+            **{
+                "rebalance_timeout_ms": 9000,
+                "subscribed_topic_names": ["t"],
+                "server_assignor": "range",
+                "topic_partitions": [],
+            }
+            | fields,
         )
 
     def joins_as_classic_member(self, member_id: str) -> Reply:
@@ -100,11 +106,11 @@ def test_who_may_change_the_group_waits_in_line_and_others_do_not() -> None:
 
 def test_it_ends_as_if_the_rule_had_computed_itself() -> None:
     cluster, other = grown(), Cluster(t=LARGE)
-    other.consumer("a", "t", rebalance_timeout_ms=9000).join()
+    other.consumer("a", "t", assignor="range", rebalance_timeout_ms=9000).join()
     joined = [cluster.joins(name) for name in "bcd"]
     for reply, name in zip(joined, "bcd", strict=True):
         cluster.compute()
-        expected = other.consumer(name, "t", rebalance_timeout_ms=9000)
+        expected = other.consumer(name, "t", assignor="range", rebalance_timeout_ms=9000)
         answer = expected.join()
         assert (reply.member_epoch, reply.assignment) == (answer.member_epoch, answer.assignment)
     assert cluster.consumer_group.targets == other.consumer_group.targets
