@@ -9,6 +9,7 @@ members in the same order, partition by partition; a test compares the two. It l
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from .spec import GroupSpec, Partitions
 
@@ -27,18 +28,14 @@ class _Heterogeneous:
 
     def __init__(self, spec: GroupSpec) -> None:
         self.spec = spec
-        self.ids = list(spec.members)
-        self.sizes = [0] * len(self.ids)
+        self.sizes = [0] * len(spec.members)
         """Partitions of each member, over all topics."""
-        self.subscribers: dict[bytes, list[int]] = {}
-        for number, member in enumerate(spec.members.values()):
-            for topic in member.topics:
-                self.subscribers.setdefault(topic, []).append(number)
+        self.subscribers = _subscribers(spec)
         self.owners = {topic: [_NOBODY] * spec.partition_counts[topic] for topic in self.subscribers}
         """Topic -> the owner of each partition."""
         self.topics = sorted(self.subscribers, key=self._urgency)
-        self.changes: dict[int, set[bytes]] = {}
-        """Members whose partitions of these topics are not those they had."""
+        self.changes: dict[bytes, set[int]] = {}
+        """By topic, the members whose partitions of it are not those they had."""
 
     def assign(self) -> Mapping[str, Partitions]:
         if not self.subscribers:
@@ -59,87 +56,133 @@ class _Heterogeneous:
     def _keep(self) -> None:
         """Members keep what they have of the topics they subscribe to."""
         for number, member in enumerate(self.spec.members.values()):
+            size = member.size
             for topic, partitions in member.assignment.items():
                 if topic not in member.topics:
-                    self.changes.setdefault(number, set()).add(topic)
+                    self.changes.setdefault(topic, set()).add(number)
+                    size -= len(partitions)
                     continue
                 owners = self.owners[topic]
                 for partition in partitions:
                     owners[partition] = number
-                self.sizes[number] += len(partitions)
+            self.sizes[number] = size
 
     def _assign_free(self, topic: bytes) -> None:
-        owners = self.owners[topic]
-        if _NOBODY not in owners:
+        owners, sizes = self.owners[topic], self.sizes
+        free = [partition for partition, owner in enumerate(owners) if owner == _NOBODY]
+        if not free:
             return
-        takers = _least_loaded(self._by_size(topic), self.sizes)
-        for partition, owner in enumerate(owners):
-            if owner == _NOBODY:
-                self._give(topic, partition, next(takers)[0])
+        takers = _takers(self._by_size(topic), sizes, len(free))
+        for partition, taker in zip(free, takers, strict=True):
+            owners[partition] = taker
+            sizes[taker] += 1
+        self.changes.setdefault(topic, set()).update(takers)
 
     def _balance(self) -> None:
         shared = [topic for topic in self.topics if len(self.subscribers[topic]) > 1]
         last = None
         for _ in range(ROUNDS):
+            balanced: list[int] | None = None
             for topic in shared:
                 if topic == last:
                     return
-                if self._balance_topic(topic) or last is None:
+                subscribers = self.subscribers[topic]
+                # Topics with the same subscribers follow each other where they have as many partitions.
+                if subscribers is not balanced and self._is_balanced(subscribers):
+                    balanced = subscribers
+                moved = subscribers is not balanced and self._balance_topic(topic)
+                if moved:
+                    balanced = None
+                if moved or last is None:
                     last = topic
+
+    def _is_balanced(self, members: list[int]) -> bool:
+        sizes = [self.sizes[number] for number in members]
+        return max(sizes) - min(sizes) <= 1
 
     def _balance_topic(self, topic: bytes) -> bool:
         """Move partitions of one topic among its subscribers; whether any moved."""
-        sizes = [self.sizes[number] for number in self.subscribers[topic]]
-        if max(sizes) - min(sizes) <= 1:
-            return False
         owners = self.owners[topic]
         owned: dict[int, list[int]] = {}
         for partition, owner in enumerate(owners):
             owned.setdefault(owner, []).append(partition)
         by_size = self._by_size(topic)
         takers = _least_loaded(by_size, self.sizes)
-        moved = False
+        moved: set[int] = set()
         for giver, high in _most_loaded(by_size, self.sizes, owned):
             partition = owned[giver].pop()
             taker, low = next(takers)
             if high - low <= 1:
                 break
             self.sizes[giver] -= 1
-            self.changes.setdefault(giver, set()).add(topic)
-            self._give(topic, partition, taker)
-            moved = True
-        return moved
+            self.sizes[taker] += 1
+            owners[partition] = taker
+            moved.add(giver)
+            moved.add(taker)
+        if moved:
+            self.changes.setdefault(topic, set()).update(moved)
+        return bool(moved)
 
     def _by_size(self, topic: bytes) -> list[int]:
         """Subscribers of a topic by their number of partitions, ascending, then in the order of the group."""
         return sorted(self.subscribers[topic], key=self.sizes.__getitem__)
 
-    def _give(self, topic: bytes, partition: int, number: int) -> None:
-        self.owners[topic][partition] = number
-        self.sizes[number] += 1
-        self.changes.setdefault(number, set()).add(topic)
-
     def _assignments(self) -> Mapping[str, Partitions]:
         """Only what changed is made anew."""
-        fresh: dict[int, dict[bytes, list[int]]] = {number: {} for number in self.changes}
-        for topic in {topic for topics in self.changes.values() for topic in topics} & self.owners.keys():
-            for partition, owner in enumerate(self.owners[topic]):
-                if owner in fresh:
-                    fresh[owner].setdefault(topic, []).append(partition)
-        assignments: dict[str, Partitions] = {}
-        for number, (member_id, member) in enumerate(self.spec.members.items()):
-            changed = self.changes.get(number)
-            if changed is None:
-                assignments[member_id] = member.assignment
-                continue
-            assignment = {topic: kept for topic, kept in member.assignment.items() if topic not in changed}
-            assignment |= {topic: frozenset(fresh[number][topic]) for topic in changed if topic in fresh[number]}
-            assignments[member_id] = assignment
-        return assignments
+        before = [member.assignment for member in self.spec.members.values()]
+        made: dict[int, dict[bytes, frozenset[int]]] = {}
+        for topic, members in self.changes.items():
+            owned: dict[int, list[int]] = {}
+            for partition, owner in enumerate(self.owners.get(topic, ())):
+                if owner in members:
+                    if owner in owned:
+                        owned[owner].append(partition)
+                    else:
+                        owned[owner] = [partition]
+            for number in members:
+                if number not in made:
+                    made[number] = dict(before[number])
+                if number in owned:
+                    made[number][topic] = frozenset(owned[number])
+                else:
+                    made[number].pop(topic, None)
+        return {member_id: made.get(number, before[number]) for number, member_id in enumerate(self.spec.members)}
+
+
+def _subscribers(spec: GroupSpec) -> dict[bytes, list[int]]:
+    """Topic -> its subscribers; one list for all topics that have the same."""
+    alike: dict[frozenset[bytes], list[int]] = {}
+    for number, member in enumerate(spec.members.values()):
+        alike.setdefault(member.topics, []).append(number)
+    of_topic: dict[bytes, list[frozenset[bytes]]] = {}
+    for topics in alike:
+        for topic in topics:
+            of_topic.setdefault(topic, []).append(topics)
+    merged: dict[tuple[frozenset[bytes], ...], list[int]] = {}
+    found: dict[bytes, list[int]] = {}
+    for topic, subscriptions in of_topic.items():
+        key = tuple(subscriptions)
+        if key not in merged:
+            merged[key] = sorted(chain.from_iterable(alike[topics] for topics in key))
+        found[topic] = merged[key]
+    return found
+
+
+def _takers(by_size: list[int], sizes: list[int], count: int) -> list[int]:
+    """Who takes so many partitions, one after the other: water finds its level."""
+    takers: list[int] = []
+    level = sizes[by_size[0]]
+    end = 0
+    while len(takers) < count:
+        while end < len(by_size) and sizes[by_size[end]] == level:
+            end += 1
+        takers += by_size[:end]
+        level += 1
+    return takers[:count]
 
 
 def _least_loaded(by_size: list[int], sizes: list[int]) -> Iterator[tuple[int, int]]:
-    """Without end, who takes the next partition, and how many it has if it took all before: water finds its level."""
+    """Without end, who takes the next partition, and how many it has if it took all before."""
     level = sizes[by_size[0]]
     end = 0
     while True:
