@@ -5,7 +5,7 @@ Decides nothing: it holds timers and flags for the rules. All of this is rebuilt
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.consumer.group import ConsumerGroupState
@@ -13,9 +13,6 @@ from kafka_shim.groups.consumer.target import Specs
 from kafka_shim.groups.consumer.timers import TimerKind
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
-
-if TYPE_CHECKING:
-    from kafka_shim.groups.consumer.offload import TargetComputation
 
 
 class Calm(NamedTuple):
@@ -30,8 +27,8 @@ class ConsumerGroup(ConsumerGroupState):
     `trigger` are of its last group epoch, None if none began here. `rebalance_epochs` has the member epoch each
     rebalance timer was armed for. `calm` is the calm that lasts, None if there was a change since, or nobody has
     looked. `specs` are its members as an assignor sees them; `revision` grows with every change of what a target
-    assignment is computed from. `computation` is that of one, if it is under way elsewhere; `computed` one that has
-    just ended, while the first in its line is served.
+    assignment is computed from. `computation` is the one under way elsewhere, of `offload.py`, or None; `computed` one
+    that has just ended, while the first in its line is served.
     """
 
     __slots__ = (
@@ -62,8 +59,8 @@ class ConsumerGroup(ConsumerGroupState):
         self.specs = Specs(self, shard.topics)
         self.resolves = False
         self.revision = 0
-        self.computation: TargetComputation | None = None
-        self.computed: TargetComputation | None = None
+        self.computation: Any = None
+        self.computed: Any = None
         self.sessions: dict[str, Timer] = {}
         """The session timer of each member, by its id."""
         self.timers: dict[tuple[TimerKind, str], Timer] = {}

@@ -116,7 +116,7 @@ def target_of(group: ConsumerGroup, updated: Member, epoch: int) -> Target:
 
     Raises `AssignorError`; `Offloaded`, if that takes too long here.
     """
-    computed = group.computed
+    computed: TargetComputation | None = group.computed
     if computed is not None and computed.is_of(updated, epoch):
         return computed.target()
     shard = group.shard
