@@ -76,7 +76,8 @@ class World(ABC):
 
     def _fixed(self) -> dict[str, object]:
         """What a state refers to and does not have."""
-        return {"node": self.node, "shard": self.shard, "expiry": self.shard.expiry_timer}
+        node, shard = self.node, self.shard
+        return {"node": node, "topics": node.topics, "shard": shard, "expiry": shard.expiry_timer}
 
     @abstractmethod
     def key(self) -> object: ...
