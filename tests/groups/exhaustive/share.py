@@ -117,7 +117,7 @@ class ShareWorld(World):
                 }, f"{client.member_id} does not know what it was assigned"
         for topic_id, topic in group.initialized.items():
             for number in topic.partitions:
-                assert self.shard.share_states.known(Place(GROUP, topic_id, number)) is not None
+                assert self.shard.share_states.get(Place(GROUP, topic_id, number)) is not None
         assert {timer.member_id for timer in self.timers()} == set(group.members), "I10"
         self.check_records()
 
