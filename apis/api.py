@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.keys import ApiKey, ExperimentalKey
 from kafka_shim.apis.wire import Message
 
 M = TypeVar("M", bound=Message)
@@ -32,7 +32,7 @@ class Api:
     - `shape(response, version)` turns a response in its newest form into that of `version`; it may change it in place.
     """
 
-    key: ApiKey
+    key: ApiKey | ExperimentalKey
     name: str
     request: type[Message]
     response: type[Message]

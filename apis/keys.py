@@ -1,7 +1,7 @@
-"""`ApiKey`: the numbers of the APIs, by Kafka's names.
+"""The numbers of the APIs: `ApiKey` by Kafka's names, `ExperimentalKey` of what no release of Kafka has.
 
-Decides nothing. It lists what clients may send to a broker, read and served here or not. Source: Kafka 4.2,
-`org.apache.kafka.common.protocol.ApiKeys`.
+Decides which private numbers the experiments have (`apis/experimental/`), and nothing else. It lists what clients may
+send to a broker, read and served here or not. Source: Kafka 4.2, `org.apache.kafka.common.protocol.ApiKeys`.
 """
 
 from __future__ import annotations
@@ -82,3 +82,16 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+
+
+class ExperimentalKey(IntEnum):
+    """APIs that were proposed and never released: served to who asks for them, far from every key that Kafka has."""
+
+    CLIENT_ASSIGNOR_HEARTBEAT = 32_000
+    CONSUMER_GROUP_PREPARE_ASSIGNMENT = 32_001
+    CONSUMER_GROUP_INSTALL_ASSIGNMENT = 32_002
+
+    @property
+    def api_name(self) -> str:
+        """As in `Api.name`."""
+        return self.name.title().replace("_", "")

@@ -13,6 +13,7 @@ from struct import Struct as Packer
 from struct import error as PackingError
 from typing import Final, NamedTuple
 
+from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.wire import (
     DecodeError,
     Message,
@@ -254,6 +255,8 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
         ClassicMemberMetadata, nullable="0+", tag=0, tagged="0+"
     )
     """None for a member of the consumer protocol. To Kafka an empty one is the default, so it writes None out."""
+    client_assignors: list[ClientAssignor] = field(array(ClientAssignor), tag=10_000, tagged="0+")
+    """Ours, and empty but in an experiment (docs/client-assignors.md). Kafka reads past tags that it does not know."""
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, key=6, versions="0", flexible="0+"):
@@ -266,7 +269,12 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, key=7, versions="0", flexible="0+"):
+    """What is tagged is ours, as `client_assignors` is: what the assignor of a client said with the partitions."""
+
     topic_partitions: list[TopicPartitions] = field(array(TopicPartitions))
+    error: int = field(int8, tag=10_000, tagged="0+")
+    metadata_version: int = field(int16, tag=10_001, tagged="0+")
+    metadata: bytes = field(bytes_, tag=10_002, tagged="0+")
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions="0", flexible="0+"):

@@ -208,6 +208,12 @@ _log_level: Final = click.option(
     help="Serve exactly the API versions of this Kafka release.",
 )
 @click.option(
+    "--experimental",
+    type=click.Choice(["client-assignors"]),
+    multiple=True,
+    help="Serve what was proposed and no release of Kafka has, on private API keys; may be repeated.",
+)
+@click.option(
     "--advertise",
     type=Advertised(),
     help="Host, and port of the first broker, for clients; by default where it listens.",

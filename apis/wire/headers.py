@@ -12,14 +12,14 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.keys import ApiKey, ExperimentalKey
 from kafka_shim.apis.wire.exceptions import DecodeError, EncodeError, explain
 from kafka_shim.apis.wire.primitives import skip_tagged
 
 _NEVER: Final = 0x8000
 
 # fmt: off
-FIRST_FLEXIBLE: Final[dict[int, int]] = dict(enumerate((
+_OF_KAFKA: Final[dict[int, int]] = dict(enumerate((
     #  0      1  2  3       4       5  6       7  8  9
     9,       12, 6, 9,      4,      2, 6,      3, 8, 6,  # 0 Produce
     3,        6, 4, 4,      4,      5, 3, _NEVER, 3, 5,  # 10 FindCoordinator
@@ -30,6 +30,12 @@ FIRST_FLEXIBLE: Final[dict[int, int]] = dict(enumerate((
     *(0,) * 38,                                          # 55 and above: flexible from the first
 )))
 # fmt: on
+
+FIRST_FLEXIBLE: Final[dict[int, int]] = _OF_KAFKA | {
+    ExperimentalKey.CLIENT_ASSIGNOR_HEARTBEAT: 0,
+    ExperimentalKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT: 0,
+    ExperimentalKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT: 0,
+}
 """The first flexible version of each API key."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
-from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.keys import ApiKey, ExperimentalKey
 from kafka_shim.apis.wire.declared import Declarable
 from kafka_shim.apis.wire.decoding import compile_decoder
 from kafka_shim.apis.wire.encoding import compile_encoder
@@ -28,13 +28,15 @@ class Message(Declarable):
     instances immutable and hashable. The class attributes `api_key`, `versions` and `flexible` tell them.
     """
 
-    api_key: ClassVar[ApiKey | None] = None
+    api_key: ClassVar[ApiKey | ExperimentalKey | None] = None
     versions: ClassVar[range] = range(0)
     flexible: ClassVar[range] = range(0)
     _decoders: ClassVar[dict[int, Callable[[bytes, int], tuple[Any, int]]]]
     _encoders: ClassVar[dict[int, Callable[[Any], bytes]]]
 
-    def __init_subclass__(cls, *, versions: str, flexible: str = "none", key: ApiKey | None = None) -> None:
+    def __init_subclass__(
+        cls, *, versions: str, flexible: str = "none", key: ApiKey | ExperimentalKey | None = None
+    ) -> None:
         cls.api_key = key
         cls.versions = parse_versions(versions)
         cls.flexible = parse_versions(flexible)

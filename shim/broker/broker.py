@@ -7,7 +7,7 @@ connections or clocks: `now` is an argument, which `epoch_ms` turns into ms sinc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Final, Protocol, TypeVar
 
@@ -110,6 +110,7 @@ class Broker:
     epoch. `release` is the Kafka release it poses as. `shared` is there unless the topics are this process's alone.
     Where a laboratory moves the clock that `now` comes from, `clock_ahead()` is by how many seconds it is ahead of real
     time, in which fetches wait. `share_states` are those of the process, of this broker alone if None.
+    `experimental_apis` are advertised beside those of the release.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class Broker:
         shared: Shared | None = None,
         clock_ahead: Callable[[], float] | None = None,
         share_states: SharePersister | None = None,
+        experimental_apis: Sequence[ApiVersion] = (),
     ) -> None:
         self.node_id = node_id
         self.topics = topics
@@ -131,6 +133,7 @@ class Broker:
         self.release = release
         self.configs = Configs(node_id, topics, release)
         self.shared = shared
+        self._experimental_apis = experimental_apis
         self._clock_ahead = clock_ahead
         self._epoch_ms = epoch_ms
         self._metadata = MetadataApi(topics)
@@ -185,7 +188,10 @@ class Broker:
         supported = FEATURES[self.release]
         levels = {each.name: features.level(self.release, self.topics.settings, each.name) for each in supported}
         response = ApiVersionsResponse(
-            api_keys=[ApiVersion(key, *versions) for key, versions in PROFILES[self.release].items()],
+            api_keys=[
+                *(ApiVersion(key, *versions) for key, versions in PROFILES[self.release].items()),
+                *self._experimental_apis,
+            ],
             supported_features=[SupportedFeatureKey(each.name, each.lowest, each.highest) for each in supported],
             finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in levels.items() if level],
         )

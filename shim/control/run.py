@@ -81,6 +81,7 @@ class Options:
     tls_cert: str | None
     tls_key: str | None
     log_level: str
+    experimental: Sequence[str] = ()
     control_token: str | None = None
     lab: bool = False
 
@@ -146,6 +147,7 @@ def _config(options: Options) -> ServerConfig:
             topics=dict(options.topics),
             release=options.release,
             load_seconds=options.load_seconds,
+            experimental=options.experimental,
         ),
     )
 

@@ -211,11 +211,31 @@ EVENTS: Final[dict[str, Event]] = {
             _F("waits_for", "array", "ids of members that have partitions it waits for"),
         ),
     ),
+    "delegation": Event(
+        "A member was asked to compute the target assignment of its group, or that came to something. Only a server"
+        " with `--experimental client-assignors` has it.",
+        (
+            _GROUP,
+            _F("generation", "integer", "the group epoch that it is for"),
+            _F("member_id", "string", "member id"),
+            _F("assignor", "string", "the assignor of the member"),
+            _F(
+                "change",
+                "string",
+                "asked, prepared (it has fetched what it computes with), installed, timed out (after its rebalance"
+                " timeout), member gone, or overtaken (the coordinator has assigned)",
+            ),
+        ),
+    ),
     "timer": Event(
         "A timer was armed, fired or was cancelled. A heartbeat, which only moves a deadline, does not show here.",
         (
             _F("change", "string", "armed, fired or cancelled"),
-            _F("kind", "string", "session, pending-member, join, sync, rebalance, regex, offset-expiry or transaction"),
+            _F(
+                "kind",
+                "string",
+                "session, pending-member, join, sync, rebalance, regex, delegation, offset-expiry or transaction",
+            ),
             _PARTITION,
             _F("group", "string", "group id, empty for a partition's own timer; of a transaction its transactional id"),
             _F("member_id", "string", "member id, empty for a group's own timer"),

@@ -17,6 +17,7 @@ from kafka_shim.groups.classic.states import State
 from kafka_shim.groups.config import NAMES
 from kafka_shim.groups.trace import EVENTS
 from kafka_shim.lab.interception import API_NAMES
+from kafka_shim.server.experiments import EXPERIMENTS
 
 
 def topics_of(value: Any) -> dict[str, int]:
@@ -48,6 +49,14 @@ def release_of(value: Any) -> str | None:
     if value is not None and value not in PROFILES:
         raise ValueError(f"release is one of {', '.join(PROFILES)}, not {value!r}.")
     return value  # type: ignore[no-any-return]
+
+
+def experiments_of(value: Any) -> Sequence[str]:
+    """Names of experiments."""
+    names("experimental", value)
+    if unknown := [name for name in value if name not in EXPERIMENTS]:
+        raise ValueError(f"There is no experiment {unknown[0]!r}; there are: {', '.join(EXPERIMENTS)}.")
+    return tuple(value)
 
 
 def faults_of(value: Any) -> Sequence[Mapping[str, Any]]:

@@ -51,7 +51,7 @@ def round_robin_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
 
 def cooperative_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
     """Balanced, keeping what members own; a partition that moves is unassigned until its owner has revoked it."""
-    target = _balanced(topics, counts, owned)
+    target = balanced(topics, counts, owned)
     owner = {(topic, p): member for member, by in owned.items() for topic, ps in by.items() for p in ps}
     assignment: Owned = {member: {} for member in topics}
     for member, by_topic in target.items():
@@ -62,7 +62,8 @@ def cooperative_assignor(topics: Topics, counts: Counts, owned: Owned) -> Owned:
     return assignment
 
 
-def _balanced(topics: Topics, counts: Counts, owned: Owned) -> Owned:
+def balanced(topics: Topics, counts: Counts, owned: Owned) -> Owned:
+    """Balanced, keeping what members own as far as that goes."""
     assignment: Owned = {member: {} for member in topics}
     sizes = dict.fromkeys(topics, 0)
     everything = [

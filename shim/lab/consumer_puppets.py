@@ -12,12 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from kafka_shim.apis.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.profiles import PROFILES
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -82,6 +79,8 @@ class ConsumerPuppet(Puppet):
     """One member. `owned` is what it uses, `assigned` what it was last told to, `generation` its member epoch, -1 while
     it has none."""
 
+    api = "ConsumerGroupHeartbeat"
+
     def __init__(self, scheduler: Scheduler, script: ConsumerScript) -> None:
         super().__init__(scheduler, Script(group=script.group, topics=script.topics, client_id=script.client_id,
                                            instance_id=script.instance_id))  # fmt: skip
@@ -122,7 +121,7 @@ class ConsumerPuppet(Puppet):
         request.topic_partitions = []
         self._ask(request, self._heartbeat_answered, now)
 
-    def _request(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
+    def _request(self, epoch: int) -> Any:
         return ConsumerGroupHeartbeatRequest(self.consumer.group, self.member_id, epoch, self.consumer.instance_id)
 
     def _beat_on(self, now: float, beat: int) -> None:
@@ -142,7 +141,7 @@ class ConsumerPuppet(Puppet):
         beat = self._beat
         self._scheduler.after(now, self._interval, lambda later: self._beat_on(later, beat))
 
-    def _heartbeat_answered(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
+    def _heartbeat_answered(self, answer: Any, now: float) -> None:
         self._is_joining = False
         if answer.error_code:
             self._refused(ErrorCode(answer.error_code), now)
@@ -155,8 +154,12 @@ class ConsumerPuppet(Puppet):
             self._beat_later(now)
             return
         self.assignments += 1
-        self.assigned = self._named(answer.assignment.topic_partitions)
+        self.assigned = self._named(self._assigned_in(answer))
         self._reconcile(now)
+
+    def _assigned_in(self, answer: Any) -> list[TopicPartitions]:
+        partitions: list[TopicPartitions] = answer.assignment.topic_partitions
+        return partitions
 
     def _reconcile(self, now: float) -> None:
         """Give up what is no longer assigned, take what is, and say so at once, as Kafka's consumers do."""
@@ -183,7 +186,7 @@ class ConsumerPuppet(Puppet):
         self._scheduler.after(now, self.consumer.think + manner.reports_late if gives_up else 0.0, done)
 
     def _refused(self, code: ErrorCode, now: float) -> None:
-        self.errors.append(("ConsumerGroupHeartbeat", code))
+        self.errors.append((self.api, code))
         if not self._plays:
             return
         self._beat += 1
@@ -202,9 +205,9 @@ class ConsumerPuppet(Puppet):
         else:
             self._scheduler.at(now + RETRY_SECONDS, self._join)
 
-    def _departed(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
+    def _departed(self, answer: Any, now: float) -> None:
         if answer.error_code:
-            self.errors.append(("ConsumerGroupHeartbeat", ErrorCode(answer.error_code)))
+            self.errors.append((self.api, ErrorCode(answer.error_code)))
         self.generation, self.owned, self.assigned = -1, {}, {}
         self._hang_up(now)
 

@@ -17,18 +17,18 @@ import trio
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.join_group import JoinGroupResponse
+from kafka_shim.apis.keys import ExperimentalKey
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab.conditions import Conditions
-from kafka_shim.server.requests import groups_of, sender_of
 from kafka_shim.server.trace import error_in
 
 if TYPE_CHECKING:
     from kafka_shim.server.cluster import Cluster
     from kafka_shim.server.exchange import Exchange
 
-API_NAMES: Final = {api.name: key for key, api in APIS.items()}
+API_NAMES: Final = {api.name: key for key, api in APIS.items()} | {key.api_name: key for key in ExperimentalKey}
 
 Later = Callable[[float, Callable[[float], None]], None]
 """`later(seconds, do)` calls `do(now)` after so many seconds of real time, or of simulated time in a simulation."""
@@ -48,8 +48,9 @@ class Facts:
         self.api = exchange.endpoint.api.name
         self.broker = node.id
         self.client_id = exchange.client.client_id
-        self.group = next(iter(groups_of(request)), "")
-        self.member, self.instance, self.generation = sender_of(request)
+        row = exchange.endpoint.row
+        self.group = next(iter(row.groups_of(request)), "")
+        self.member, self.instance, self.generation = row.sender(request)
         if not self.member and isinstance(response, JoinGroupResponse | ConsumerGroupHeartbeatResponse):
             # The first request of a member may come without an id.
             self.member = response.member_id or ""

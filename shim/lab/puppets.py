@@ -190,8 +190,9 @@ class Puppet:
         self._scheduler.later(0.0, lambda now: self._ask(request, answered, now))
 
     def _ask(self, request: Message, answered: Callable[[Any, float], None], now: float) -> None:
-        key = _KEYS[type(request)]
-        version = PROFILES[self._release][key][1]
+        key = request.api_key
+        assert key is not None
+        version = PROFILES[self._release].get(key, request.versions)[-1]
         # From version 10 on a commit names topics by ids, which a puppet does not have.
         version = min(version, 9) if key == _COMMIT else version
         head = encode_request_header(key, version, 0, self.script.client_id)
@@ -216,9 +217,11 @@ class Puppet:
         if data == self._calm and kind is HeartbeatRequest:
             self._beat_later(now)
             return
-        key = _KEYS[kind]
+        key = kind.api_key
+        assert key is not None
         _, offset = decode_response_header(data[4:], key, version)
-        answer, _ = APIS[key].response.decoder(version)(data, 4 + offset)
+        api = APIS.get(key) or link.session.node.table.experiment.apis[key]
+        answer, _ = api.response.decoder(version)(data, 4 + offset)
         if kind is HeartbeatRequest and not getattr(answer, "error_code", 0):
             self._calm = data
         answered(answer, now)
@@ -416,7 +419,6 @@ class Puppet:
                     self.errors.append(("OffsetCommit", ErrorCode(partition.error_code)))
 
 
-_KEYS: Final = {api.request: api.key for api in APIS.values()}
 _HEARTBEAT: Final = ApiKey.HEARTBEAT
 _COMMIT: Final = ApiKey.OFFSET_COMMIT
 

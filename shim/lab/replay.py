@@ -67,6 +67,7 @@ class Replay:
             new_uuid=Ids(int(header["seed"], 16)),
             run_id=header["run"],
             load_seconds=header["load_seconds"],
+            experimental=header.get("experimental", ()),
         )
         addresses = [Address(each["node"], each["host"], each["port"]) for each in header["nodes"]]
         self.cluster: Cluster = make_cluster(addresses, config, self.store, make_loader=_Loader)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.service import GroupService
@@ -33,13 +33,16 @@ from kafka_shim.server.journal import Ids, Journal
 from kafka_shim.server.journaled import encoded
 from kafka_shim.server.loading import Loader
 
+if TYPE_CHECKING:
+    from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet
+
 
 class Simulation:
     """A cluster of `brokers` nodes in simulated time; `now` is in seconds.
 
     `config` are Kafka's configuration names with text values; `topics` are partitions by name; `load_seconds` is how
     long a node takes to load partitions that it gets. With `watched` the events are kept, which takes its time. A
-    `journal` gets the inputs.
+    `journal` gets the inputs. `experimental` are names of experiments (`shim/server/experiments.py`).
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Simulation:
         load_seconds: float = 0.0,
         watched: bool = False,
         journal: Path | None = None,
+        experimental: Sequence[str] = (),
     ) -> None:
         arguments.whole("brokers", brokers, 1)
         self.now = 1000.0
@@ -65,6 +69,7 @@ class Simulation:
             clock=lambda: self.now,
             new_uuid=Ids(seed),
             load_seconds=load_seconds,
+            experimental=arguments.experiments_of(experimental),
             journal=self.journal,
         )
         addresses = [Address(number, "simulated", 9091 + number) for number in range(1, brokers + 1)]
@@ -87,6 +92,15 @@ class Simulation:
     def consumer_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ConsumerPuppet:
         """A member of the consumer protocol (KIP-848) that joins now; `script` are other fields of `ConsumerScript`."""
         puppet = ConsumerPuppet(self.scheduler, ConsumerScript(group=group, topics=topics, **script))
+        puppet.join()
+        return puppet
+
+    def client_assignor_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ClientAssignorPuppet:
+        """A member that computes assignments itself; `script` are the other fields of `ClientAssignorScript`. The
+        simulation must be `experimental=["client-assignors"]`."""
+        from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet, ClientAssignorScript
+
+        puppet = ClientAssignorPuppet(self.scheduler, ClientAssignorScript(group=group, topics=topics, **script))
         puppet.join()
         return puppet
 

@@ -33,6 +33,7 @@ from kafka_shim.groups.share.persister import SharePersister
 from kafka_shim.groups.timers import Timers
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import SharedStore, Store
+from kafka_shim.server import experiments
 from kafka_shim.server.assignors import load_assignors
 from kafka_shim.server.catalogue import Catalogue
 from kafka_shim.server.computations import Computations
@@ -80,6 +81,8 @@ class ClusterConfig:
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Which run of the coordinator it is, for the trace."""
     load_seconds: float = 0.0
+    experimental: Sequence[str] = ()
+    """Names of experiments that are served beside; see `experiments.py`."""
     journal: Journal | None = None
     """Gets every input; see `journal.py`."""
 
@@ -363,6 +366,7 @@ def make_cluster(
         f"{name}={value}" for name, value in config.settings.items() if name in NAMES
     )
     assignors = load_assignors(group_config.group_consumer_assignors)
+    experiment = experiments.load(config.experimental)
     partitions = group_config.offsets_topic_num_partitions
     outbox = Outbox()
     events = EventFeed(outbox)
@@ -465,6 +469,7 @@ def make_cluster(
             transactions,
             assignors,
             lambda group_id: settings.groups.get(group_id, {}),
+            kinds=experiment.all_kinds(),
             share_states=share_states,
         )
         broker = Broker(
@@ -477,9 +482,10 @@ def make_cluster(
             shared=catalogue,
             clock_ahead=config.clock_ahead,
             share_states=share_states,
+            experimental_apis=experiment.versions(),
         )
         broker.coordinate_transactions(transactions, groups)
-        nodes[address.id] = Node(address, groups, broker, outbox, durability, exchanges, config.release)
+        nodes[address.id] = Node(address, groups, broker, outbox, durability, exchanges, config.release, experiment)
     ownership = Ownership(nodes, topics, durability, loader, partitions, clock, settle)
     shared: SharedParts | None = None
     if isinstance(store, SharedStore) and peers is not None and catalogue is not None:
@@ -515,6 +521,7 @@ def _run_of(cluster: Cluster, addresses: Sequence[Address]) -> dict[str, Any]:
         "settings": dict(config.settings),
         "topics": dict(config.topics),
         "load_seconds": config.load_seconds,
+        "experimental": list(config.experimental),
         "durable_at_once": cluster.durability.store.durable_at_once,
         "nodes": [{"node": node.id, "host": node.host, "port": node.port} for node in addresses],
     }

@@ -25,7 +25,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.outbox import Outbox, WhenDurable
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.store import FencedError, Store, StoreError
-from kafka_shim.server.requests import groups_of, transactional_ids_of
+from kafka_shim.server.table import Endpoint
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -34,6 +34,9 @@ class Held(Protocol):
     """An exchange whose answer waits for a batch, `since` monotonic seconds; `exchange.py` has it."""
 
     since: float
+
+    @property
+    def endpoint(self) -> Endpoint: ...
 
     @property
     def request(self) -> Any: ...
@@ -258,4 +261,5 @@ class Durability:
 
 def _names(held: Held) -> list[str]:
     """The groups that a request is about; a transactional id lives where a group of its name does."""
-    return groups_of(held.request) + transactional_ids_of(held.request)
+    row = held.endpoint.row
+    return row.groups_of(held.request) + row.transactional_ids_of(held.request)

@@ -12,6 +12,7 @@ from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
 from kafka_shim.server.durability import Durability
+from kafka_shim.server.experiments import Experiment
 from kafka_shim.server.table import Table
 from kafka_shim.server.trace import Exchanges
 
@@ -77,6 +78,7 @@ class Node:
         durability: Durability,
         exchanges: Exchanges,
         release: str,
+        experiment: Experiment,
     ) -> None:
         self.id = address.id
         self.address = address
@@ -86,7 +88,7 @@ class Node:
         self.outbox = outbox
         self.durability = durability
         self.exchanges = exchanges
-        self.table = Table(release)
+        self.table = Table(release, experiment)
         self.sessions: set[Any] = set()
         self.commit_shapes: dict[Any, Any] = {}
         """See `remembered.py`."""

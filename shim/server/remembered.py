@@ -565,7 +565,7 @@ def _partitions(request: OffsetCommitRequest) -> Iterator[OffsetCommitRequestPar
     return (each for topic in request.topics for each in topic.partitions)
 
 
-_MAKERS: Final[dict[ApiKey, Callable[[Remembering, Exchange, bytes, bytes], Remembered | None]]] = {
+_MAKERS: Final[dict[int, Callable[[Remembering, Exchange, bytes, bytes], Remembered | None]]] = {
     ApiKey.HEARTBEAT: _heartbeat,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,
     ApiKey.FETCH: _fetch,

@@ -85,6 +85,19 @@ class Row(NamedTuple):
     sender: Callable[[Any], Sender] = lambda r: NOBODY
     names_topics_since: int = 1 << 15
 
+    def groups_of(self, request: Message) -> list[str]:
+        """The groups that a request is about."""
+        return self._names(request, Resource.GROUP)
+
+    def transactional_ids_of(self, request: Message) -> list[str]:
+        """The transactional ids that a request is about."""
+        return self._names(request, Resource.TRANSACTIONAL_ID)
+
+    def _names(self, request: Message, resource: Resource) -> list[str]:
+        return [
+            str(name) for concern in self.concerns if concern.resource is resource for name in concern.names(request)
+        ]
+
 
 READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
 ALTER, DESCRIBE, CLUSTER_ACTION = Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION
@@ -111,7 +124,7 @@ def _member(request: Any) -> Sender:
     return Sender(request.member_id, request.group_instance_id, request.generation_id)
 
 
-def _member_with_epoch(request: Any) -> Sender:
+def member_with_epoch(request: Any) -> Sender:
     return Sender(request.member_id, request.instance_id, request.member_epoch)
 
 
@@ -154,12 +167,12 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         (group(DELETE, lambda r: r.groups_names),)),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Row(
         handlers.consumer_group_heartbeat,
-        (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or [])), _member_with_epoch),
+        (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or [])), member_with_epoch),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Row(
         handlers.consumer_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Row(
         handlers.streams_group_heartbeat, (group(READ), topics(DESCRIBE, lambda r: topics_of(r.topology))),
-        _member_with_epoch),
+        member_with_epoch),
     ApiKey.STREAMS_GROUP_DESCRIBE: Row(
         handlers.streams_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
     ApiKey.SHARE_GROUP_HEARTBEAT: Row(
@@ -255,32 +268,6 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.WRITE_TXN_MARKERS: Row(lambda r, c: c.broker.write_txn_markers(r, c.arrived), (cluster(CLUSTER_ACTION),)),
 }
 # fmt: on
-
-
-def sender_of(request: Message) -> Sender:
-    """The member that a request says it comes from."""
-    assert request.api_key is not None
-    return REQUESTS[request.api_key].sender(request)
-
-
-def groups_of(request: Message) -> list[str]:
-    """The groups that a request is about."""
-    return _names(request, Resource.GROUP)
-
-
-def transactional_ids_of(request: Message) -> list[str]:
-    """The transactional ids that a request is about."""
-    return _names(request, Resource.TRANSACTIONAL_ID)
-
-
-def _names(request: Message, resource: Resource) -> list[str]:
-    assert request.api_key is not None
-    return [
-        str(name)
-        for concern in REQUESTS[request.api_key].concerns
-        if concern.resource is resource
-        for name in concern.names(request)
-    ]
 
 
 def _named(topics: Iterable[Any]) -> list[str | bytes]:

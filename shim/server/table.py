@@ -21,8 +21,9 @@ from kafka_shim.apis.wire.headers import encode_response_header
 from kafka_shim.broker.broker import Broker
 from kafka_shim.groups.interface import NoReply, Parked
 from kafka_shim.server.call import Call
+from kafka_shim.server.experiments import NONE, Experiment
 from kafka_shim.server.handlers import name_topics
-from kafka_shim.server.requests import REQUESTS
+from kafka_shim.server.requests import REQUESTS, Row
 
 _head: Final = struct.Struct(">hh")
 _pack_size: Final = struct.Struct(">i").pack
@@ -45,14 +46,15 @@ class Endpoint:
         "header_end",
         "key",
         "names_topics",
+        "row",
         "rule",
         "shape",
         "version",
     )
 
-    def __init__(self, api: Api, version: int) -> None:
-        row = REQUESTS[api.key]
+    def __init__(self, api: Api, version: int, row: Row) -> None:
         self.api = api
+        self.row = row
         self.key = api.key
         self.version = version
         self._decode: Callable[[bytes, int], tuple[Any, int]] = api.request.decoder(version)
@@ -93,10 +95,11 @@ class Endpoint:
 
 
 class Table:
-    """All that a broker of one release serves. Entries are made at their first use."""
+    """All that a broker of one release serves, and an experiment beside. Entries are made at their first use."""
 
-    def __init__(self, release: str) -> None:
+    def __init__(self, release: str, experiment: Experiment = NONE) -> None:
         self.release = release
+        self.experiment = experiment
         self.endpoints: dict[bytes, Endpoint] = {}
         """By the first four bytes of a request."""
         self._unsupported = unsupported_version(PROFILES[release][ApiKey.API_VERSIONS]).encode(0)
@@ -108,7 +111,9 @@ class Table:
         if endpoint is None and len(frame) >= 8:
             key, version = _head.unpack(head)
             if key in APIS and is_served(self.release, key, version):
-                endpoint = self.endpoints[head] = Endpoint(APIS[key], version)
+                endpoint = self.endpoints[head] = Endpoint(APIS[key], version, REQUESTS[ApiKey(key)])
+            elif (api := self.experiment.apis.get(key)) is not None and version in api.request.versions:
+                endpoint = self.endpoints[head] = Endpoint(api, version, self.experiment.rows[key])
         return endpoint
 
     def unsupported_version(self, correlation_id: bytes) -> bytes:

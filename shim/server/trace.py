@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
-from kafka_shim.apis.keys import ApiKey
+from kafka_shim.apis.keys import ApiKey, ExperimentalKey
 from kafka_shim.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -23,7 +23,6 @@ from kafka_shim.apis.wire.types import Array, Nested, Type
 from kafka_shim.groups.event_templates import HOLE, Template, template
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.outbox import Outbox
-from kafka_shim.server.requests import groups_of, sender_of
 from kafka_shim.server.table import Endpoint
 
 GROUP_KEYS: Final = frozenset(
@@ -41,6 +40,7 @@ GROUP_KEYS: Final = frozenset(
         ApiKey.OFFSET_DELETE,
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
+        *ExperimentalKey,
     }
 )
 """The APIs whose exchanges are traced: those about groups and their offsets."""
@@ -99,8 +99,8 @@ class Exchanges:
                 node=exchange.session.node.id,
                 api=endpoint.api.name,
                 correlation_id=int.from_bytes(exchange.correlation_id, signed=True),
-                group=next(iter(groups_of(request)), ""),
-                member=sender_of(request).member_id,
+                group=next(iter(endpoint.row.groups_of(request)), ""),
+                member=endpoint.row.sender(request).member_id,
             )
 
     def answered(self, exchange: Traced) -> None:

@@ -10,6 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet as ClientAssignorPuppet
+    from kafka_shim.lab.client_assignor_puppets import ClientAssignorScript as ClientAssignorScript
+    from kafka_shim.lab.client_assignor_puppets import MemberView as MemberView
+    from kafka_shim.lab.client_assignor_puppets import PuppetAssignor as PuppetAssignor
+    from kafka_shim.lab.client_assignor_puppets import Share as Share
     from kafka_shim.lab.consumer_puppets import ConsumerManner as ConsumerManner
     from kafka_shim.lab.consumer_puppets import ConsumerPuppet as ConsumerPuppet
     from kafka_shim.lab.consumer_puppets import ConsumerScript as ConsumerScript
@@ -31,6 +36,11 @@ if TYPE_CHECKING:
     from kafka_shim.testing.server import CoordinatorServer as CoordinatorServer
 
 _HOME: Final = {
+    "ClientAssignorPuppet": "kafka_shim.lab.client_assignor_puppets",
+    "ClientAssignorScript": "kafka_shim.lab.client_assignor_puppets",
+    "PuppetAssignor": "kafka_shim.lab.client_assignor_puppets",
+    "MemberView": "kafka_shim.lab.client_assignor_puppets",
+    "Share": "kafka_shim.lab.client_assignor_puppets",
     "ConsumerManner": "kafka_shim.lab.consumer_puppets",
     "ConsumerPuppet": "kafka_shim.lab.consumer_puppets",
     "ConsumerScript": "kafka_shim.lab.consumer_puppets",

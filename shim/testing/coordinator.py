@@ -25,7 +25,8 @@ class Coordinator(CoordinatorThread):
 
     `topics` are created at start, by name with their numbers of partitions; `config` are Kafka's configuration names
     with their values, on top of those of `FOR_TESTS`; `brokers` is the number of nodes; `release` the Kafka release to
-    pose as; `faults` are put in force at start, each as the keywords of `fault`. `store` is open and stays open; by
+    pose as; `faults` are put in force at start, each as the keywords of `fault`. `experimental` are names of what is
+    served beside it, as of `serve --experimental`. `store` is open and stays open; by
     default records live as long as the server. With `control` the HTTP control API is served too, at `control_url`.
     Raises ValueError, in one sentence, for a configuration that cannot be.
     """
@@ -40,9 +41,11 @@ class Coordinator(CoordinatorThread):
         faults: Sequence[Mapping[str, Any]] = (),
         store: Store | None = None,
         control: bool = False,
+        experimental: Sequence[str] = (),
         server_config: ServerConfig | None = None,
     ) -> None:
-        super().__init__(server_config or config_for_tests(topics, config, brokers, release), store, control)
+        made = server_config or config_for_tests(topics, config, brokers, release, experimental)
+        super().__init__(made, store, control)
         self._faults = arguments.faults_of(faults)
         self.clock = Clock(self)
 
@@ -75,6 +78,10 @@ class Coordinator(CoordinatorThread):
     def consumer_puppet(self, group: str, topics: Sequence[str], **script: Any) -> PuppetHandle:
         """A scripted member of the consumer protocol (KIP-848); see `Kit.consumer_puppet`."""
         return PuppetHandle(self, self.call(partial(self.kit.consumer_puppet, group, topics, **script)))
+
+    def client_assignor_puppet(self, group: str, topics: Sequence[str], **script: Any) -> PuppetHandle:
+        """A scripted member that computes assignments itself; see `Kit.client_assignor_puppet`."""
+        return PuppetHandle(self, self.call(partial(self.kit.client_assignor_puppet, group, topics, **script)))
 
     # Faults
 

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 import trio
@@ -37,6 +37,9 @@ from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server, ServerConfig, serve
 from kafka_shim.testing.data import TopicData
 
+if TYPE_CHECKING:
+    from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet
+
 FOR_TESTS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1",
@@ -46,7 +49,7 @@ FOR_TESTS: Final = {
 
 HEARTBEAT_SECONDS: Final = 0.1
 
-Made = TypeVar("Made", Script, Manner, ConsumerScript, ConsumerManner)
+Made = TypeVar("Made", bound="Script | Manner | ConsumerScript | ConsumerManner")
 
 
 class UnfiredFaults(AssertionError):
@@ -99,6 +102,20 @@ class Kit(TopicData, LabWorkbench):
         self._check_topics(topics)
         fields = {"group": group, "topics": topics} | script
         puppet = ConsumerPuppet(self.scheduler, made_of(ConsumerScript, "A puppet", fields))
+        puppet.join()
+        return puppet
+
+    def client_assignor_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ClientAssignorPuppet:
+        """A scripted member that computes assignments itself, joining now; `script` are the other fields of
+        `ClientAssignorScript`. The coordinator must serve the experiment `client-assignors`."""
+        # Imported here: only a server with the experiment has its modules.
+        from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet, ClientAssignorScript
+
+        if "client-assignors" not in self.cluster.config.experimental:
+            raise ValueError("The coordinator does not serve client-assignors: start it with experimental=[...].")
+        self._check_topics(topics)
+        fields = {"group": group, "topics": topics} | script
+        puppet = ClientAssignorPuppet(self.scheduler, made_of(ClientAssignorScript, "A puppet", fields))
         puppet.join()
         return puppet
 
@@ -239,11 +256,16 @@ def made_of(kind: type[Made], what: str, fields: Mapping[str, Any]) -> Made:
 
 
 def server_config(
-    topics: Mapping[str, int] | None, config: Mapping[str, str] | None, brokers: int, release: str | None = None
+    topics: Mapping[str, int] | None,
+    config: Mapping[str, str] | None,
+    brokers: int,
+    release: str | None = None,
+    experimental: Sequence[str] = (),
 ) -> ServerConfig:
     """The configuration of a server for tests. Raises ValueError, in one sentence, for one that cannot be."""
     settings = FOR_TESTS | arguments.settings_of(config)
-    cluster = ClusterConfig(settings=settings, topics=arguments.topics_of(topics))
+    experiments = arguments.experiments_of(experimental)
+    cluster = ClusterConfig(settings=settings, topics=arguments.topics_of(topics), experimental=experiments)
     arguments.whole("brokers", brokers, 1)
     if (chosen := arguments.release_of(release)) is not None:
         cluster = replace(cluster, release=chosen)
@@ -285,6 +307,7 @@ def open_coordinator(
     brokers: int = 1,
     release: str | None = None,
     store: Store | None = None,
+    experimental: Sequence[str] = (),
 ) -> AbstractAsyncContextManager[Kit]:
     """A coordinator for tests that run on trio; the arguments are those of `CoordinatorServer`.
 
@@ -292,4 +315,4 @@ def open_coordinator(
         kit.puppet("billing", ["orders"])
         await kit.group("billing").stable(members=1)
     """
-    return open_kit(server_config(topics, config, brokers, release), store)
+    return open_kit(server_config(topics, config, brokers, release, experimental), store)

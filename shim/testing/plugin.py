@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 MARKER: Final = "kafka_coordinator"
 _MARKER_HELP: Final = (
-    "kafka_coordinator(topics=..., config=..., brokers=..., release=..., faults=...): what the coordinator of this test"
-    " is like; the arguments are those of kafka_shim.testing.CoordinatorServer."
+    "kafka_coordinator(topics=..., config=..., brokers=..., release=..., faults=..., experimental=...): what the"
+    " coordinator of this test is like; the arguments are those of kafka_shim.testing.CoordinatorServer."
 )
 STORY_LINES: Final = 200
 

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_shim.apis.client_assignor import ClientAssignor
+from kafka_shim.apis.wire import Message, array, field
 from kafka_shim.persistence import records
 from kafka_shim.persistence.records import (
     ConsumerGroupMetadataKey,
@@ -110,6 +112,25 @@ def test_golden_member_as_kafka_4_2_wrote_it() -> None:
         encode_value(key, classic).hex().endswith("ffffffff" + "00" + "01" + "00" + "07" + "01" + "0000afc8" + "0100")
     )
     assert decode_value(key, encode_value(key, classic)) == classic
+
+
+class TargetOfKafka(Message, versions="0", flexible="0+"):
+    """The value of a target assignment with the fields that a Kafka knows."""
+
+    topic_partitions: list[records.TopicPartitions] = field(array(records.TopicPartitions))
+
+
+def test_what_an_experiment_adds_stands_in_tags_that_kafka_reads_past() -> None:
+    key = records.ConsumerGroupTargetAssignmentMemberKey("g", "m")
+    partitions = [records.TopicPartitions(bytes(16), [1])]
+    plain, more = (records.ConsumerGroupTargetAssignmentMemberValue(partitions, *tags) for tags in ((), (7, 2, b"y")))
+    assert encode_value(key, plain)[2:] == TargetOfKafka(partitions).encode(0)
+    assert decode_value(key, encode_value(key, more)) == more
+    assert TargetOfKafka.decode(encode_value(key, more)[2:], 0) == TargetOfKafka(partitions)
+    member = records.ConsumerGroupMemberMetadataValue(None, None, "c", "/h", ["t"], None, 1, None, None)
+    member.client_assignors = [ClientAssignor("a", 0, 2, 1, 2, b"x")]
+    of_member = records.ConsumerGroupMemberMetadataKey("g", "m")
+    assert decode_value(of_member, encode_value(of_member, member)) == member
 
 
 @given(stored_pairs)

@@ -24,9 +24,14 @@ from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestG
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 from kafka_shim.apis.wire import Message
-from kafka_shim.server.requests import REQUESTS, Operation, Resource, groups_of, sender_of, transactional_ids_of
+from kafka_shim.server.requests import REQUESTS, Operation, Resource, Row
 
 TOPIC_ID = bytes(range(16))
+
+
+def row_of(request: Message) -> Row:
+    assert isinstance(request.api_key, ApiKey)
+    return REQUESTS[request.api_key]
 
 
 def test_what_is_served_has_a_row() -> None:
@@ -62,8 +67,8 @@ def test_every_row_can_name_what_a_request_concerns(key: int) -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
 )  # fmt: skip
 def test_groups_and_transactional_ids(request_: Message, groups: list[str], transactional_ids: list[str]) -> None:
-    assert groups_of(request_) == groups
-    assert transactional_ids_of(request_) == transactional_ids
+    assert row_of(request_).groups_of(request_) == groups
+    assert row_of(request_).transactional_ids_of(request_) == transactional_ids
 
 
 @pytest.mark.parametrize(
@@ -95,8 +100,7 @@ def test_groups_and_transactional_ids(request_: Message, groups: list[str], tran
     ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
 )
 def test_topics_and_the_operation_on_them(request_: Message, operation: Operation, names: list[str | bytes]) -> None:
-    assert request_.api_key is not None
-    (concern,) = [each for each in REQUESTS[request_.api_key].concerns if each.resource is Resource.TOPIC]
+    (concern,) = [each for each in row_of(request_).concerns if each.resource is Resource.TOPIC]
     assert (concern.operation, list(concern.names(request_))) == (operation, names)
 
 
@@ -114,7 +118,7 @@ def test_topics_and_the_operation_on_them(request_: Message, operation: Operatio
     ids=lambda value: type(value).__name__ if isinstance(value, Message) else "",
 )
 def test_the_member_that_sends_a_request(request_: Message, sender: tuple[str, str | None, int | None]) -> None:
-    assert sender_of(request_) == sender
+    assert row_of(request_).sender(request_) == sender
 
 
 @pytest.mark.parametrize("key", REQUESTS, ids=lambda key: APIS[key].name)
@@ -122,4 +126,4 @@ def test_a_request_with_a_member_id_has_a_sender(key: ApiKey) -> None:
     made = APIS[key].request()
     if hasattr(made, "member_id") and not hasattr(made, "members"):
         made.member_id = "m"
-        assert sender_of(made).member_id == "m"
+        assert REQUESTS[key].sender(made).member_id == "m"

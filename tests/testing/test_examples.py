@@ -1,4 +1,4 @@
-"""The examples of `examples/python` and `docs/testing.md` do what they say; the clinic's test fails as it says."""
+"""The examples of `examples/python` and of docs/ do what they say; the clinic's test fails as it says."""
 
 import re
 import subprocess
@@ -43,7 +43,13 @@ def test_the_sleeping_test_fails_on_a_slow_day(pytester: pytest.Pytester) -> Non
     result.stdout.fnmatch_lines([line.replace("[", "[[]") for line in shown])
 
 
-BLOCKS = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/testing.md").read_text(), re.DOTALL | re.MULTILINE)
+def programs(page: str) -> list[str]:
+    """What a page shows to be run."""
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.DOTALL | re.MULTILINE)
+
+
+BLOCKS = programs("testing.md")
+EXPERIMENTS = [*programs("client-assignors.md")]
 
 
 def test_the_documentation_shows_six_programs() -> None:
@@ -58,3 +64,10 @@ def test_what_the_documentation_shows_runs(pytester: pytest.Pytester, block: str
     else:
         done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("block", EXPERIMENTS, ids=["client-assignors"])
+def test_what_the_pages_of_experiments_show_runs(pytester: pytest.Pytester, block: str) -> None:
+    program = [sys.executable, str(pytester.makepyfile(block))]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -43,6 +43,8 @@ class Change:
         self.records: list[Record] = []
         self.cause: Cause | None = None
         self.subscription_changed = False
+        self.metadata_hash = group.metadata_hash
+        """That of the topics of the group as it will be."""
         self.replaced_member: Member | None = None
         """The static member whose place the member takes."""
         self._new_target: Target | None = None
@@ -71,6 +73,7 @@ class Change:
         if cause is None and found_hash != group.metadata_hash:
             cause = Cause.TOPIC_METADATA_CHANGED
         group_epoch = group.group_epoch
+        self.metadata_hash = found_hash
         if cause is not None:
             group_epoch += 1
             self.cause = cause

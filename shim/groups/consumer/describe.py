@@ -79,7 +79,7 @@ def description(group: ConsumerGroup) -> GroupDescription:
         protocol_type="consumer",
         protocol=group.protocol,
         generation=group.group_epoch,
-        leader=None,
+        leader=group.leader,
         cause=None if group.cause is None else group.cause.value,
         trigger=group.trigger,
         members=[

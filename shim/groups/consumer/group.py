@@ -9,7 +9,7 @@ that no record keeps are rebuilt when the group is loaded. After Kafka's `Modern
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer.member import Member, from_records
@@ -41,6 +41,18 @@ class ReplayError(ValueError):
     """A record that contradicts those before it: Kafka refuses to load the partition (semantics 5.3)."""
 
 
+class AssignedMetadata(NamedTuple):
+    """What the assignor of a client said to a member with its target assignment: an `error` of its own, 0 for none, and
+    metadata in one of the assignor's versions."""
+
+    error: int = 0
+    version: int = 0
+    metadata: bytes = b""
+
+
+NO_METADATA: Final = AssignedMetadata()
+
+
 class ConsumerGroupState:
     """The hard state of a group.
 
@@ -61,6 +73,7 @@ class ConsumerGroupState:
         "static_members",
         "subscriptions",
         "target_epoch",
+        "target_metadata",
         "target_owners",
         "targets",
     )
@@ -77,6 +90,8 @@ class ConsumerGroupState:
         self.static_members: dict[str, str] = {}
         """Member ids by group instance id."""
         self.targets: dict[str, Partitions] = {}
+        self.target_metadata: dict[str, AssignedMetadata] = {}
+        """By member id, where the assignor of a client said something."""
         self.target_owners: dict[bytes, dict[int, str]] = {}
         self.owners: dict[bytes, dict[int, str]] = {}
         self.subscriptions = Subscriptions()
@@ -169,6 +184,7 @@ class ConsumerGroupState:
                     topic_regex=value.subscribed_topic_regex,
                     server_assignor=value.server_assignor,
                     classic=value.classic_member_metadata,
+                    client_assignors=tuple(value.client_assignors),
                 )
             )
         elif member is not None:
@@ -225,6 +241,10 @@ class ConsumerGroupState:
             self.targets.pop(member_id, None)
         else:
             self.targets[member_id] = new
+        if value is not None and (value.error or value.metadata_version or value.metadata):
+            self.target_metadata[member_id] = AssignedMetadata(value.error, value.metadata_version, value.metadata)
+        elif self.target_metadata:
+            self.target_metadata.pop(member_id, None)
 
     def _replay_target_epoch(self, value: ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
         if value is not None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
+from typing import Any, NamedTuple
 
+from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -105,13 +107,25 @@ def heartbeat(
         try:
             if request.member_epoch in (LEAVE, LEAVE_STATIC):
                 return leave(shard, request, now)
-            return _long_way(shard, request, member_id, client, now)
+            outcome = hear(shard, request, member_id, client, now)
         except Refusal as refusal:
             shard.outbox.touch(shard)
             return refused(request, refusal.code, refusal.message)
+        return ConsumerGroupHeartbeatResponse(
+            member_id=outcome.member.member_id,
+            member_epoch=outcome.member.epoch,
+            heartbeat_interval_ms=heartbeat_interval_ms(outcome.group),
+            assignment=assignment_of(outcome.member.assigned) if outcome.shows else None,
+        )
 
     waiting = offload.Waiting(exchange, attempt, partial(refused, request))
-    answer: ConsumerGroupHeartbeatResponse | Parked = offload.serve(shard, request.group_id, waiting, now)
+    answer: ConsumerGroupHeartbeatResponse | Parked = in_line(shard, request, waiting, now)
+    return answer
+
+
+def in_line(shard: Shard, request: ConsumerGroupHeartbeatRequest, waiting: offload.Waiting, now: float) -> Any:
+    """The answer to a heartbeat that may change its group; PARKED if it has to wait."""
+    answer = offload.serve(shard, request.group_id, waiting, now)
     if answer is PARKED:
         # It was a sign of life all the same.
         group = shard.groups[request.group_id]
@@ -121,17 +135,38 @@ def heartbeat(
     return answer
 
 
-def _long_way(
-    shard: Shard, request: ConsumerGroupHeartbeatRequest, member_id: str, client: Client, now: float
-) -> ConsumerGroupHeartbeatResponse:
+class Outcome(NamedTuple):
+    """What a heartbeat came to: the group as it is in the shard then, the member as it was and as it is. `shows`: the
+    answer carries its assignment."""
+
+    group: ConsumerGroup
+    before: Member
+    member: Member
+    shows: bool
+
+
+def hear(
+    shard: Shard,
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+    client: Client,
+    now: float,
+    make_change: type[Change] = Change,
+    client_assignors: tuple[ClientAssignor, ...] | None = None,
+) -> Outcome:
+    """Hear a heartbeat of a member that does not leave, and write what it changes. `client_assignors` are None where
+    the member does not say any. Raises `Refusal` and `Offloaded`, with nothing written; errors are those of
+    `heartbeat`."""
     joins = request.member_epoch == JOIN
     group, replaced_group, conversion = _group(shard, request, joins=joins)
     check_room(group, request.member_id)
-    change = Change(group, replaced_group, now)
+    change = make_change(group, replaced_group, now)
     change.records += conversion
     owned = None if request.topic_partitions is None else from_records(request.topic_partitions)
     member = _member(change, request, member_id, owned, joins=joins)
     updated = merged(member, request, client)
+    if client_assignors is not None:
+        updated = replace(updated, client_assignors=client_assignors)
     names_changed, pattern = change.subscribe(member, updated)
     cause: Cause | None = None
     if group.group_epoch == 0 or names_changed or pattern is PatternChange.RESOLVED:
@@ -146,13 +181,7 @@ def _long_way(
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
         and owned is not None
     )
-    shows = joins or is_full or reconciled.assigned != member.assigned
-    return ConsumerGroupHeartbeatResponse(
-        member_id=reconciled.member_id,
-        member_epoch=reconciled.epoch,
-        heartbeat_interval_ms=heartbeat_interval_ms(group),
-        assignment=assignment_of(reconciled.assigned) if shows else None,
-    )
+    return Outcome(group, member, reconciled, joins or is_full or reconciled.assigned != member.assigned)
 
 
 def _group(

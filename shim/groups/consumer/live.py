@@ -81,8 +81,9 @@ class ConsumerGroup(ConsumerGroupState):
         return self.shard.assignors.choose(member.server_assignor for member in self.members.values())
 
     @property
-    def leader(self) -> None:
+    def leader(self) -> str | None:
         """There is none: the coordinator assigns."""
+        return None
 
     @property
     def size(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer.states import MemberState
 from kafka_shim.persistence.records import (
@@ -41,6 +42,8 @@ class Member:
     """What it is to give up and was not seen without."""
     classic: ClassicMemberMetadata | None = None
     """Session timeout and protocols of a member that speaks the classic protocol; None for others."""
+    client_assignors: tuple[ClientAssignor, ...] = ()
+    """Those that it has itself, the best first; only an experiment has them (`groups/client_assignors/`)."""
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
@@ -63,6 +66,7 @@ def metadata_of(member: Member) -> ConsumerGroupMemberMetadataValue:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
         classic_member_metadata=member.classic,
+        client_assignors=list(member.client_assignors),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from kafka_shim.groups.assignors.spec import Partitions
-from kafka_shim.groups.consumer.group import ConsumerGroupState
+from kafka_shim.groups.consumer.group import NO_METADATA, AssignedMetadata, ConsumerGroupState
 from kafka_shim.groups.consumer.member import Member, current_assignment_of, metadata_of, to_records
 from kafka_shim.groups.consumer.regex import ResolvedRegex
 from kafka_shim.persistence.records import (
@@ -54,8 +54,10 @@ def current_assignment(group_id: str, member: Member) -> Record:
     return ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id), current_assignment_of(member)
 
 
-def target_assignment(group_id: str, member_id: str, target: Partitions) -> Record:
-    value = ConsumerGroupTargetAssignmentMemberValue(to_records(target))
+def target_assignment(
+    group_id: str, member_id: str, target: Partitions, metadata: AssignedMetadata = NO_METADATA
+) -> Record:
+    value = ConsumerGroupTargetAssignmentMemberValue(to_records(target), *metadata)
     return ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value
 
 
@@ -91,7 +93,12 @@ def member_replaced(group: ConsumerGroupState, old: Member, new: Member) -> list
     return [
         *member_gone(group_id, old.member_id),
         member_metadata(group_id, new),
-        target_assignment(group_id, new.member_id, group.target_of(old.member_id, None)),
+        target_assignment(
+            group_id,
+            new.member_id,
+            group.target_of(old.member_id, None),
+            group.target_metadata.get(old.member_id, NO_METADATA),
+        ),
         current_assignment(group_id, new),
     ]
 

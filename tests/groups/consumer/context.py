@@ -77,6 +77,7 @@ class Cluster(Context):
             WALL_OFFSET,
             self.topics,
             group_settings=lambda group_id: self.settings_of.get(group_id, {}),
+            kinds=self.kinds,
         )
         for partition, records in self.durable.items():
             self.service.begin_loading(partition)

@@ -1,0 +1,218 @@
+"""ConsumerGroupPrepareAssignment and ConsumerGroupInstallAssignment: a member fetches what it computes with, and hands
+in the result.
+
+Decides who may, whether an assignment is valid for the epoch that it was computed for, and what is recorded of it: the
+target assignment and its epoch, as if the coordinator had computed them, so that a failover changes nothing. It does
+not know who is asked to compute (`delegation.py`), nor how members come to what they are to have (`consumer/`).
+After KIP-848, which has INVALID_ASSIGNMENT for what is INVALID_REQUEST (42) here: the code never got a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka_shim.apis.consumer_group_heartbeat import TopicPartitions
+from kafka_shim.apis.experimental.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+    InstalledMember,
+)
+from kafka_shim.apis.experimental.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+    PreparedMember,
+    PreparedTopic,
+)
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
+from kafka_shim.groups.client_assignors import events
+from kafka_shim.groups.client_assignors.choice import assignor_of, computers
+from kafka_shim.groups.client_assignors.delegation import end, in_flight
+from kafka_shim.groups.client_assignors.group import ClientAssignedGroup, Delegation, Subject
+from kafka_shim.groups.consumer import events as consumer_events
+from kafka_shim.groups.consumer import records
+from kafka_shim.groups.consumer.group import NO_METADATA, AssignedMetadata
+from kafka_shim.groups.consumer.records import Record
+from kafka_shim.groups.consumer.refusal import Refusal
+from kafka_shim.groups.consumer.states import GroupState
+from kafka_shim.groups.consumer.target import Target
+from kafka_shim.groups.shard import Shard
+
+Assigned = dict[str, tuple[Partitions, AssignedMetadata]]
+"""By member id, what a target assignment has for it."""
+
+
+def prepare(shard: Shard, request: ConsumerGroupPrepareAssignmentRequest) -> ConsumerGroupPrepareAssignmentResponse:
+    """What the member that was asked computes with, for the group epoch of now.
+
+    Errors: UNKNOWN_MEMBER_ID (25), GROUP_ID_NOT_FOUND (69), STALE_MEMBER_EPOCH (113).
+    """
+    shard.outbox.touch(shard)
+    try:
+        group, delegation = _delegation(shard, request)
+        assignor_name = group.client_assignor
+        if assignor_name is None or request.member_id not in computers(group.members.values(), assignor_name):
+            end(group, "overtaken")
+            raise _not_asked(request.member_id)
+    except Refusal as refusal:
+        return ConsumerGroupPrepareAssignmentResponse(error_code=refusal.code, error_message=refusal.message)
+    delegation.assignor = assignor_name
+    ids = group.specs.ids
+    prepared = []
+    subjects = {}
+    for member in group.members.values():
+        assignor = assignor_of(member, assignor_name)
+        assert assignor is not None
+        topics = ids.of(member)
+        versions = range(assignor.minimum_version, assignor.maximum_version + 1)
+        subjects[member.member_id] = Subject(member.instance_id, topics, versions)
+        prepared.append(
+            PreparedMember(
+                member.member_id,
+                member.epoch,
+                member.instance_id,
+                member.rack_id,
+                sorted(topics),
+                assignor,
+                _in_answers(group.targets.get(member.member_id, NO_PARTITIONS)),
+            )
+        )
+    topic_ids = frozenset[bytes]().union(*(subject.topics for subject in subjects.values()))
+    counts = {topic_id: ids.partition_counts[topic_id] for topic_id in topic_ids}
+    delegation.group_epoch = group.group_epoch
+    delegation.subjects = subjects
+    delegation.partition_counts = counts
+    events.delegation(group, delegation, "prepared")
+    return ConsumerGroupPrepareAssignmentResponse(
+        group_epoch=group.group_epoch,
+        assignor_name=assignor_name,
+        members=prepared,
+        topics=[
+            PreparedTopic(topic_id, shard.topics.topic_name(topic_id) or "", count)
+            for topic_id, count in sorted(counts.items())
+        ],
+    )
+
+
+def install(shard: Shard, request: ConsumerGroupInstallAssignmentRequest) -> ConsumerGroupInstallAssignmentResponse:
+    """The target assignment that a member has computed becomes that of the group.
+
+    Errors: those of `prepare`, INVALID_REQUEST (42) for an assignment that is not valid for its epoch, and
+    UNKNOWN_SERVER_ERROR (-1) for one that `__consumer_offsets` has no room for. The member may hand in another.
+    """
+    shard.outbox.touch(shard)
+    try:
+        group, delegation = _delegation(shard, request)
+        if request.group_epoch != delegation.group_epoch:
+            raise _invalid(f"it is for group epoch {request.group_epoch}, and {delegation.group_epoch} was asked for")
+        assigned = _kept(group, request.error) if request.error else _valid(request, delegation)
+        written = _records(group, delegation, assigned)
+        if not shard.has_room_for(written):
+            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The assignment is too large to be stored.")
+    except Refusal as refusal:
+        return ConsumerGroupInstallAssignmentResponse(error_code=refusal.code, error_message=refusal.message)
+    before = group.state if shard.outbox.listening else GroupState.EMPTY
+    for key, value in written:
+        shard.write(key, value)
+    group.passed_over.clear()
+    end(group, "installed")
+    if shard.outbox.listening:
+        changed = {key.member_id: group.targets[key.member_id] for key, _ in written[:-1]}
+        consumer_events.target(group, Target(delegation.assignor, dict(group.targets), changed, written))
+        consumer_events.state(group, before)
+    return ConsumerGroupInstallAssignmentResponse()
+
+
+def _delegation(
+    shard: Shard, request: ConsumerGroupPrepareAssignmentRequest | ConsumerGroupInstallAssignmentRequest
+) -> tuple[ClientAssignedGroup, Delegation]:
+    """The group of a request, and the delegation to its member. Raises `Refusal`."""
+    group = shard.groups.get(request.group_id)
+    if not isinstance(group, ClientAssignedGroup):
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+    member = group.members.get(request.member_id)
+    if member is None:
+        raise Refusal(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of group {group.group_id}."
+        )
+    if request.member_epoch != member.epoch:
+        raise Refusal(ErrorCode.STALE_MEMBER_EPOCH, f"The member epoch is {member.epoch}, not {request.member_epoch}.")
+    delegation = in_flight(group)
+    if delegation is None or delegation.member_id != member.member_id:
+        raise _not_asked(member.member_id)
+    return group, delegation
+
+
+def _valid(request: ConsumerGroupInstallAssignmentRequest, delegation: Delegation) -> Assigned:
+    """The assignment, by what it was computed with. Raises `Refusal`: INVALID_REQUEST (42)."""
+    subjects = delegation.subjects
+    if subjects is None:
+        raise _invalid("it was not prepared")
+    assigned: Assigned = {}
+    owners: dict[tuple[bytes, int], str] = {}
+    for each in request.members:
+        subject = subjects.get(each.member_id)
+        if subject is None:
+            raise _invalid(f"member {each.member_id} was not in the group")
+        if each.member_id in assigned:
+            raise _invalid(f"member {each.member_id} is in it twice")
+        if each.metadata_version not in subject.versions:
+            raise _invalid(f"member {each.member_id} cannot read metadata of version {each.metadata_version}")
+        partitions: dict[bytes, set[int]] = {}
+        for topic_id, number in _partitions(each):
+            if topic_id not in subject.topics or not 0 <= number < delegation.partition_counts[topic_id]:
+                raise _invalid(f"member {each.member_id} gets a partition that it does not subscribe to")
+            if (topic_id, number) in owners:
+                raise _invalid(f"members {owners[topic_id, number]} and {each.member_id} get one partition")
+            owners[topic_id, number] = each.member_id
+            partitions.setdefault(topic_id, set()).add(number)
+        target = {topic_id: frozenset(numbers) for topic_id, numbers in partitions.items()}
+        assigned[each.member_id] = target, AssignedMetadata(0, each.metadata_version, each.metadata)
+    return {member_id: assigned.get(member_id, (NO_PARTITIONS, NO_METADATA)) for member_id in subjects}
+
+
+def _kept(group: ClientAssignedGroup, error: int) -> Assigned:
+    """What the members have, with the error of the assignor."""
+    return {
+        member_id: (
+            group.targets.get(member_id, NO_PARTITIONS),
+            group.target_metadata.get(member_id, NO_METADATA)._replace(error=error),
+        )
+        for member_id in group.members
+    }
+
+
+def _records(group: ClientAssignedGroup, delegation: Delegation, assigned: Assigned) -> list[Record]:
+    """Those of the target assignments that change, and last that of their epoch. Who has gone since gets nothing, but
+    for a static member: its successor gets what was meant for it."""
+    written = []
+    for member_id, (partitions, metadata) in assigned.items():
+        heir = _heir(group, delegation, member_id)
+        is_new = (partitions, metadata) != (group.targets.get(heir), group.target_metadata.get(heir, NO_METADATA))
+        if heir in group.members and is_new:
+            written.append(records.target_assignment(group.group_id, heir, partitions, metadata))
+    return [*written, records.target_epoch(group.group_id, delegation.group_epoch)]
+
+
+def _heir(group: ClientAssignedGroup, delegation: Delegation, member_id: str) -> str:
+    """The member itself, or the one that has taken its place."""
+    if member_id in group.members or delegation.subjects is None:
+        return member_id
+    instance_id = delegation.subjects[member_id].instance_id
+    return member_id if instance_id is None else group.static_members.get(instance_id, member_id)
+
+
+def _partitions(member: InstalledMember) -> Iterable[tuple[bytes, int]]:
+    return ((topic.topic_id, number) for topic in member.partitions for number in topic.partitions)
+
+
+def _in_answers(partitions: Partitions) -> list[TopicPartitions]:
+    return [TopicPartitions(topic_id, sorted(numbers)) for topic_id, numbers in partitions.items()]
+
+
+def _not_asked(member_id: str) -> Refusal:
+    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} was not asked to compute.")
+
+
+def _invalid(why: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, f"The assignment is not valid: {why}.")

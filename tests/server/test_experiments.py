@@ -1,0 +1,93 @@
+"""What a server serves beside Kafka's APIs if it is asked to; and nothing of that if it is not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_shim.apis.keys import ExperimentalKey
+from kafka_shim.apis.profiles import PROFILES
+from kafka_shim.apis.wire.frames import frame
+from kafka_shim.apis.wire.headers import encode_request_header
+from kafka_shim.cli import serve
+from kafka_shim.server import experiments
+from kafka_shim.server.experiments import EXPERIMENTS
+from kafka_shim.server.requests import REQUESTS
+from kafka_shim.testing import CoordinatorServer
+from tests.server.wire import Client
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def advertised(client: Client) -> dict[int, tuple[int, int]]:
+    answer = client.ask(ApiVersionsRequest("test", "1"), 4, ApiVersionsResponse)
+    return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+
+def test_experiments_are_not_among_the_requests_of_every_server() -> None:
+    assert not set(REQUESTS) & set(ExperimentalKey)
+    assert experiments.load([]).apis == {}
+    every = experiments.load(EXPERIMENTS)
+    assert set(every.apis) == set(every.rows) == set(ExperimentalKey)
+
+
+def test_a_server_without_experiments_does_not_import_them() -> None:
+    program = """
+import sys
+from kafka_shim.server.cluster import ClusterConfig, make_cluster
+from kafka_shim.broker.topics import Node
+from kafka_shim import cli
+import kafka_shim.control.run, kafka_shim.testing.kit, kafka_shim.lab.simulator
+make_cluster([Node(1, "localhost", 9092)], ClusterConfig())
+wanted = ("experimental.", "client_assignors.", "server.client_assignors", "client_assignor_puppets", "server.designs")
+print([name for name in sys.modules if any(each in name for each in wanted)])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_the_apis_of_an_experiment_are_advertised_and_served_only_then() -> None:
+    with CoordinatorServer() as server, Client(server.bootstrap) as client:
+        assert advertised(client) == PROFILES["4.2"]
+        for key in ExperimentalKey:
+            with Client(server.bootstrap) as other:
+                other.socket.sendall(frame(encode_request_header(key, 0, 1, "test") + bytes(16)))
+                assert other.is_closed_by_server()
+    for name in EXPERIMENTS:
+        own = experiments.load([name])
+        with CoordinatorServer(experimental=[name]) as server, Client(server.bootstrap) as client:
+            assert advertised(client) == PROFILES["4.2"] | dict.fromkeys(own.apis, (0, 0))
+            for api in own.apis.values():
+                assert isinstance(client.ask(api.request(), 0, api.response), api.response)
+                with Client(server.bootstrap) as other:
+                    other.socket.sendall(frame(encode_request_header(api.key, 1, 1, "test") + bytes(16)))
+                    assert other.is_closed_by_server()
+
+
+def test_every_row_can_name_what_a_request_concerns() -> None:
+    whole = experiments.load(EXPERIMENTS)
+    for key, row in whole.rows.items():
+        request = whole.apis[key].request()
+        assert isinstance(row.groups_of(request), list)
+        assert row.transactional_ids_of(request) == []
+        if hasattr(request, "member_id"):
+            request.member_id = "m"
+            assert row.sender(request).member_id == "m"
+
+
+def test_the_command_line_offers_the_experiments_there_are() -> None:
+    (option,) = [each for each in serve.params if each.name == "experimental"]
+    assert list(option.type.choices) == list(EXPERIMENTS)  # type: ignore[attr-defined]
+
+
+def test_an_unknown_experiment_is_one_sentence() -> None:
+    with pytest.raises(ValueError, match=r"^There is no experiment 'none'; there are: client-assignors"):
+        experiments.load(["none"])
+    with pytest.raises(ValueError, match="There is no experiment 'none'"):
+        CoordinatorServer(experimental=["none"])
+    with pytest.raises(ValueError, match="experimental are a list of names"):
+        CoordinatorServer(experimental="designs")
