@@ -156,6 +156,8 @@ def ask(group: ConsumerGroupState, specs: Specs, assignors: Assignors, updated: 
     """The question of the target assignment with `updated` as one of the members, in its own place or in that of the
     static member whose instance id it has. It is good until the group changes."""
     replaced = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
+    # Looked up once: a later look may begin anew, without the topics of the members.
+    ids = specs.ids
     members, described = dict(group.members), specs.members()
     inherits = updated.member_id
     if replaced is not None and replaced != updated.member_id:
@@ -163,9 +165,9 @@ def ask(group: ConsumerGroupState, specs: Specs, assignors: Assignors, updated: 
         inherits = replaced
     members[updated.member_id] = updated
     target = group.targets.get(inherits, NO_PARTITIONS)
-    described[updated.member_id] = MemberSpec(specs.ids.of(updated), target, updated.instance_id, updated.rack_id)
+    described[updated.member_id] = MemberSpec(ids.of(updated), target, updated.instance_id, updated.rack_id)
     subscriptions = {spec.topics for spec in described.values()}
-    counts = specs.ids.partition_counts
+    counts = ids.partition_counts
     if len(subscriptions) > 1 or counts.keys() != next(iter(subscriptions)):
         counts = {topic: counts[topic] for topic in frozenset().union(*subscriptions)}
     spec = GroupSpec(described, counts, group.target_owners, len(subscriptions) == 1)

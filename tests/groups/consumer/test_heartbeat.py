@@ -289,3 +289,14 @@ def test_requests_are_checked_in_the_order_of_kafka() -> None:
     refused = member.join()
     assert refused.error_code == E.UNSUPPORTED_ASSIGNOR
     assert refused.error_message == "ServerAssignor best is not supported. Supported assignors: uniform, range."
+
+
+def test_a_member_that_subscribes_anew_again_and_again_is_assigned_each_time() -> None:
+    cluster = Cluster(t=2, u=2)
+    member = cluster.consumer("a", "t")
+    for topics in (["t"], ["u"], ["t", "u"], ["t", "missing"], ["u", "missing"], ["t"], ["u"], ["t", "u", "missing"]):
+        member.topics = topics
+        assert member.join().error_code == 0
+        assert {topic for topic, _ in member.owned} == set(topics) - {"missing"}
+    member.topics = ["t"]
+    assert member.join(subscribed_topic_regex="t.*").error_code == 0
