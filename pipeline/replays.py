@@ -1,7 +1,8 @@
 """The groups that would gain most from another setting, played again with it: result `replays`.
 
 Decides which groups those are and what of the tables makes up their past; how a past is played is in
-`generate/replay.py`. It is done where Spark's driver runs, group by group: a play takes a fraction of a second.
+`shim/lab/replaying.py`, as for `kafka-shim why`. It is done where Spark's driver runs, group by group: a play takes a
+fraction of a second. What was slow about the real members is not played.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from kafka_shim.pipeline.generate.replay import SESSION_TIMEOUT_S, Past, Setting, Stay, play
+from kafka_shim.lab.replaying import play
 from kafka_shim.pipeline.warehouse import Warehouse
+from kafka_shim.why.past import SESSION_TIMEOUT_S, Change, Past, Stay, assignor_of, placed
 
 WORST: Final = 10
 STAYS: Final = 500
@@ -40,18 +42,18 @@ def replays(warehouse: Warehouse, worst: int = WORST) -> DataFrame:
     rows = []
     for candidate in candidates:
         past = pasts[candidate.group]
-        plays = [play(past, Setting(static, cooperative)) for static, cooperative in _SETTINGS]
+        plays = [play(past.changed(change)) for change in _CHANGES]
         rows.append(
             (
                 *(candidate.group, candidate.protocol, len(past.stays), candidate.rounds),
-                *(each.rounds for each in plays),
-                *(round(each.pause_s, 3) for each in plays),
+                *(each.rebalances for each in plays),
+                *(round(each.partition_seconds, 3) for each in plays),
             )
         )
     return warehouse.spark.createDataFrame(rows, SCHEMA)
 
 
-_SETTINGS: Final = ((False, False), (True, False), (False, True), (True, True))
+_CHANGES: Final = (Change(), Change(static=True), Change(cooperative=True), Change(static=True, cooperative=True))
 
 
 def _candidates(warehouse: Warehouse, worst: int) -> list[_Candidate]:
@@ -80,9 +82,9 @@ def _pasts(warehouse: Warehouse, candidates: list[_Candidate]) -> dict[str, Past
     }
     return {
         each.group: Past(
-            _stays([row for row in members if row.group == each.group]),
+            placed(_stays([row for row in members if row.group == each.group])),
             {row.topic: row.partitions for row in topics if row.group == each.group},
-            each.protocol,
+            assignor_of(each.protocol),
             timeouts.get(each.group, SESSION_TIMEOUT_S),
         )
         for each in candidates
@@ -98,10 +100,10 @@ def _stays(rows: list[Row]) -> list[Stay]:
 
     return [
         Stay(
-            row.client_id or row.member_id,
+            row.instance_id or row.client_id or row.member_id,
             seconds(row.joined_at) or 0.0,
             seconds(row.left_at),
-            row.how,
+            row.how or "",
             row.instance_id,
         )
         for row in rows

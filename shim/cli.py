@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import click
 
+from kafka_shim.commands.parameters import Address
+
 ELSEWHERE: Final = {
     "conformance": ("kafka_shim.conformance.cli", "cli", "Try a coordinator, case by case."),
     "designs": ("kafka_shim.commands.designs", "designs", "What the designs cost that Kafka weighed for groups."),
@@ -20,7 +22,11 @@ ELSEWHERE: Final = {
     "groups": ("kafka_shim.commands.groups", "groups", "Groups of a running coordinator, by its control server."),
     "assign": ("kafka_shim.commands.assign", "assign", "One group, divided by every assignor side by side."),
     "learn": ("kafka_shim.commands.learn", "learn", "Lessons on rebalances: guess what happens, then see it."),
-    "replay": ("kafka_shim.commands.replay", "replay", "Play a recorded run again, exactly, up to any moment."),
+    "replay": (
+        "kafka_shim.commands.replay",
+        "replay",
+        "Play a recorded run again, exactly, and go on from any moment.",
+    ),
     "why": ("kafka_shim.commands.why", "why", "Why a group rebalanced, who was slow, and what to do."),
     "topics": ("kafka_shim.commands.topics", "topics", "Topics of a running coordinator."),
     "offsets": ("kafka_shim.commands.offsets", "offsets", "Groups and offsets to and from the logs of a Kafka broker."),
@@ -41,20 +47,6 @@ EXTRAS: Final = {
     "pyspark": "spark",
 }
 """Packages that only some commands need, and the extra that installs each."""
-
-
-class Address(click.ParamType[tuple[str, int]]):
-    """`HOST:PORT`, with an IPv6 address in brackets."""
-
-    name = "HOST:PORT"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        host, colon, port = value.rpartition(":")
-        if not colon or not port.isdecimal() or int(port) > 65535:
-            self.fail(f"{value!r} is not of the form HOST:PORT.", param, ctx)
-        return host.strip("[]"), int(port)
 
 
 class Advertised(click.ParamType[tuple[str, int | None]]):

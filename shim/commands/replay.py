@@ -1,6 +1,7 @@
-"""`kafka-shim replay`: play a recorded run again, exactly, and stop anywhere.
+"""`kafka-shim replay`: play a recorded run again, exactly, stop anywhere, and go on from there with puppets.
 
-Decides which moment is meant and how the groups of that moment are shown. How a run is replayed is `lab/replay.py`'s.
+Decides which moment is meant and how the groups of that moment are shown. How a run is replayed is `lab/replay.py`'s,
+how it goes on `testing/sandbox.py`'s.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ import sys
 from datetime import datetime
 from math import inf
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kafka_shim.commands.parameters import Address
 from kafka_shim.commands.why import Moment, zone_of
-from kafka_shim.lab.replay import Diverged, Replay, UnreadableJournal
+from kafka_shim.lab.replay import Diverged, Replay, TooEarly, UnreadableJournal
 from kafka_shim.learn.conversation import Conversation, Frame
+
+if TYPE_CHECKING:
+    from kafka_shim.testing.sandbox import Sandbox
 
 DIVERGED: Final = 1
 
@@ -48,17 +53,50 @@ class Until(click.ParamType[tuple[float, float]]):
 @click.option("--frames", is_flag=True, help="Show the bytes of the last input, and of its answers, as annotated hex.")
 @click.option("--utc", is_flag=True, help="Show times in UTC.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option(
+    "--serve",
+    "listen",
+    type=Address(),
+    help="Go on from there on this address, a puppet in place of each client. With port 0 the system picks one.",
+)
+@click.option(
+    "--control",
+    type=Address(),
+    default="127.0.0.1:8092",
+    show_default=True,
+    help="With --serve: address of the control server, with its page and all that --lab has.",
+)
+@click.option(
+    "--control-token",
+    envvar="KAFKA_SHIM_CONTROL_TOKEN",
+    metavar="TOKEN",
+    help="Token that requests to the control server must have; required where other machines can connect.",
+)
 def replay(
-    journal: Path, until: tuple[float, float], trace: Path | None, frames: bool, utc: bool, as_json: bool
+    journal: Path,
+    until: tuple[float, float],
+    trace: Path | None,
+    frames: bool,
+    utc: bool,
+    as_json: bool,
+    listen: tuple[str, int] | None,
+    control: tuple[str, int],
+    control_token: str | None,
 ) -> None:
     """Play the run of JOURNAL again: the same answers, records and trace. Then show its groups as they stand.
 
-    Every answer is compared with the recorded one; the first that differs ends the replay with exit code 1.
+    Every answer is compared with the recorded one; the first that differs ends the replay with exit code 1. With
+    --serve the run goes on from there until SIGTERM or SIGINT: a laboratory whose clock stands still, with puppets.
     """
+    if listen is not None and trace is not None:
+        raise click.UsageError(
+            "--trace is of the replay, which is over when it is served: --trace or --serve, not both."
+        )
     logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format="%(levelname)s %(message)s")
     try:
         with journal.open("rb") as lines:
             played = Replay(lines, trace)
+            sandbox = None if listen is None else _sandbox(played)
             newest = _newest_frames(played) if frames else []
             try:
                 played.run(*until)
@@ -74,7 +112,30 @@ def replay(
         click.echo(
             json.dumps({"seq": played.seq, "wall": played.wall, "answers": played.answers, "groups": groups}, indent=1)
         )
-        return
+    else:
+        _show(played, groups, newest, utc)
+    if sandbox is not None and listen is not None:
+        from kafka_shim.testing.sandbox import Unservable
+
+        try:
+            sandbox.run(listen, control, control_token, _say)
+        except (TooEarly, Unservable) as error:
+            raise click.ClickException(str(error)) from None
+
+
+def _sandbox(played: Replay) -> Sandbox:
+    # Imported here because it takes long, and most replays do without.
+    from kafka_shim.testing.sandbox import Sandbox
+
+    return Sandbox(played)
+
+
+def _say(line: str) -> None:
+    click.echo(line)
+    sys.stdout.flush()
+
+
+def _show(played: Replay, groups: list[dict[str, Any]], newest: list[tuple[int, Frame]], utc: bool) -> None:
     moment = f"{datetime.fromtimestamp(played.wall, zone_of(utc)):%Y-%m-%d %H:%M:%S.%f}"[:-3]
     click.echo(f"Replayed {played.seq} inputs, to {moment}. {played.answers} answers, each as recorded.")
     for _, frame in newest:

@@ -36,7 +36,7 @@ MAX_BODY: Final = 1024 * 1024
 BODY_SECONDS: Final = 10.0
 """How long a body may take to come."""
 
-LAB_PATHS: Final = ("/v1/faults", "/v1/barriers", "/v1/puppets", "/v1/clock")
+LAB_PATHS: Final = ("/v1/faults", "/v1/barriers", "/v1/puppets", "/v1/clock", "/v1/sandboxes")
 """Where the operations are that are not even imported unless the coordinator is for tests."""
 
 
@@ -53,9 +53,10 @@ def operations(lab: bool) -> tuple[Operation, ...]:
     if not lab:
         return found
     # Imported here because a server that is no laboratory does without.
-    from kafka_shim.control.operations import barriers, faults, puppets, time
+    from kafka_shim.control.operations import barriers, faults, puppets, sandboxes, time
 
-    return (*found, *faults.OPERATIONS, *barriers.OPERATIONS, *puppets.OPERATIONS, *time.OPERATIONS)
+    of_lab = (faults, barriers, puppets, time, sandboxes)
+    return (*found, *(operation for module in of_lab for operation in module.OPERATIONS))
 
 
 def make_routes(workbench: Workbench, lab: bool, with_token: bool) -> list[Route]:

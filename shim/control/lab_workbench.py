@@ -16,6 +16,7 @@ import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.problems import also
+from kafka_shim.control.sandboxes import Sandboxes
 from kafka_shim.control.workbench import Workbench
 from kafka_shim.lab.barriers import Barriers
 from kafka_shim.lab.clock import TestClock
@@ -69,6 +70,7 @@ class LabWorkbench(Workbench):
         self.puppets: dict[int, Puppet] = {}
         """Puppets by number, for callers that cannot hold a Python object."""
         self.store: BreakableStore | None = None
+        self.sandboxes = Sandboxes(self)
         self._groups: OrderedDict[str, GroupWaits] = OrderedDict()
         self._numbers = count(1)
         self._advancing = trio.Lock()
@@ -97,10 +99,14 @@ class LabWorkbench(Workbench):
 
     def add_puppet(self, script: Mapping[str, Any]) -> int:
         """A scripted member that joins now; its number in `puppets`. Raises Refused."""
-        puppet = self.puppet(**script)
+        number = self.number(self.puppet(**script))
+        self.settle()
+        return number
+
+    def number(self, puppet: Puppet) -> int:
+        """Give a puppet a number, in `puppets`."""
         number = next(self._numbers)
         self.puppets[number] = puppet
-        self.settle()
         return number
 
     # Time

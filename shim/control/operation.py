@@ -77,7 +77,8 @@ PATH_TYPES: Final[dict[str, Any]] = {
     "fault": Annotated[int, Meta(ge=0, le=LARGEST, description="Number of a fault.")],
     "barrier": Annotated[int, Meta(ge=0, le=LARGEST, description="Number of a barrier.")],
     "puppet": Annotated[int, Meta(ge=0, le=LARGEST, description="Number of a puppet.")],
+    "sandbox": Annotated[int, Meta(ge=0, le=LARGEST, description="Number of a sandbox.")],
 }
 """What paths name."""
-NUMBERED: Final = ("fault", "barrier", "puppet", "broker")
+NUMBERED: Final = ("fault", "barrier", "puppet", "broker", "sandbox")
 """What is named by a number."""

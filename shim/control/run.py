@@ -95,8 +95,6 @@ def run(options: Options, laboratory: Laboratory | None = None) -> int:
     config = _config(options)
     if laboratory is not None and options.control is None:
         raise Unusable("A laboratory (--lab) needs a control server (--control HOST:PORT).")
-    if laboratory is not None and options.journal is not None:
-        raise Unusable("A laboratory (--lab) does what no journal has: give --journal or --lab, not both.")
     if options.control is not None and not options.control_token and not is_loopback(options.control[0]):
         raise Unusable("A control server that other machines can reach needs a token (--control-token).")
     try:
@@ -179,7 +177,7 @@ async def _serve(options: Options, config: ServerConfig, store: Store, laborator
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery, contextlib.AsyncExitStack() as stack:
             if options.journal is not None:
-                journal = _begun(stack, options.journal, options.journal_limit * MIB)
+                journal = _begun(stack, options.journal, options.journal_limit * MIB, config.cluster)
                 config = replace(config, cluster=replace(config.cluster, journal=journal))
                 nursery.start_soon(journal.run)
 
@@ -208,9 +206,9 @@ async def _serve(options: Options, config: ServerConfig, store: Store, laborator
             nursery.cancel_scope.cancel()
 
 
-def _begun(stack: contextlib.AsyncExitStack, path: Path, limit: int) -> Journal:
+def _begun(stack: contextlib.AsyncExitStack, path: Path, limit: int, config: ClusterConfig) -> Journal:
     try:
-        return stack.enter_context(Journal(path, limit))
+        return stack.enter_context(Journal(path, limit, config.clock, config.clock_ahead))
     except OSError as error:
         raise Unusable(f"The journal {path} cannot be written: {error.strerror or error}.") from error
 

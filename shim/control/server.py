@@ -58,6 +58,7 @@ async def serve_control(
     with _coordinator_first(server):
         async with trio.open_nursery() as nursery:
             workbench = workbench or Workbench(server, nursery)
+            workbench.served_on = (host, token or None)
             connections = Connections(workbench, lab, token or None)
             await _rehearse(workbench, lab)
             accepting = trio.CancelScope()

@@ -31,6 +31,8 @@ class Workbench:
         self.history = EventHistory(self.cluster.events)
         self.history.start(requests=False)
         self.nursery = nursery
+        self.served_on: tuple[str, str | None] = ("127.0.0.1", None)
+        """Host and token of the control server, where there is one."""
         self.extended: Workbench | None = None
         """The workbench of a laboratory, from the first call of `lab_workbench_of` on."""
 

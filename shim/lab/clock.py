@@ -25,6 +25,13 @@ class TestClock:
             return self._stopped_at
         return self.real() + self._ahead
 
+    @classmethod
+    def frozen_at(cls, now: float) -> TestClock:
+        """A clock that stands still at `now`, which may be of another machine."""
+        clock = cls()
+        clock._stopped_at = now
+        return clock
+
     @property
     def is_frozen(self) -> bool:
         """Whether it stands still."""

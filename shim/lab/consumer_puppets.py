@@ -19,7 +19,7 @@ from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.profiles import PROFILES
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab import arguments
-from kafka_shim.lab.puppets import RETRY_SECONDS, Puppet, Script
+from kafka_shim.lab.puppets import RETRY_SECONDS, Place, Puppet, Script
 from kafka_shim.lab.scheduler import Scheduler
 
 _JOIN_ANEW = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
@@ -92,6 +92,19 @@ class ConsumerPuppet(Puppet):
         self._interval = 5.0
         self._say_all = True
         self._turn: object = None
+
+    def take_over(self, place: Place) -> None:
+        """See `Puppet.take_over`."""
+        self._interval = place.interval
+        assigned = place.owned if place.assigned is None else place.assigned
+        self.assigned = {topic: sorted(numbers) for topic, numbers in assigned.items()}
+        super().take_over(place)
+
+    def _begin_at(self, time: float) -> None:
+        if self.owned == self.assigned:
+            super()._begin_at(time)
+        else:
+            self._scheduler.at(time, self._reconcile)
 
     def leave(self) -> None:
         """Leave in good order; a static member says that it will be back."""

@@ -152,7 +152,9 @@ class Interception:
         self._intercepts: list[Intercept] = []
 
     def add(self, intercept: Intercept) -> None:
-        """Let it see all requests and answers from now on."""
+        """Let it see all requests and answers from now on. What it does no journal has, so that ends."""
+        if self.cluster.config.journal is not None:
+            self.cluster.config.journal.end("a fault, a barrier or a rewind is in force")
         self._intercepts.append(intercept)
         if len(self._intercepts) == 1:
             self.cluster.intercept(self)

@@ -110,6 +110,27 @@ class Script:
         arguments.seconds("heartbeat_late", self.manner.heartbeat_late)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The place of a member that a puppet takes over, with what that one knew.
+
+    Its next heartbeat is due at `beats_at`, seconds of the coordinator's clock. In the classic protocol, if it `joins`
+    it was amid a rebalance, and joins again with what it said before: `offers` are its assignors with their metadata.
+    In the consumer protocol heartbeats come every `interval` seconds, and it gives up what it owns beyond `assigned`.
+    """
+
+    member_id: str
+    generation: int
+    owned: Mapping[str, Sequence[int]]
+    beats_at: float
+    leads: bool = False
+    protocol: str = ""
+    joins: bool = False
+    offers: Sequence[tuple[str, bytes]] = ()
+    interval: float = 5.0
+    assigned: Mapping[str, Sequence[int]] | None = None
+
+
 class Puppet:
     """One member. `owned` is what it has been assigned, `generation` -1 while it is in none."""
 
@@ -136,6 +157,8 @@ class Puppet:
         # All heartbeats that are answered without an error are answered with the same bytes.
         self._calm = b""
         self._protocol = ""
+        # What the member said whose place it has, until it has joined by itself.
+        self._offers: Sequence[tuple[str, bytes]] = ()
 
     @property
     def is_cooperative(self) -> bool:
@@ -148,6 +171,21 @@ class Puppet:
         """Join, and stay until `leave`."""
         self._plays = True
         self._scheduler.later(0.0, self._join)
+
+    def take_over(self, place: Place) -> None:
+        """Go on in the place of a member, and stay until `leave`."""
+        self._plays = True
+        self.member_id, self.generation = place.member_id, place.generation
+        self.owned = {topic: sorted(numbers) for topic, numbers in place.owned.items()}
+        self.leads, self._protocol, self._offers = place.leads, place.protocol, place.offers
+        if place.joins:
+            self._scheduler.later(0.0, self._join)
+        else:
+            self._begin_at(place.beats_at)
+
+    def _begin_at(self, time: float) -> None:
+        beat = self._beat
+        self._scheduler.at(time, lambda now: self._beat_on(now, beat))
 
     def leave(self) -> None:
         """Leave in good order, static or not."""
@@ -282,7 +320,10 @@ class Puppet:
             self.member_id,
             script.instance_id,
             "consumer",
-            [JoinGroupRequestProtocol(name, self._subscription(name)) for name in script.protocols],
+            [
+                JoinGroupRequestProtocol(name, metadata)
+                for name, metadata in self._offers or [(name, self._subscription(name)) for name in script.protocols]
+            ],
         )
         if script.manner.joins_twice and self.member_id:
             Puppet(self._scheduler, script)._ask(request, lambda answer, later: None, now)
@@ -308,6 +349,7 @@ class Puppet:
         if answer.error_code:
             self._went_wrong("JoinGroup", answer.error_code, now)
             return
+        self._offers = ()
         self.member_id = answer.member_id
         self.generation = answer.generation_id
         self.leads = answer.leader == answer.member_id

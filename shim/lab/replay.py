@@ -18,6 +18,7 @@ import orjson
 
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.service import GroupService
+from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.snapshots import snapshot
 from kafka_shim.persistence.keys import decode_key
 from kafka_shim.persistence.memory import MemoryStore
@@ -42,6 +43,10 @@ class Diverged(Exception):
     """The replay did not do what the recorded run did; the message is one sentence."""
 
 
+class TooEarly(Exception):
+    """A run cannot go on from here, because the server was not there yet; the message is one sentence."""
+
+
 class Replay:
     """A run that is played again from the lines of its journal. With `trace` it writes its trace there.
 
@@ -58,11 +63,14 @@ class Replay:
         self.seq = 0
         self.answers = 0
         self.store = _Recorded(header["durable_at_once"])
+        self._ahead = 0.0
+        self._clock: TestClock | None = None
         config = ClusterConfig(
             settings=header["settings"],
             topics=header["topics"],
             release=header["release"],
-            clock=lambda: self.now,
+            clock=self.clock,
+            clock_ahead=self._clock_ahead,
             wall_offset=header["wall_offset"],
             new_uuid=Ids(int(header["seed"], 16)),
             run_id=header["run"],
@@ -94,7 +102,7 @@ class Replay:
             "settle": lambda line: self.cluster.settle(self.now),
             "start": self._start,
             "trace": self._traced,
-            "unloadable": lambda line: self._groups(line["partition"]).fail(line["partition"]),
+            "unloadable": self._unloadable,
             "unwritten": self._unwritten,
             "written": self._written,
         }
@@ -104,6 +112,13 @@ class Replay:
         """The time of the last input, seconds of Unix time."""
         return self.now + self.cluster.wall_offset
 
+    def clock(self) -> float:
+        """The coordinator's clock."""
+        return self.now if self._clock is None else self._clock()
+
+    def _clock_ahead(self) -> float:
+        return self._ahead if self._clock is None else self._clock.ahead()
+
     def step(self, until_seq: float = inf, until_wall: float = inf) -> bool:
         """Bring about the next input; False if there is none, or it is after these. Raises Diverged."""
         line = self._next or next(self._lines, None)
@@ -111,7 +126,7 @@ class Replay:
             self._next = line
             return False
         self._next = None
-        self.now, self.seq = line["at"], line["seq"]
+        self.now, self.seq, self._ahead = line["at"], line["seq"], line.get("ahead", 0.0)
         self._expected = iter(line.get("out", ()))
         self._difference = ""
         does = self._does.get(line["in"])
@@ -149,6 +164,31 @@ class Replay:
             "members": [{"member_id": member.member_id, "owned": member.owned} for member in found.members],
             "timers": sorted(timers, key=lambda timer: (timer["in"], str(timer["member_id"]))),
         }
+
+    def go_on(self) -> TestClock:
+        """Let the run go on from here without its journal, by the clock returned, which stands still.
+
+        All its connections end, and what was on its way to the store is there. Raises TooEarly.
+        """
+        if not self.cluster.started or not self.loader.all_known(self.store):
+            raise TooEarly("The server had not loaded its groups at that moment: choose a later one.")
+        self._clock = TestClock.frozen_at(self.now)
+        for session in self._sessions.values():
+            session.lost()
+        self._sessions.clear()
+        self.store.durable_at_once = True
+        for number in sorted(self._batches):
+            self.store.write(self._batches.pop(number))
+            self.cluster.durability.succeeded(number, self.now)
+        self.loader.go_on()
+        self.cluster.settle(self.now)
+        return self._clock
+
+    @property
+    def loader(self) -> _Loader:
+        """That of the cluster."""
+        assert isinstance(self.cluster.loader, _Loader)
+        return self.cluster.loader
 
     def close(self) -> None:
         """Write what is left of the trace. A trace that the recorded run did not end is not ended here either."""
@@ -212,11 +252,16 @@ class Replay:
             key = decode_key(b64decode(raw_key))
             records.append((key, decode_value(key, b64decode(raw_value))))
         self.store.fill(line["partition"], records)
+        self.loader.forget(line["partition"])
         try:
             self._groups(line["partition"]).load(line["partition"], records, self.now)
         except Exception:
             # As recorded, if it was; else answers differ.
             log.exception("input %d failed", self.seq)
+
+    def _unloadable(self, line: Line) -> None:
+        self.loader.forget(line["partition"])
+        self._groups(line["partition"]).fail(line["partition"])
 
     def _batch(self, line: Line) -> None:
         number, records = self.cluster.durability.next_batch()
@@ -291,21 +336,45 @@ class _Recorded(MemoryStore):
     def __init__(self, durable_at_once: bool) -> None:
         super().__init__()
         self.durable_at_once = durable_at_once
+        self.filled: set[int] = set()
+        """The partitions whose records were loaded once: all that was written to them since is here too."""
 
     def fill(self, partition: int, records: list[tuple[Any, Any]]) -> None:
         """The recorded store had these records of a partition."""
         self._partitions[partition] = dict(records)
+        self.filled.add(partition)
 
 
 class _Loader(Loader):
-    """Loads nothing by itself: the journal says when a partition was loaded."""
+    """Loads nothing by itself while a journal says when a partition was loaded."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._awaited: dict[int, GroupService] | None = {}
 
     def begin(self, groups: GroupService, partitions: Iterable[int]) -> None:
+        if self._awaited is None:
+            super().begin(groups, partitions)
+            return
         for partition in sorted(partitions):
             groups.begin_loading(partition)
+            self._awaited[partition] = groups
 
     def forget(self, partition: int) -> None:
-        pass
+        if self._awaited is None:
+            super().forget(partition)
+        else:
+            self._awaited.pop(partition, None)
+
+    def all_known(self, store: _Recorded) -> bool:
+        """Whether the store has what is still to be loaded."""
+        return self._awaited is None or self._awaited.keys() <= store.filled
+
+    def go_on(self) -> None:
+        """Load from the store from now on, first what is still to be loaded."""
+        awaited, self._awaited = self._awaited or {}, None
+        for partition, groups in awaited.items():
+            super().begin(groups, [partition])
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[Line]:

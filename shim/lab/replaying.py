@@ -1,8 +1,10 @@
 """Plays the past of a group again on the simulator, as it was or with something changed.
 
-Decides who of the past is played by which puppet: the stays of one client follow each other. Of the real members only
-what the past says is played, so two plays are compared, never a play with the past itself. What a play amounts to is
-counted by the same code that judges a trace. Times are seconds.
+Decides which puppet plays whom of the past: one for each place, life after life. Of the real members only what the past
+says is played, so two plays are compared, never a play with the past itself. What a play amounts to is counted by the
+same code that judges a trace. Times are seconds. `kafka-shim why` plays one group, the pipeline the worst of many.
+
+A static member does not say that it leaves for good: it is missed after the session timeout unless it is back by then.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kafka_shim.lab.puppets import COOPERATIVE, Puppet
+from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import Simulation
 from kafka_shim.why.advice import Played
@@ -33,7 +35,12 @@ class _Change(NamedTuple):
 
 def play(past: Past) -> Played:
     """What happens when this past is played: rebalances, partitions moved, partition-seconds without an owner."""
-    config = {"group.initial.rebalance.delay.ms": str(round(past.initial_delay * 1000))}
+    config = {
+        "group.initial.rebalance.delay.ms": _ms(past.initial_delay),
+        "group.min.session.timeout.ms": "1",
+        "group.consumer.session.timeout.ms": _ms(past.session_timeout if past.consumers else 45.0),
+        "group.consumer.heartbeat.interval.ms": _ms(past.heartbeat_interval if past.consumers else 5.0),
+    }
     simulation = Simulation(seed=0, topics=past.topics, config=config, network=Network(least=0.0005, most=0.002))
     history = History()
 
@@ -42,7 +49,6 @@ def play(past: Past) -> Played:
             history.add({**event, "wall": now, "mono": now})
 
     simulation.cluster.events.listen(gather)
-    protocol = COOPERATIVE if past.cooperative else "range"
     playing: dict[str, Puppet] = {}
     before: float | None = None
     for change in sorted(_changes(past)):
@@ -51,13 +57,9 @@ def play(past: Past) -> Played:
         before = change.at
         stay = change.stay
         if change.does == "join":
-            playing[stay.client] = simulation.puppet(
-                GROUP, list(past.topics), client_id=stay.client, protocols=[protocol], instance_id=stay.instance_id,
-                session_timeout=past.session_timeout, heartbeat_interval=min(3.0, past.session_timeout / 3),
-                think=stay.think,
-            )  # fmt: skip
-        elif stay.client in playing:
-            getattr(playing.pop(stay.client), change.does)()
+            playing[stay.place] = _puppet(simulation, past, stay)
+        elif stay.place in playing:
+            getattr(playing.pop(stay.place), change.does)()
     simulation.run(past.session_timeout + SETTLE_S)
     rebalances = history.groups[GROUP].rebalances if GROUP in history.groups else ()
     return Played(
@@ -67,19 +69,38 @@ def play(past: Past) -> Played:
     )
 
 
+def _puppet(simulation: Simulation, past: Past, stay: Stay) -> Puppet:
+    who: dict[str, Any] = {"client_id": stay.client, "instance_id": stay.instance_id, "think": stay.think}
+    if past.consumers:
+        return simulation.consumer_puppet(GROUP, list(past.topics), **who)
+    return simulation.puppet(
+        GROUP,
+        list(past.topics),
+        protocols=[past.assignor],
+        session_timeout=past.session_timeout,
+        heartbeat_interval=min(past.heartbeat_interval, past.session_timeout / 3),
+        **who,
+    )
+
+
+def _ms(seconds: float) -> str:
+    return str(round(seconds * 1000))
+
+
 def _changes(past: Past) -> list[_Change]:
     changes = []
     for number, stay in enumerate(past.stays):
         changes.append(_Change(stay.joined, number, "join", stay))
         if stay.left is None:
             continue
+        # A static consumer of KIP-848 says that it will be back, one of the classic protocol says nothing.
+        static = "leave" if past.consumers else "crash"
         if stay.how == "fenced":
             # Its place was taken over: the process was gone by then.
-            changes.append(_Change(max(stay.left - _TICK_S, stay.joined + _TICK_S), number, "crash", stay))
+            changes.append(_Change(max(stay.left - _TICK_S, stay.joined + _TICK_S), number, static, stay))
         elif stay.how == "expired":
             silent = max(stay.left - past.session_timeout, stay.joined + _TICK_S)
             changes.append(_Change(silent, number, "crash", stay))
         else:
-            # A static member does not say that it leaves: it is missed after its session timeout.
-            changes.append(_Change(stay.left, number, "crash" if stay.instance_id else "leave", stay))
+            changes.append(_Change(stay.left, number, static if stay.instance_id else "leave", stay))
     return changes

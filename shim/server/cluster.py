@@ -152,6 +152,8 @@ class Cluster:
         """Numbers for connections, each used once."""
         self.loaded = trio.Event()
         """Set when every partition was loaded, or has failed, for the first time."""
+        self.started = False
+        """Whether `start` was called."""
         self.on_broker_down: list[Callable[[Node], None]] = []
         """Called when clients cannot reach a node any more."""
         self.on_broker_up: list[Callable[[Node], None]] = []
@@ -250,6 +252,12 @@ class Cluster:
                 if led.leader == node.id and topic.name != OFFSETS_TOPIC:
                     self.topics.lead(topic, led.index, leader_of(topic.name, led.index, self.topics.nodes))
 
+    def readdress(self, addresses: Iterable[Address]) -> None:
+        """Clients reach the nodes of these ids elsewhere from now on."""
+        for address in addresses:
+            self.nodes[address.id].address = address
+        self._show_nodes()
+
     def _show_nodes(self) -> None:
         """Let clients see the nodes that are up."""
         self.topics.nodes.clear()
@@ -260,6 +268,7 @@ class Cluster:
 
     def start(self) -> None:
         """Load what the nodes own, or begin to."""
+        self.started = True
         with self.inputs.input("start", offloads=self.outbox.offloads):
             if self.durability.store.durable_at_once and not self.loader.seconds:
                 self.load_at_once()
@@ -289,7 +298,7 @@ class Cluster:
                 nursery.start_soon(self.shared.peers.run)
                 await nursery.start(self.shared.leases.run)
                 await nursery.start(self.shared.catalogue.run, self.config.topics)
-            else:
+            elif not self.started:
                 self.start()
             nursery.start_soon(self.ticks.run)
             task_status.started()
@@ -358,6 +367,8 @@ def make_cluster(
         if isinstance(store, SharedStore):
             raise ValueError("A journal is of one process: it cannot share its store with others.")
         config = replace(config, clock=journal.clock, new_uuid=journal.new_uuid)
+        if config.clock_ahead is not None:
+            config = replace(config, clock_ahead=journal.ahead)
         if make_loader is Loader:
             make_loader = partial(JournaledLoader, journal)
     clock, new_uuid = config.clock, config.new_uuid

@@ -65,9 +65,16 @@ class Journal:
     """Writes the inputs of a run to `path` while a `with` block lasts. Raises OSError if it cannot.
 
     It ends before it is larger than `max_bytes`; the process goes on. `real` is the clock that runs, in seconds.
+    `real_ahead` is of a laboratory, which moves that clock: by how many seconds it is ahead of real time.
     """
 
-    def __init__(self, path: Path, max_bytes: int = MAX_BYTES, real: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        path: Path,
+        max_bytes: int = MAX_BYTES,
+        real: Callable[[], float] = time.monotonic,
+        real_ahead: Callable[[], float] | None = None,
+    ) -> None:
         self.path = path
         self.seed = randbits(128)
         self.new_uuid = Ids(self.seed)
@@ -76,7 +83,9 @@ class Journal:
         self.ended = False
         """Whether it takes no more."""
         self._real = real
+        self._real_ahead = real_ahead
         self._now = 0.0
+        self._ahead = 0.0
         self._seq = 0
         self._max_bytes = max_bytes
         self._size = 0
@@ -95,6 +104,12 @@ class Journal:
     def clock(self) -> float:
         """The coordinator's clock: it stands still while an input is worked on."""
         return self._now if self.inside else self._real()
+
+    def ahead(self) -> float:
+        """By how many seconds the coordinator's clock is ahead of real time."""
+        if self.inside or self._real_ahead is None:
+            return self._ahead
+        return self._real_ahead()
 
     def begin(self, run: Mapping[str, Any]) -> None:
         """Write the first line: what the run is made of beside its inputs."""
@@ -115,6 +130,8 @@ class Journal:
     def enter(self, now: float) -> None:
         """An input that came at `now` is about to be worked on."""
         self._now = now
+        if self._real_ahead is not None:
+            self._ahead = self._real_ahead()
         self.inside = True
 
     def leave(self, kind: str, fields: dict[str, Any]) -> None:
@@ -124,6 +141,8 @@ class Journal:
         if not self.ended:
             self._seq += 1
             line = {"seq": self._seq, "at": self._now, "in": kind, **fields}
+            if self._ahead:
+                line["ahead"] = self._ahead
             if answers:
                 line["out"] = answers
             self._write(line)
@@ -131,6 +150,13 @@ class Journal:
     def answered(self, connection: int, data: bytes, outcome: int) -> None:
         """The input that is worked on had this answer."""
         self._answers.append((connection, len(data), zlib.crc32(data), outcome))
+
+    def end(self, reason: str) -> None:
+        """Take no more: something happens from now on that no journal has."""
+        if not self.ended:
+            log.warning("the journal %s ends here: %s", self.path, reason)
+            self.flush()
+            self.ended = True
 
     def flush(self) -> None:
         """Write what was gathered."""

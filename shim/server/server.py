@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -92,37 +92,62 @@ async def serve(
         ports = [sock.getsockname()[1] for sock in sockets]
         shown = ports if config.advertise_port is None else range(config.advertise_port, 65536)
         addresses = [Address(config.node_id + number, host, shown[number]) for number in range(config.brokers)]
-        listening = {address.id: port for address, port in zip(addresses, ports, strict=True)}
         peer_tls = unchecked() if config.tls is not None else None
-        cluster = make_cluster(addresses, config.cluster, store, peer_tls=peer_tls)
-        server = Server(config, cluster)
-        listeners = list(zip(sockets, cluster.nodes.values(), strict=True))
+        server = Server(config, make_cluster(addresses, config.cluster, store, peer_tls=peer_tls))
         if prepare is not None:
             await prepare(server)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(cluster.run)
-            network: Reactor | Streams
-            if config.tls is None and config.epoll and reactor.AVAILABLE:
-                network = Reactor(cluster, listeners)
-            else:
-                network = Streams(cluster, listeners, config.tls)
-            server.network = network
-            cluster.on_broker_down.append(network.stop_accepting)
-            cluster.on_broker_up.append(
-                lambda node: network.accept(listen(config.host, listening[node.id], 1)[0], node)
-            )
-            nursery.start_soon(network.run)
-            await cluster.loaded.wait()
-            task_status.started(server)
-            await server.stopped()
-            network.stop_accepting()
-            with trio.move_on_after(DRAIN_SECONDS):
-                await cluster.durability.flushed()
-            nursery.cancel_scope.cancel()
-        server.gone.set()
+        await _run(server, sockets, task_status)
     finally:
         for sock in sockets:
             sock.close()
+
+
+async def serve_made(
+    config: ServerConfig, cluster: Cluster, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Run a server of a cluster that was made and started already, until it is stopped; see `serve`.
+
+    Clients reach its nodes where `config` says, from now on. A node that is down does not listen.
+    """
+    sockets = listen(config.host, config.port, len(cluster.nodes))
+    try:
+        ports = [sock.getsockname()[1] for sock in sockets]
+        host = _reachable(config.host)
+        cluster.readdress(Address(node_id, host, port) for node_id, port in zip(cluster.nodes, ports, strict=True))
+        await _run(Server(config, cluster), sockets, task_status)
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+async def _run(server: Server, sockets: Sequence[socket.socket], task_status: trio.TaskStatus[Server]) -> None:
+    config, cluster = server.config, server.cluster
+    listening = {node_id: sock.getsockname()[1] for node_id, sock in zip(cluster.nodes, sockets, strict=True)}
+    listeners = []
+    for sock, node in zip(sockets, cluster.nodes.values(), strict=True):
+        if node.up:
+            listeners.append((sock, node))
+        else:
+            sock.close()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(cluster.run)
+        network: Reactor | Streams
+        if config.tls is None and config.epoll and reactor.AVAILABLE:
+            network = Reactor(cluster, listeners)
+        else:
+            network = Streams(cluster, listeners, config.tls)
+        server.network = network
+        cluster.on_broker_down.append(network.stop_accepting)
+        cluster.on_broker_up.append(lambda node: network.accept(listen(config.host, listening[node.id], 1)[0], node))
+        nursery.start_soon(network.run)
+        await cluster.loaded.wait()
+        task_status.started(server)
+        await server.stopped()
+        network.stop_accepting()
+        with trio.move_on_after(DRAIN_SECONDS):
+            await cluster.durability.flushed()
+        nursery.cancel_scope.cancel()
+    server.gone.set()
 
 
 def listen(host: str, port: int, count: int) -> list[socket.socket]:

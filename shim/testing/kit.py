@@ -33,6 +33,7 @@ from kafka_shim.lab.puppets import Manner, Puppet, Script
 from kafka_shim.lab.scheduler import Scheduler
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.cluster import ClusterConfig
+from kafka_shim.server.history import EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server, ServerConfig, serve
 from kafka_shim.testing.data import TopicData
@@ -66,8 +67,15 @@ class Kit(TopicData, LabWorkbench):
     clock: TestClock
     store: BreakableStore | None
 
-    def __init__(self, server: Server, clock: TestClock, store: BreakableStore | None, nursery: trio.Nursery) -> None:
-        super().__init__(server, nursery, clock)
+    def __init__(
+        self,
+        server: Server,
+        clock: TestClock,
+        store: BreakableStore | None,
+        nursery: trio.Nursery,
+        history: EventHistory | None = None,
+    ) -> None:
+        super().__init__(server, nursery, clock, history)
         self.store = store
         self.scheduler = Scheduler(self.cluster)
         self.scheduler.woken = self._wake

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from kafka_shim.groups.causes import Cause
-from kafka_shim.why.history import GroupHistory, Member
+from kafka_shim.why.history import GroupHistory, Life, Member
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, Past, client_of, past_of
 from kafka_shim.why.rebalance import Rebalance
@@ -89,11 +89,9 @@ def judge(remedies: Sequence[Remedy], past: Past, play: Play | None) -> list[Rem
             others.append(remedy)
             continue
         after = play(past.changed(remedy.change))
-        better = (after.rebalances, round(after.partition_seconds, 1)) < (
-            before.rebalances,
-            round(before.partition_seconds, 1),
-        ) or (after.rebalances == before.rebalances and after.partition_seconds < 0.9 * before.partition_seconds)
-        if better and after.partition_seconds <= 1.05 * before.partition_seconds:
+        # A cooperative group has a rebalance more for what moves, and stands still for less.
+        quieter = after.rebalances < before.rebalances and after.partition_seconds <= 1.05 * before.partition_seconds
+        if quieter or after.partition_seconds < 0.9 * before.partition_seconds:
             played.append(replace(remedy, grade=REPLAYED, before=before, after=after))
     played.sort(key=lambda remedy: remedy.after.partition_seconds if remedy.after is not None else 0.0)
     return played + others
@@ -125,6 +123,7 @@ def _missed_polls(history: GroupHistory, rebalances: Sequence[Rebalance], names:
                     seen=f"{batch[0]:.0f} (inferred from its commits)",
                     proposed=str(records),
                     why=f"a batch then takes two thirds of the {interval / 1000:.0f} s it may",
+                    change=Change(poll_interval=interval / 1000),
                 )
             )
         remedies.append(
@@ -350,8 +349,9 @@ def by_client(history: GroupHistory, rebalances: Sequence[Rebalance]) -> dict[st
     return found
 
 
-def _lives(history: GroupHistory, client: str) -> list[Member]:
-    return [each for each in history.members.values() if client_of(each) == client and each.joined is not None]
+def _lives(history: GroupHistory, client: str) -> list[Life]:
+    found = [life for each in history.members.values() if client_of(each) == client for life in each.lives]
+    return sorted(found, key=lambda life: life.joined)
 
 
 def _last_of(history: GroupHistory, client: str) -> str:
@@ -368,7 +368,7 @@ def _absences(history: GroupHistory, client: str) -> list[float]:
     return [
         after.joined - before.gone
         for before, after in pairwise(lives)
-        if before.gone is not None and after.joined is not None and after.joined >= before.gone
+        if before.gone is not None and after.joined >= before.gone
     ]
 
 

@@ -97,9 +97,8 @@ def explain(history: GroupHistory, rebalances: Sequence[Rebalance], play: Play |
     patterns = _patterns(history, rebalances, names)
     # A group that was of another kind before is helped as the kind it is.
     alike = [each for each in rebalances if isinstance(each, Reconciliation) is (history.epochs is not None)]
-    advice = (
-        advise(history, alike, names, play) if history.epochs is None else advise_consumer_group(history, alike, names)
-    )
+    advise_it = advise if history.epochs is None else advise_consumer_group
+    advice = advise_it(history, alike, names, play)
     return Explanation(
         history=history,
         rebalances=tuple(rebalances),

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.causes import Cause
@@ -36,6 +36,16 @@ class Commit:
     records: int
 
 
+class Life(NamedTuple):
+    """From when a member joined until it was gone, None if it is there; `how` and `reason` are those of `Member`."""
+
+    member_id: str
+    joined: float
+    gone: float | None
+    how: str
+    reason: str
+
+
 @dataclass(slots=True)
 class Member:
     """What is known of a member. Timeouts are milliseconds, None if no JoinGroup of it was seen."""
@@ -55,6 +65,15 @@ class Member:
     commits: deque[Commit] = field(default_factory=lambda: deque(maxlen=COMMITS))
     refused: int = 0
     """Commits that were refused."""
+    earlier: list[Life] = field(default_factory=list)
+    """Its lives before this one: a consumer of KIP-848 that was fenced comes back under its member id."""
+
+    @property
+    def lives(self) -> list[Life]:
+        """All its lives of which the beginning is known."""
+        if self.joined is None:
+            return self.earlier
+        return [*self.earlier, Life(self.member_id, self.joined, self.gone, self.how, self.reason)]
 
     @property
     def batch(self) -> tuple[float, float] | None:
@@ -219,6 +238,9 @@ class GroupHistory:
         member.instance_id = event["instance_id"]
         change = event["change"]
         if change in _JOINED:
+            if member.gone is not None:
+                member.earlier = member.lives
+                member.gone, member.how, member.reason = None, "", ""
             member.joined = at
             self.present[member.member_id] = None
             if self.epochs is not None:

@@ -12,26 +12,30 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from kafka_shim.groups.causes import Cause
-from kafka_shim.why.history import GroupHistory, Member
+from kafka_shim.why.history import GroupHistory, Life, Member
 from kafka_shim.why.rebalance import Rebalance
+from kafka_shim.why.reconciliation import Reconciliation
 
 STAYS: Final = 300
 """Of a group with more stays, the last ones are played."""
 SESSION_TIMEOUT_S: Final = 45.0
+_COOPERATIVE: Final = "cooperative-sticky"
 MISSED_POLL: Final = "missed-poll"
 """How a member went that said it had not polled in time."""
 
 
 class Stay(NamedTuple):
     """A member of `client` from `joined` to `left`, None if it stayed. `how`: left, expired, removed, fenced, or
-    `MISSED_POLL`. `think` is how long it takes to join again when called."""
+    `MISSED_POLL`. `think` is how long it takes to join again when called. `place` is whose next life it is; see
+    `placed`."""
 
     client: str
     joined: float
     left: float | None
     how: str
-    instance_id: str | None
-    think: float
+    instance_id: str | None = None
+    think: float = 0.0
+    place: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +48,24 @@ class Change:
     poll_interval: float | None = None
     session_timeout: float | None = None
     initial_delay: float | None = None
+    heartbeat_interval: float | None = None
 
 
 @dataclass(frozen=True)
 class Past:
-    """A group as it was. `topics` are partitions by name."""
+    """A group as it was. `topics` are partitions by name, `assignor` is range, roundrobin or cooperative-sticky.
+
+    One of `consumers` is of KIP-848: there `assignor` counts for nothing, `think` is how long a member takes to give up
+    partitions, and session timeout and heartbeat interval are the coordinator's.
+    """
 
     stays: tuple[Stay, ...]
     topics: Mapping[str, int]
-    cooperative: bool
-    session_timeout: float
-    initial_delay: float
+    assignor: str = "range"
+    session_timeout: float = SESSION_TIMEOUT_S
+    initial_delay: float = 3.0
+    heartbeat_interval: float = 3.0
+    consumers: bool = False
 
     def changed(self, change: Change) -> Past:
         """The same past with what would have been otherwise. A member that would not have been lost stays on until the
@@ -67,13 +78,14 @@ class Past:
         if change.think:
             stays = tuple(each._replace(think=change.think.get(each.client, each.think)) for each in stays)
         if change.static:
-            stays = tuple(each._replace(instance_id=each.instance_id or each.client) for each in stays)
+            stays = tuple(each._replace(instance_id=each.instance_id or each.place) for each in stays)
         return replace(
             self,
             stays=stays,
-            cooperative=self.cooperative or change.cooperative,
+            assignor=_COOPERATIVE if change.cooperative else self.assignor,
             session_timeout=change.session_timeout or self.session_timeout,
             initial_delay=self.initial_delay if change.initial_delay is None else change.initial_delay,
+            heartbeat_interval=change.heartbeat_interval or self.heartbeat_interval,
         )
 
 
@@ -81,24 +93,56 @@ def past_of(history: GroupHistory, rebalances: Sequence[Rebalance]) -> Past:
     """The past of a group over these rebalances."""
     begin = rebalances[0].started if rebalances else history.first
     thinks = _thinks(rebalances)
-    members = [each for each in history.members.values() if each.joined is not None]
-    stays = sorted(
-        (_stay(each, begin, thinks) for each in members if each.gone is None or each.gone >= begin),
-        key=lambda stay: stay.joined,
+    members = [each for each in history.members.values() if each.lives]
+    stays = placed(
+        _stay(each, life, begin, thinks)
+        for each in members
+        for life in each.lives
+        if life.gone is None or life.gone >= begin
     )
     topics: dict[str, int] = {}
     for rebalance in rebalances:
         for topic, number in rebalance.owned_after:
             topics[topic] = max(topics.get(topic, 0), number + 1)
+    consumers = history.kind == "consumer"
     timeouts = [each.session_timeout_ms for each in members if each.session_timeout_ms]
-    initial = [each.seconds for each in rebalances if each.initial]
+    if consumers:
+        timeouts = [round(1000 * seconds) for seconds in history.sessions.values()]
+    initial = [each.seconds for each in rebalances if each.initial and not consumers]
     return Past(
-        stays=tuple(stays[-STAYS:]),
+        stays=stays[-STAYS:],
         topics=topics,
-        cooperative="cooperative" in history.protocol,
+        assignor=assignor_of(history.protocol),
         session_timeout=max(timeouts) / 1000 if timeouts else SESSION_TIMEOUT_S,
         initial_delay=min(initial, default=0.0),
+        heartbeat_interval=(history.heartbeat_interval_ms or 5000) / 1000 if consumers else 3.0,
+        consumers=consumers,
     )
+
+
+def assignor_of(protocol: str) -> str:
+    """The assignor by which a group with this one is played."""
+    return _COOPERATIVE if "cooperative" in protocol else "roundrobin" if protocol == "roundrobin" else "range"
+
+
+def placed(stays: Iterable[Stay]) -> tuple[Stay, ...]:
+    """The stays in the order in which they began, each with its place: that of the last stay of its client that had
+    ended by then, else a new one. Clients may have several members at a time."""
+    free: dict[str, list[tuple[float, str]]] = {}
+    places: dict[str, int] = {}
+    found = []
+    for stay in sorted(stays, key=lambda each: each.joined):
+        ended = [each for each in free.get(stay.client, []) if each[0] <= stay.joined]
+        if ended:
+            free[stay.client].remove(max(ended))
+            place = max(ended)[1]
+        else:
+            number = places[stay.client] = places.get(stay.client, 0) + 1
+            place = stay.client if number == 1 else f"{stay.client} ({number})"
+        if stay.left is not None:
+            free.setdefault(stay.client, []).append((stay.left, place))
+        found.append(stay._replace(place=place))
+    return tuple(found)
 
 
 def client_of(member: Member) -> str:
@@ -106,13 +150,13 @@ def client_of(member: Member) -> str:
     return member.instance_id or f"{member.client_id}{member.client_host}"
 
 
-def _stay(member: Member, begin: float, thinks: Mapping[str, float]) -> Stay:
-    assert member.joined is not None
-    how = MISSED_POLL if "poll timeout" in member.reason else member.how
+def _stay(member: Member, life: Life, begin: float, thinks: Mapping[str, float]) -> Stay:
+    # A consumer (KIP-848) is removed because it did not give up its partitions in time, which it does when it polls.
+    how = MISSED_POLL if "poll timeout" in life.reason or life.how == "removed" else life.how
     return Stay(
         client=client_of(member),
-        joined=max(0.0, member.joined - begin),
-        left=None if member.gone is None else max(0.0, member.gone - begin),
+        joined=max(0.0, life.joined - begin),
+        left=None if life.gone is None else max(0.0, life.gone - begin),
         how=how,
         instance_id=member.instance_id,
         think=thinks.get(member.member_id, 0.0),
@@ -120,9 +164,14 @@ def _stay(member: Member, begin: float, thinks: Mapping[str, float]) -> Stay:
 
 
 def _thinks(rebalances: Iterable[Rebalance]) -> dict[str, float]:
-    """How long members take to join again, by id: the median of their waits, but for the one who brings it about."""
+    """How long members take to join again, by id: the median of their waits, but for the one who brings it about.
+    Of consumers (KIP-848): how long they take to give up partitions once they were told."""
     waits: dict[str, list[float]] = {}
     for rebalance in rebalances:
+        if isinstance(rebalance, Reconciliation):
+            for member, told in rebalance.told.items():
+                if member in rebalance.released and member not in rebalance.dropped:
+                    waits.setdefault(member, []).append(rebalance.released[member] - told)
         for join in rebalance.joins:
             if join.member_id != rebalance.trigger or rebalance.cause != Cause.NEW_MEMBER:
                 waits.setdefault(join.member_id, []).append(join.seconds)
@@ -130,22 +179,22 @@ def _thinks(rebalances: Iterable[Rebalance]) -> dict[str, float]:
 
 
 def _joined_up(stays: Sequence[Stay], how: str, within: float | None) -> tuple[Stay, ...]:
-    """Stays that ended as `how` joined with the next stay of the same client, if that began `within` seconds."""
+    """Stays that ended as `how` joined with the next stay in the same place, if that began `within` seconds."""
     last: dict[str, int] = {}
     result: list[Stay] = []
     for stay in stays:
-        place = last.get(stay.client)
-        before = None if place is None else result[place]
+        index = last.get(stay.place)
+        before = None if index is None else result[index]
         if (
-            place is not None
+            index is not None
             and before is not None
             and before.how == how
             and before.left is not None
             and (within is None or stay.joined - before.left <= within)
         ):
-            result[place] = before._replace(left=stay.left, how=stay.how)
+            result[index] = before._replace(left=stay.left, how=stay.how)
         else:
-            last[stay.client] = len(result)
+            last[stay.place] = len(result)
             result.append(stay)
     # Who was lost and did not come back in this past would have stayed.
     return tuple(each._replace(left=None, how="") if each.how == how and within is None else each for each in result)

@@ -1,7 +1,8 @@
 """What to do about the rebalances of a consumer group (KIP-848): which setting, on which side, to which value.
 
 Decides which remedies its history suggests. Heartbeat interval and session timeout are the coordinator's settings here,
-for all groups or for one (resource GROUP). Nothing is played again: each remedy is likely, or cannot be seen from here.
+for all groups or for one (resource GROUP). Remedies are played as those of classic groups are (`advice.judge`), but not
+in share and streams groups: there each is likely, or cannot be seen from here.
 
 Sources: KIP-848, KIP-345 (static members).
 """
@@ -12,9 +13,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka_shim.groups.causes import Cause
-from kafka_shim.why.advice import CANNOT_SEE, Advice, Remedy, absences, by_client, round_ms
+from kafka_shim.why.advice import CANNOT_SEE, Advice, Play, Remedy, absences, by_client, judge, round_ms
 from kafka_shim.why.history import GroupHistory
 from kafka_shim.why.names import Names
+from kafka_shim.why.past import Change, client_of, past_of
 from kafka_shim.why.rebalance import Rebalance
 from kafka_shim.why.reconciliation import HANDING_OVER, NOT_ASSIGNED, Reconciliation
 
@@ -23,13 +25,16 @@ _LONG: Final = 2.0
 """Heartbeat intervals that a rebalance may take before they are worth a word."""
 
 
-def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names) -> Advice:
-    """What to do about these rebalances."""
+def advise(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names, play: Play | None) -> Advice:
+    """What to do about these rebalances. With a `play`, every remedy that can be replayed shows that it helps."""
     remedies: list[Remedy] = []
     for suggest in (_slow_to_revoke, _never_revoked, _sessions, _restarts, _heartbeats):
         remedies += suggest(history, [each for each in rebalances if isinstance(each, Reconciliation)], names)
+    if history.kind != "consumer":
+        play = None
     return Advice(
-        tuple(remedies), ("partition.assignment.strategy and session.timeout.ms (a consumer ignores them here)",)
+        tuple(judge(remedies, past_of(history, rebalances), play)),
+        ("partition.assignment.strategy and session.timeout.ms (a consumer ignores them here)",),
     )
 
 
@@ -52,6 +57,7 @@ def _slow_to_revoke(history: GroupHistory, rebalances: Sequence[Reconciliation],
                 seen=f"{batch[0]:.0f} (inferred from its commits)" if batch else "not visible on the wire",
                 proposed=str(max(1, int(batch[0] / 10))) if batch else "a tenth",
                 why=f"it gives partitions up only when it polls, {typical:.1f} s after it was told",
+                change=Change(think={client_of(history.member(member_id)): typical / 10}),
             )
         )
     return remedies
@@ -75,6 +81,7 @@ def _never_revoked(history: GroupHistory, rebalances: Sequence[Reconciliation], 
                 else str(round_ms(interval + 1500 * max(gaps, default=interval / 1000))),
                 why="it had not given up its partitions by then, and was removed",
                 price="who gets them waits as long",
+                change=None if interval is None else Change(poll_interval=interval / 1000),
             )
         )
     return remedies
@@ -98,6 +105,7 @@ def _sessions(history: GroupHistory, rebalances: Sequence[Reconciliation], names
                     proposed=str(proposed),
                     why=f"{names(member.member_id)} came back {max(gaps):.1f} s after it was expelled",
                     price=f"a process that did die is missed {proposed / 1000:.0f} s later",
+                    change=Change(session_timeout=proposed / 1000) if session else None,
                 )
             )
             continue
@@ -131,6 +139,7 @@ def _restarts(history: GroupHistory, rebalances: Sequence[Reconciliation], names
             proposed="one for each process, the same after a restart",
             why=f"members left and were back within {max(back):.1f} s",
             price="a process that is shut down for good is missed only after its session timeout",
+            change=Change(static=True),
         )
     ]
 
@@ -154,8 +163,9 @@ def _heartbeats(history: GroupHistory, rebalances: Sequence[Reconciliation], nam
             side="broker",
             setting="consumer.heartbeat.interval.ms",
             seen=str(interval),
-            proposed=str(max(1000, round_ms(interval / 2))),
+            proposed=str(halved := max(1000, round_ms(interval / 2))),
             why=f"members hear of a rebalance by a heartbeat alone: {typical:.1f} s of each was waiting for one",
             price="twice as many heartbeats; group.consumer.min.heartbeat.interval.ms must allow it",
+            change=Change(heartbeat_interval=halved / 1000),
         )
     ]

@@ -7,11 +7,17 @@ import signal
 import subprocess
 import sys
 from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import orjson
+import pytest
 
+from kafka_shim.cli import main
+from kafka_shim.lab.replay import Replay
 from kafka_shim.testing import Simulation
 
 
@@ -88,9 +94,25 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path: Path) -> None:
     answer = shim("serve", "--listen", "127.0.0.1:0", "--store", "memory:", "--journal", tmp_path / "no" / "journal")
     assert (answer.returncode, answer.stderr.count("\n")) == (2, 1)
     assert "cannot be written" in answer.stderr
-    answer = shim("serve", "--control", "127.0.0.1:0", "--store", "memory:", "--journal", trace, "--lab")
-    assert (answer.returncode, answer.stderr.count("\n")) == (2, 1)
-    assert "not both" in answer.stderr
+
+
+def test_a_run_that_cannot_go_on_is_refused_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = tmp_path / "journal.jsonl"
+    record(journal)
+    for words, expected in (
+        (["--until", "0", "--serve", "127.0.0.1:0", "--control", "127.0.0.1:0"], "choose a later one"),
+        (["--serve", "127.0.0.1:0", "--control", "0.0.0.0:0"], "needs a token"),
+        (["--serve", "127.0.0.1:0", "--trace", str(tmp_path / "trace")], "not both"),
+        (["--serve", "here"], "not of the form HOST:PORT"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["kafka-shim", "replay", str(journal), *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        error = capsys.readouterr().err
+        assert (ended.value.code, error.count("\n")) == (2, 1)
+        assert expected in error
 
 
 def test_what_an_operator_does_is_replayed(tmp_path: Path) -> None:
@@ -123,3 +145,84 @@ def test_what_an_operator_does_is_replayed(tmp_path: Path) -> None:
     assert [(each["group"], each["state"]) for each in orjson.loads(played.stdout)["groups"]] == [("billing", "Empty")]
     names = [line.get("name") for line in map(orjson.loads, journal.read_bytes().splitlines()) if "name" in line]
     assert names == ["create_topic", "create_group", "delete_topic"]
+
+
+@contextmanager
+def serving(*words: str | Path) -> Iterator[httpx.Client]:
+    """The control server of a process that serves; the process ends in good order."""
+    command = [sys.executable, "-m", "kafka_shim", *map(str, words), "--control", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        ready = next((line for line in server.stdout if line.startswith("ready ")), "")
+        try:
+            with httpx.Client(base_url=ready.partition("control=")[2].strip(), timeout=60) as http:
+                yield http
+        finally:
+            server.send_signal(signal.SIGTERM)
+            errors = server.communicate(timeout=30)[1]
+    assert server.returncode == 0, errors
+
+
+def generations(http: httpx.Client) -> tuple[str, int, int]:
+    shown = http.get("/v1/groups/billing").json()
+    return shown["state"], shown["generation"], len(shown["members"])
+
+
+def test_a_run_goes_on_from_before_the_kill(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    record(journal)
+    before = next(
+        line["seq"] for line in map(orjson.loads, journal.read_bytes().splitlines()) if "lost" in line.values()
+    )
+    with serving("replay", journal, "--until", str(before - 1), "--serve", "127.0.0.1:0") as http:
+        assert http.post("/v1/clock", json={"advance": 600}).json()["frozen"]
+        assert generations(http) == ("Stable", 1, 2)
+        assert "billing" in http.get("/v1/events?since=0&form=story&seconds=0").text
+        http.post("/v1/puppets", json={"group": "billing", "topics": ["orders"]})
+        http.post("/v1/clock", json={"advance": 10})
+        assert generations(http) == ("Stable", 2, 3)
+        assert len(http.get("/v1/puppets").json()["puppets"]) == 3
+        answer = http.post("/v1/sandboxes", json={})
+        assert (answer.status_code, "no journal" in answer.json()["message"]) == (409, True)
+
+
+def test_a_laboratory_goes_on_from_its_own_past(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    words = ["serve", "--listen", "127.0.0.1:0", "--store", "memory:", "--topic", "orders:4", "--lab"]
+    with serving(*words, "--config", "group.initial.rebalance.delay.ms=0", "--journal", journal) as http:
+        http.post("/v1/clock", json={"frozen": True})
+        puppet = {"group": "billing", "topics": ["orders"], "session_timeout": 10, "heartbeat_interval": 3}
+        http.post("/v1/puppets", json=puppet)
+        http.post("/v1/puppets", json=puppet)
+        then = http.post("/v1/clock", json={"advance": 10}).json()
+        assert generations(http)[::2] == ("Stable", 2)
+        http.post("/v1/puppets/1", json={"do": "crash"})
+        http.post("/v1/clock", json={"advance": 20})
+        assert generations(http)[::2] == ("Stable", 1)
+
+        moment = datetime.fromtimestamp(then["wall"], UTC).isoformat()
+        made = http.post("/v1/sandboxes", json={"until": moment}).json()
+        assert [line.partition(" as ")[0] for line in made["members"]] == ["puppet 1 goes on", "puppet 2 goes on"]
+        assert http.get("/v1/sandboxes").json() == {"journal": True, "ended": False, "sandboxes": [made]}
+        with httpx.Client(base_url=made["control"], timeout=60) as sandbox:
+            assert sandbox.get("/v1/clock").json()["frozen"]
+            sandbox.post("/v1/clock", json={"advance": 600})
+            assert generations(sandbox)[::2] == ("Stable", 2)
+        # The laboratory itself is where it was.
+        assert generations(http)[::2] == ("Stable", 1)
+        assert http.delete("/v1/sandboxes/2").status_code == 404
+        refused = http.post("/v1/sandboxes", json={"until": "yesterday"})
+        assert (refused.status_code, "is no time" in refused.json()["message"]) == (409, True)
+        # What a fault does the journal does not have.
+        fault = {"action": "error", "api": "Heartbeat", "error": "UNKNOWN_MEMBER_ID", "optional": True}
+        http.post("/v1/faults", json=fault)
+        assert http.get("/v1/sandboxes").json()["ended"]
+        http.post("/v1/clock", json={"advance": 20})
+    with pytest.raises(httpx.ConnectError):
+        # It ends with its laboratory.
+        httpx.get(made["control"] + "/health")
+    with journal.open("rb") as lines:
+        played = Replay(lines)
+        played.run()
+    (group,) = played.groups()
+    assert (group["state"], len(group["members"])) == ("Stable", 1)

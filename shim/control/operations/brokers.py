@@ -95,6 +95,8 @@ def _load(workbench: LabWorkbench, body: SetLoading) -> LoadingSet:
 
 def _fail(workbench: LabWorkbench, body: FailStore) -> StoreFails:
     _breakable(workbench).fail(body.times)
+    if workbench.cluster.config.journal is not None:
+        workbench.cluster.config.journal.end("the store is made to fail")
     return StoreFails(times=body.times)
 
 

@@ -17,6 +17,7 @@ class Clock(Answer, kw_only=True):
     """The coordinator's clock."""
 
     now: Annotated[float, Meta(description="Its monotonic seconds.")]
+    wall: Annotated[float, Meta(description="The same moment in seconds of Unix time.")]
     frozen: bool
     due: Annotated[float | None, Meta(description="When the next timer fires, on this clock; null if none is armed.")]
 
@@ -32,7 +33,10 @@ class SetClock(Body, kw_only=True):
 def _clock(workbench: LabWorkbench) -> Clock:
     clock = _own(workbench)
     due = workbench.next_due()
-    return Clock(now=clock(), frozen=clock.is_frozen, due=due if due < inf else None)
+    now = clock()
+    return Clock(
+        now=now, wall=now + workbench.cluster.wall_offset, frozen=clock.is_frozen, due=due if due < inf else None
+    )
 
 
 async def _set(workbench: LabWorkbench, body: SetClock) -> Clock:

@@ -31,6 +31,8 @@ function acts(...buttons) {
 async function renderLab() {
   const [clock, puppets, faults, barriers, brokers] = await Promise.all(
     ["clock", "puppets", "faults", "barriers", "brokers"].map(async (name) => (await fetch(`/v1/${name}`)).json()));
+  const ahead = clock.wall - Date.now() / 1000;
+  page.wall = clock.frozen ? () => clock.wall : () => Date.now() / 1000 + ahead;
   const due = clock.due === null ? "no timer is armed" : `the next timer fires in ${seconds(Math.max(0, clock.due - clock.now))}`;
   $("#clock").textContent = `${clock.frozen ? "Time stands still" : "Time runs"}; ${due}.`;
   $("#freeze").textContent = clock.frozen ? "Let time run" : "Freeze time";

@@ -1,0 +1,98 @@
+"""A recorded run that goes on, served: a laboratory whose clock stands still, with puppets in place of the clients.
+
+Decides the order in which it starts. How a run is replayed is `lab/replay.py`'s, who is played by which puppet
+`lab/continuation.py`'s. It keeps the events of the replay, so that the page shows what went before.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import trio
+
+from kafka_shim.control.addresses import is_loopback
+from kafka_shim.control.server import serve_control
+from kafka_shim.lab.continuation import Continuation
+from kafka_shim.lab.replay import Replay
+from kafka_shim.server.history import EventHistory
+from kafka_shim.server.server import Server, ServerConfig, serve_made, the_only
+from kafka_shim.testing.kit import Kit
+
+Address = tuple[str, int]
+
+PUPPETS_SHOWN: Final = 20
+
+
+class Unservable(Exception):
+    """A sandbox that cannot be; the message is one sentence."""
+
+
+class Sandbox:
+    """A run from its replay on. Make it before the run is replayed: it keeps what happens from then on."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+        self._history = EventHistory(replay.cluster.events)
+        self._history.start()
+
+    def run(self, listen: Address, control: Address, token: str | None, say: Callable[[str], object]) -> None:
+        """Go on until SIGTERM or SIGINT; the last line that is said is the ready line.
+
+        Raises TooEarly, and Unservable.
+        """
+        if not token and not is_loopback(control[0]):
+            raise Unservable("A control server that other machines can reach needs a token (--control-token).")
+        try:
+            trio.run(self._until_signal, listen, control, token, say)
+        except Exception as group:
+            error = the_only(group)
+            if isinstance(error, OSError):
+                raise Unservable(f"An address cannot be listened on: {error.strerror or error}.") from group
+            if error is group:
+                raise
+            raise error from group
+
+    async def _until_signal(
+        self, listen: Address, control: Address, token: str | None, say: Callable[[str], object]
+    ) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with trio.open_nursery() as nursery:
+                kit, continuation = await self.serve(listen, nursery)
+                url = await nursery.start(partial(serve_control, kit.server, *control, token, True, kit))
+                for line in told(kit, continuation):
+                    say(line)
+                say(f"ready kafka={kit.bootstrap} control={url}")
+                async for _ in signals:
+                    break
+                kit.server.stop()
+                await kit.server.gone.wait()
+                nursery.cancel_scope.cancel()
+
+    async def serve(self, listen: Address, nursery: trio.Nursery) -> tuple[Kit, Continuation]:
+        """Go on in a nursery, with clients on `listen` and the brokers after it. Raises TooEarly, OSError."""
+        clock = self._replay.go_on()
+        config = ServerConfig(host=listen[0], port=listen[1])
+        server: Server = await nursery.start(serve_made, config, self._replay.cluster)
+        kit = Kit(server, clock, None, nursery, self._history)
+        continuation = Continuation(kit.scheduler)
+        for puppet in continuation.puppets:
+            kit.number(puppet)
+        nursery.start_soon(kit.play)
+        return kit, continuation
+
+
+def told(kit: Kit, continuation: Continuation) -> list[str]:
+    """Who is played by which puppet, and who by none."""
+    lines = [
+        f"puppet {number} goes on as {puppet.member_id} of {puppet.script.group}"
+        for number, puppet in list(kit.puppets.items())[:PUPPETS_SHOWN]
+    ]
+    if len(continuation.puppets) > PUPPETS_SHOWN:
+        lines.append(f"and {len(continuation.puppets) - PUPPETS_SHOWN} more puppets")
+    return lines + [
+        f"nobody goes on as {each.member_id} of {each.group}: {each.why}"
+        for each in continuation.unplayed[:PUPPETS_SHOWN]
+    ]

@@ -1,0 +1,173 @@
+"""How right `why` is: what it names, against what was brought about, as a table in docs/why.md.
+
+Decides what counts as the same thing. Generated traces come with a list of what was put into them
+(`pipeline/generate/faults.py`), the recording of a real Kafka with the story of what was done to its consumers.
+`python -m tests.why.judged` writes the table; `tests/why/test_judged.py` fails when it is another.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kafka_shim.groups.causes import Cause
+from kafka_shim.pipeline.generate.write import generate
+from kafka_shim.why.explanation import Explanation, explain
+from kafka_shim.why.history import GroupHistory, History
+from kafka_shim.why.reading import read
+from kafka_shim.why.rebalance import LEADER_THINKS
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = ROOT / "docs" / "why.md"
+RECORDING: Final = ROOT / "tests" / "pipeline" / "recordings" / "kafka-4.2"
+GROUPS: Final = 120
+_LEADER_S: Final = 2.0
+_TABLE: Final = re.compile(r"(<!-- judged -->\n).*?(<!-- end of judged -->)", re.DOTALL)
+
+Found = tuple[str, ...]
+"""What is named: its kind, its group, and what it takes to tell it from others."""
+
+
+class Score(NamedTuple):
+    """How many were brought about, how many were named, and how many of these are the same."""
+
+    done: int
+    named: int
+    right: int
+
+    @property
+    def precision(self) -> float:
+        return self.right / self.named if self.named else 1.0
+
+    @property
+    def recall(self) -> float:
+        return self.right / self.done if self.done else 1.0
+
+
+def scores(done: Counter[Found], named: Counter[Found]) -> dict[str, Score]:
+    """By kind."""
+    kinds = sorted({each[0] for each in (*done, *named)})
+    return {
+        kind: Score(*(sum(n for each, n in of.items() if each[0] == kind) for of in (done, named, done & named)))
+        for kind in kinds
+    }
+
+
+# Generated traces
+
+
+def of_generated(folder: Path) -> tuple[Counter[Found], Counter[Found]]:
+    """What was put into the traces of a folder, and what is named."""
+    history = History()
+    for event in read(sorted(folder.rglob("*.jsonl"))):
+        history.add(event)
+    faults = json.loads((folder / "faults.json").read_text())
+    # What was left without a cause or put into an order that cannot be is no rebalance that `why` can know.
+    broken = {fault["group"] for fault in faults if fault["kind"] == "violation"}
+    done = Counter(each for fault in faults if fault["group"] not in broken for each in _put(fault))
+    named: Counter[Found] = Counter()
+    for group, each in history.groups.items():
+        explanation = explain(each, list(each.rebalances))
+        if explanation is not None and group not in broken:
+            named.update(_named(each, explanation))
+    return done, named
+
+
+def _put(fault: dict[str, Any]) -> Iterator[Found]:
+    group, kind = fault["group"], fault["kind"]
+    if kind == "rebalance":
+        yield f"cause {fault['cause']}", group, str(fault["generation"])
+    elif kind in ("slow_member", "slow_leader"):
+        yield kind.replace("_", " "), group, str(fault["generation"]), fault["member_id"]
+    elif kind in ("session_expired", "poll_timeout"):
+        yield f"who brought about {_CAUSES[kind]}", group, fault["member_id"]
+    elif kind == "storm":
+        yield "storm", group
+    elif kind == "bounce":
+        yield "restart that static members would spare", group
+
+
+_CAUSES: Final = {"session_expired": Cause.SESSION_EXPIRED, "poll_timeout": Cause.POLL_TIMEOUT_REASON}
+
+
+def _named(history: GroupHistory, explanation: Explanation) -> Iterator[Found]:
+    group = history.group
+    for each in explanation.rebalances:
+        generation = str(each.generation)
+        yield f"cause {each.cause}", group, generation
+        if each.cause in _CAUSES.values():
+            yield f"who brought about {each.cause}", group, each.trigger
+        if each.slow is not None:
+            yield "slow member", group, generation, each.slow.member_id
+        if any(phase.name == LEADER_THINKS and phase.seconds > _LEADER_S for phase in each.phases):
+            yield "slow leader", group, generation, each.leader
+    if explanation.storm:
+        yield "storm", group
+    elif any(remedy.setting == "group.instance.id" for remedy in explanation.advice.remedies):
+        # In a storm, members that are back in seconds are the storm.
+        yield "restart that static members would spare", group
+
+
+# A real Kafka
+
+
+def of_kafka() -> tuple[Counter[Found], Counter[Found]]:
+    """What was done to real consumers of a real Kafka, and what is named."""
+    causes = {"started": Cause.NEW_MEMBER, "killed": Cause.SESSION_EXPIRED, "closed": Cause.MEMBER_LEFT}
+    story = json.loads((RECORDING / "story.json").read_text())
+    done = Counter((f"cause {causes[act['what']]}", act["group"], act["member_id"]) for act in story if act["rounds"])
+    history = History()
+    with gzip.open(RECORDING / "trace" / "trace.jsonl.gz") as trace:
+        for line in trace:
+            history.add(json.loads(line))
+    named = Counter(
+        (f"cause {each.cause}", each.group, each.trigger)
+        for group in history.groups.values()
+        for each in group.rebalances
+        # Nobody brings it about: it follows when what was given up finds its new owner.
+        if each.cause != Cause.COOPERATIVE_FOLLOWUP
+    )
+    return done, named
+
+
+# The table
+
+
+def table() -> list[str]:
+    """The lines of the table, as the code has them now."""
+    lines = ["| | brought about | named | precision | recall |", "| --- | ---: | ---: | ---: | ---: |"]
+    for title, found in all_scores().items():
+        lines.append(f"| **{title}** | | | | |")
+        lines += [
+            f"| {kind} | {score.done} | {score.named} | {score.precision:.3f} | {score.recall:.3f} |"
+            for kind, score in found.items()
+        ]
+    return lines
+
+
+def all_scores() -> dict[str, dict[str, Score]]:
+    """By where they come from and kind."""
+    with tempfile.TemporaryDirectory() as folder:
+        generate(Path(folder), groups=GROUPS, segments=False)
+        generated = scores(*of_generated(Path(folder)))
+    return {
+        f"generated traces of {GROUPS} groups": generated,
+        "Apache Kafka 4.2.2 with kafka-python, confluent-kafka and Java": scores(*of_kafka()),
+    }
+
+
+def renewed(page: str, lines: list[str]) -> str:
+    """The page with this table."""
+    return _TABLE.sub(lambda match: match[1] + "\n" + "\n".join(lines) + "\n\n" + match[2], page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(renewed(PAGE.read_text(), table()))
+    sys.stdout.write("\n".join(table()) + "\n")

@@ -1,0 +1,205 @@
+"""Every remedy that `why` proposes helps: the past is played without it and with it, and with it is better."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from kafka_shim.lab.consumer_puppets import ConsumerManner
+from kafka_shim.lab.replaying import play
+from kafka_shim.lab.simulator import Simulation
+from kafka_shim.why import advice, reconciliation_advice
+from kafka_shim.why.advice import CANNOT_SEE, REPLAYED, Remedy
+from kafka_shim.why.explanation import explain
+from kafka_shim.why.past import MISSED_POLL, Past, Stay, placed
+from tests.why.simulated import recorded
+
+Acts = Callable[[Simulation], None]
+
+
+def three(simulation: Simulation, **script: object) -> None:
+    for name in "abc":
+        simulation.puppet("billing", ["orders"], client_id=name, **script)
+    simulation.run(20)
+
+
+def a_member_is_slow_to_join(simulation: Simulation) -> None:
+    simulation.puppet("billing", ["orders"], client_id="slow", think=4.0)
+    simulation.puppet("billing", ["orders"], client_id="quick")
+    simulation.run(20)
+    for number in range(3):
+        simulation.puppet("billing", ["orders"], client_id=f"new-{number}")
+        simulation.run(30)
+
+
+def a_member_sends_few_heartbeats(simulation: Simulation) -> None:
+    simulation.puppet("billing", ["orders"], client_id="seldom", heartbeat_interval=14.0)
+    simulation.puppet("billing", ["orders"], client_id="quick", heartbeat_interval=0.5)
+    simulation.run(40)
+    for number in range(3):
+        simulation.puppet("billing", ["orders"], client_id=f"new-{number}", heartbeat_interval=0.5)
+        simulation.run(43)
+
+
+def a_member_is_paused_for_longer_than_its_session(simulation: Simulation) -> None:
+    three(simulation, session_timeout=10.0)
+    for _ in range(2):
+        paused = simulation.puppet("billing", ["orders"], client_id="paused", session_timeout=10.0)
+        simulation.run(20)
+        paused.crash()
+        simulation.run(14)
+    simulation.puppet("billing", ["orders"], client_id="paused", session_timeout=10.0)
+    simulation.run(20)
+
+
+def members_are_restarted(simulation: Simulation) -> None:
+    members = [simulation.puppet("billing", ["orders"], client_id=f"m{n}") for n in range(3)]
+    simulation.run(20)
+    for number, member in enumerate(members):
+        member.leave()
+        simulation.run(5)
+        simulation.puppet("billing", ["orders"], client_id=f"m{number}")
+        simulation.run(20)
+
+
+def members_come_one_by_one(simulation: Simulation) -> None:
+    for number in range(5):
+        simulation.puppet("billing", ["orders"], client_id=f"m{number}")
+        simulation.run(2.2)
+    simulation.run(30)
+
+
+def a_consumer_is_slow_to_give_up(simulation: Simulation) -> None:
+    simulation.consumer_puppet("billing", ["orders"], client_id="slow", think=8.0)
+    simulation.run(20)
+    for number in range(2):
+        simulation.consumer_puppet("billing", ["orders"], client_id=f"new-{number}")
+        simulation.run(40)
+
+
+def a_consumer_does_not_give_up_in_time(simulation: Simulation) -> None:
+    late = ConsumerManner(reports_late=30.0)
+    simulation.consumer_puppet("billing", ["orders"], client_id="late", rebalance_timeout=20.0, manner=late)
+    simulation.run(20)
+    simulation.consumer_puppet("billing", ["orders"], client_id="new")
+    simulation.run(90)
+
+
+def a_consumer_is_paused_for_longer_than_its_session(simulation: Simulation) -> None:
+    for name in "ab":
+        simulation.consumer_puppet("billing", ["orders"], client_id=name)
+    for _ in range(2):
+        paused = simulation.consumer_puppet("billing", ["orders"], client_id="paused")
+        simulation.run(30)
+        paused.crash()
+        simulation.run(55)
+    simulation.consumer_puppet("billing", ["orders"], client_id="paused")
+    simulation.run(30)
+
+
+def consumers_are_restarted(simulation: Simulation) -> None:
+    members = [simulation.consumer_puppet("billing", ["orders"], client_id=f"m{n}") for n in range(3)]
+    simulation.run(30)
+    for number, member in enumerate(members):
+        member.leave()
+        simulation.run(5)
+        simulation.consumer_puppet("billing", ["orders"], client_id=f"m{number}")
+        simulation.run(30)
+
+
+def consumers_wait_for_heartbeats(simulation: Simulation) -> None:
+    for number in range(4):
+        simulation.consumer_puppet("billing", ["orders"], client_id=f"m{number}")
+        simulation.run(33)
+
+
+REPLAYABLE: Final[dict[tuple[str, str], Acts]] = {
+    ("classic", "max.poll.records"): a_member_is_slow_to_join,
+    ("classic", "heartbeat.interval.ms"): a_member_sends_few_heartbeats,
+    ("classic", "session.timeout.ms"): a_member_is_paused_for_longer_than_its_session,
+    ("classic", "group.instance.id"): members_are_restarted,
+    ("classic", "partition.assignment.strategy"): members_are_restarted,
+    ("classic", "group.initial.rebalance.delay.ms"): members_come_one_by_one,
+    ("consumer", "max.poll.records"): a_consumer_is_slow_to_give_up,
+    ("consumer", "max.poll.interval.ms"): a_consumer_does_not_give_up_in_time,
+    ("consumer", "consumer.session.timeout.ms"): a_consumer_is_paused_for_longer_than_its_session,
+    ("consumer", "group.instance.id"): consumers_are_restarted,
+    ("consumer", "consumer.heartbeat.interval.ms"): consumers_wait_for_heartbeats,
+}
+"""What leads to each remedy that is played, by kind of group and setting."""
+
+ELSEWHERE: Final = {("classic", "max.poll.interval.ms")}
+"""Puppets say no reason when they leave: this one has a test of its own."""
+
+UNSEEN: Final = {
+    ("classic", "the process itself"),
+    ("classic", "the leader's assignor"),
+    ("consumer", "the process itself"),
+}
+"""What the wire does not show, so that nothing can be played."""
+
+
+def remedies(acts: Acts) -> list[Remedy]:
+    with recorded() as record:
+        acts(record.simulation)
+    history = record.history()
+    explanation = explain(history, list(history.rebalances), play)
+    assert explanation is not None
+    return list(explanation.advice.remedies)
+
+
+@pytest.mark.parametrize(("kind", "setting"), REPLAYABLE)
+def test_a_remedy_is_proposed_where_it_helps(kind: str, setting: str) -> None:
+    remedy = next(each for each in remedies(REPLAYABLE[kind, setting]) if each.setting == setting)
+    assert remedy.grade == REPLAYED
+    assert remedy.before is not None
+    assert remedy.after is not None
+    assert (remedy.after.rebalances, remedy.after.partition_seconds) < (
+        remedy.before.rebalances,
+        remedy.before.partition_seconds,
+    )
+    assert remedy.after.partition_seconds <= 1.05 * remedy.before.partition_seconds
+
+
+def test_who_polls_in_time_is_not_lost() -> None:
+    """`max.poll.interval.ms` and `max.poll.records`: a member that was lost twice because it did not poll stays."""
+    stays = [
+        Stay("steady", 0.0, None, ""),
+        Stay("late", 0.0, 60.0, MISSED_POLL),
+        Stay("late", 75.0, 130.0, MISSED_POLL),
+        Stay("late", 150.0, None, ""),
+    ]
+    past = Past(placed(stays), {"orders": 12}, initial_delay=0.0)
+    before, after = play(past), play(past.changed(advice.Change(poll_interval=400.0)))
+    # It comes once, and then nobody comes or goes.
+    assert (before.rebalances, after.rebalances) == (6, 2)
+    assert after.partition_seconds < before.partition_seconds
+
+
+def test_every_remedy_is_tested() -> None:
+    for kind, module in (("classic", advice), ("consumer", reconciliation_advice)):
+        source = Path(module.__file__ or "").read_text()
+        settings = set(re.findall(r'setting="([^"]+)"', source))
+        tested = {*REPLAYABLE, *ELSEWHERE, *UNSEEN}
+        assert settings == {setting for of, setting in tested if of == kind}
+        unseen = len(re.findall(r"grade=CANNOT_SEE", source))
+        assert unseen == sum(1 for of, _ in UNSEEN if of == kind)
+    assert CANNOT_SEE != REPLAYED
+
+
+def test_what_would_not_help_is_not_proposed() -> None:
+    """Members that come and stay call for nothing."""
+    assert [each.setting for each in remedies(three)] == []
+
+
+def test_several_members_of_one_client_are_played_side_by_side() -> None:
+    """Consumers of one process have one client id and one host: static they still need an id each."""
+    stays = [Stay("app", 0.0, 40.0, "left"), Stay("app", 0.0, None, ""), Stay("app", 45.0, None, "")]
+    assert [stay.place for stay in placed(stays)] == ["app", "app (2)", "app"]
+    past = Past(placed(stays), {"orders": 12}, initial_delay=0.0)
+    as_it_was, static = play(past), play(past.changed(advice.Change(static=True)))
+    assert as_it_was.rebalances > static.rebalances == 2
