@@ -82,11 +82,11 @@ class Continuation:
             timer = member.session_timer.deadline
             heard = self._now if timer == inf else timer - member.session_timeout
             joins, owned, offers = _is_joining(group, member), _assigned(member.assignment), member.protocols
-            said = _said(member.metadata_for(COOPERATIVE))
+            claimed = _claimed(member.metadata_for(COOPERATIVE))
             if joins:
-                owned = said
+                owned = claimed
             elif group.protocol == COOPERATIVE and any(
-                set(numbers) - set(owned.get(topic, ())) for topic, numbers in said.items()
+                set(numbers) - set(owned.get(topic, ())) for topic, numbers in claimed.items()
             ):
                 # It has given something up, and was about to join again, so that another gets it.
                 joins, offers = True, ()
@@ -204,7 +204,7 @@ def _script(
     )
 
 
-def _said(metadata: bytes) -> Mapping[str, list[int]]:
+def _claimed(metadata: bytes) -> Mapping[str, list[int]]:
     """What a member said that it owned when it last joined, by its metadata."""
     subscription = subscription_from_bytes(metadata)
     owned = () if subscription is None else subscription.owned_partitions

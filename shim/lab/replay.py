@@ -76,6 +76,7 @@ class Replay:
             run_id=header["run"],
             load_seconds=header["load_seconds"],
             experimental=header.get("experimental", ()),
+            lasting=header["lasting"],
         )
         addresses = [Address(each["node"], each["host"], each["port"]) for each in header["nodes"]]
         self.cluster: Cluster = make_cluster(addresses, config, self.store, make_loader=_Loader)

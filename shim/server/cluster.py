@@ -83,6 +83,9 @@ class ClusterConfig:
     load_seconds: float = 0.0
     experimental: Sequence[str] = ()
     """Names of experiments that are served beside; see `experiments.py`."""
+    lasting: bool | None = None
+    """Whether groups outlive the process; None: unless the store is one in memory. Then the ids of declared topics do
+    too: members of KIP-848 know topics by them."""
     journal: Journal | None = None
     """Gets every input; see `journal.py`."""
 
@@ -508,10 +511,10 @@ def make_cluster(
     else:
         ownership.share_out()
         declared = topics
-    # Members of KIP-848 know topics by their ids: where groups outlive the process, the ids do too.
-    groups_last = store is not None and not isinstance(store, MemoryStore)
+    if config.lasting is None:
+        config = replace(config, lasting=store is not None and not isinstance(store, MemoryStore))
     for name, count_ in config.topics.items():
-        declared.declare(name, count_, id=id_of(0, name) if groups_last else None)
+        declared.declare(name, count_, id=id_of(0, name) if config.lasting else None)
     computations = make_computations(outbox, clock, check_leases, settle)
     ticks = make_ticks(nodes.values(), outbox, durability, computations, events, leases, clock)
     cluster = Cluster(
@@ -533,6 +536,7 @@ def _run_of(cluster: Cluster, addresses: Sequence[Address]) -> dict[str, Any]:
         "topics": dict(config.topics),
         "load_seconds": config.load_seconds,
         "experimental": list(config.experimental),
+        "lasting": config.lasting,
         "durable_at_once": cluster.durability.store.durable_at_once,
         "nodes": [{"node": node.id, "host": node.host, "port": node.port} for node in addresses],
     }

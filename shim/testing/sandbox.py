@@ -62,7 +62,7 @@ class Sandbox:
             async with trio.open_nursery() as nursery:
                 kit, continuation = await self.serve(listen, nursery)
                 url = await nursery.start(partial(serve_control, kit.server, *control, token, True, kit))
-                for line in told(kit, continuation):
+                for line in takeovers(kit, continuation):
                     say(line)
                 say(f"ready kafka={kit.bootstrap} control={url}")
                 async for _ in signals:
@@ -84,7 +84,7 @@ class Sandbox:
         return kit, continuation
 
 
-def told(kit: Kit, continuation: Continuation) -> list[str]:
+def takeovers(kit: Kit, continuation: Continuation) -> list[str]:
     """Who is played by which puppet, and who by none."""
     lines = [
         f"puppet {number} goes on as {puppet.member_id} of {puppet.script.group}"

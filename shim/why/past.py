@@ -169,9 +169,9 @@ def _thinks(rebalances: Iterable[Rebalance]) -> dict[str, float]:
     waits: dict[str, list[float]] = {}
     for rebalance in rebalances:
         if isinstance(rebalance, Reconciliation):
-            for member, told in rebalance.told.items():
+            for member, sent in rebalance.revocation_sent.items():
                 if member in rebalance.released and member not in rebalance.dropped:
-                    waits.setdefault(member, []).append(rebalance.released[member] - told)
+                    waits.setdefault(member, []).append(rebalance.released[member] - sent)
         for join in rebalance.joins:
             if join.member_id != rebalance.trigger or rebalance.cause != Cause.NEW_MEMBER:
                 waits.setdefault(join.member_id, []).append(join.seconds)

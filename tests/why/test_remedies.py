@@ -158,11 +158,8 @@ def test_a_remedy_is_proposed_where_it_helps(kind: str, setting: str) -> None:
     assert remedy.grade == REPLAYED
     assert remedy.before is not None
     assert remedy.after is not None
-    assert (remedy.after.rebalances, remedy.after.partition_seconds) < (
-        remedy.before.rebalances,
-        remedy.before.partition_seconds,
-    )
-    assert remedy.after.partition_seconds <= 1.05 * remedy.before.partition_seconds
+    fewer = remedy.after.rebalances < remedy.before.rebalances
+    assert remedy.after.partition_seconds <= (1.05 if fewer else 0.9) * remedy.before.partition_seconds
 
 
 def test_who_polls_in_time_is_not_lost() -> None:
