@@ -22,6 +22,8 @@ WAITING_FOR_SYNCS: Final = "waiting for syncs"
 
 _SLOW_SECONDS: Final = 0.2
 _SLOW_TIMES: Final = 3.0
+_HEARTBEAT_SECONDS: Final = 3.0
+"""`heartbeat.interval.ms` of Kafka's clients unless they are told otherwise."""
 
 
 class Phase(NamedTuple):
@@ -128,11 +130,13 @@ class Rebalance:
 
     @property
     def slow(self) -> Join | None:
-        """The member that joined last, if it kept the others waiting for long."""
+        """The member that joined last, if it kept the others waiting for long. Until its next heartbeat it cannot know
+        that it is to join: an interval as clients have it by default is not its fault."""
         if self.initial or len(self.joins) < 2:
             return None
         last, next_ = self.joins[0], self.joins[1]
-        if last.seconds > _SLOW_SECONDS and last.seconds > _SLOW_TIMES * next_.seconds:
+        own = last.seconds - min(last.called or 0.0, _HEARTBEAT_SECONDS)
+        if own > _SLOW_SECONDS and last.seconds > _SLOW_TIMES * next_.seconds:
             return last
         return None
 

@@ -37,12 +37,12 @@ def a_member_is_slow_to_join(simulation: Simulation) -> None:
 
 
 def a_member_sends_few_heartbeats(simulation: Simulation) -> None:
-    simulation.puppet("billing", ["orders"], client_id="seldom", heartbeat_interval=14.0)
+    simulation.puppet("billing", ["orders"], client_id="seldom", heartbeat_interval=20.0)
     simulation.puppet("billing", ["orders"], client_id="quick", heartbeat_interval=0.5)
     simulation.run(40)
     for number in range(3):
         simulation.puppet("billing", ["orders"], client_id=f"new-{number}", heartbeat_interval=0.5)
-        simulation.run(43)
+        simulation.run(45)
 
 
 def a_member_is_paused_for_longer_than_its_session(simulation: Simulation) -> None:
