@@ -93,8 +93,10 @@ class Checker:
         group.shares |= event.get("rule") == "share"
         if event["change"] in _COME:
             group.members.add(member_id)
-            # A member of the consumer protocol makes its id itself and may come back with it.
+            # Who is in a consumer group may come back with its id, a fenced one too.
             group.gone.pop(member_id, None)
+            if event.get("rule") == "consumer":
+                group.fenced.pop(member_id, None)
             return
         if event["change"] != "pending":
             group.held.pop(member_id, None)

@@ -52,6 +52,7 @@ def invalid(t: Trial) -> None:
     wrong: list[dict[str, Any]] = [
         {"member_id": " "},
         {"member_id": ""},
+        {"member_id": "a" * 37},
         {"group_id": ""},
         {"rack_id": ""},
         {"subscribed_topic_names": []},

@@ -95,7 +95,7 @@ def share_offsets(group: str, step: Step) -> Message:
         return AlterShareGroupOffsetsRequest(group, [AlteredTopic(topic, partitions)])
     if step.do == "share-forget":
         return DeleteShareGroupOffsetsRequest(group, [DeletedTopic(topic), DeletedTopic(OTHER_TOPIC)])
-    topics = None if step.variant < 3 else [RequestTopic(topic, [0, 1, 99])]
+    topics = None if step.variant < 3 else [RequestTopic(topic, [0, 1, 59])]
     return DescribeShareGroupOffsetsRequest([RequestGroup(group, topics)])
 
 

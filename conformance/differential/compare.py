@@ -21,7 +21,9 @@ _UNSAID: Final = frozenset({"throttle_time_ms", "error_message", "authorized_ope
 _ANY_ORDER: Final = frozenset(
     {"members", "groups", "topics", "partitions", "topic_partitions", "subscribed_topic_names"}
 )
+_ASSIGNED: Final = frozenset({"topic_partitions", "active_tasks", "standby_tasks", "warmup_tasks"})
 _SHARES: Final = frozenset({"assignment", "target_assignment", "active_tasks", "standby_tasks"})
+_FOLLOWING: Final = frozenset({"member_epoch", "group_state"})
 _RANDOM: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{27}$")
 _DEPARTURES: Final = frozenset({"leave", "wait", "disconnect", "depart"})
 
@@ -50,22 +52,33 @@ class Outcome:
 
 def compare(script: Script, left: Played, right: Played, group: str) -> Outcome:
     """The first difference."""
+    alike = True
     for at in range(len(script)):
-        both = [_answers_of(played, at, group) for played in (left, right)]
+        views = [View(played, group) for played in (left, right)]
+        alike = alike and views[0].shares(at) == views[1].shares(at)
+        both = [view.answers(at) for view in views]
         for key in sorted(both[0].keys() | both[1].keys()):
             one, other = both[0].get(key, "no answer yet"), both[1].get(key, "no answer yet")
             if one == other or is_explained(script, key[0], at, one, other):
                 continue
-            if _is_chosen_freely(script, one, other, at) or _without_shares(one) == _without_shares(other):
+            if _is_chosen_freely(script, one, other, at) or _is_by_shares(one, other, alike=alike):
                 return Outcome(None, at)
             about = f"the answer to step {key[0]} ({script[key[0]]})"
             return Outcome(_difference(at, about, script[key[0]].do, one, other), at)
-        states = [_plain(played.states[at], played, group) for played in (left, right)]
+        states = [view.state(at) for view in views]
         if states[0] != states[1]:
-            if _without_shares(states[0]) == _without_shares(states[1]):
+            if _is_by_shares(*states, alike=alike):
                 return Outcome(None, at)
             return Outcome(_difference(at, "the group as described", "describe", *states), at)
     return Outcome(None, len(script))
+
+
+def _is_by_shares(one: Any, other: Any, *, alike: bool) -> bool:
+    """Whether two answers or states differ only in how many partitions each member has, or, where members have had
+    other partitions than on the other target, in what follows from that: who waits for whom."""
+    return _without(_SHARES, one) == _without(_SHARES, other) or (
+        not alike and _without(_SHARES | _FOLLOWING, one) == _without(_SHARES | _FOLLOWING, other)
+    )
 
 
 def is_explained(script: Script, sent: int, at: int, one: Any, other: Any) -> bool:
@@ -85,58 +98,76 @@ def is_explained(script: Script, sent: int, at: int, one: Any, other: Any) -> bo
     )
 
 
-def _answers_of(played: Played, at: int, group: str) -> dict[tuple[int, int], Any]:
-    """The answers that came during a step, by the step of the request and how often that one was answered."""
-    found: dict[tuple[int, int], Any] = {}
-    for answer in played.answers:
-        if answer.came == at:
-            number = sum(key[0] == answer.sent for key in found)
-            found[answer.sent, number] = _essence(answer, played, group)
-    return found
+class View:
+    """What a target said, in terms that another has in common. `exact`: with the partitions themselves, of which only
+    the number is compared."""
 
+    def __init__(self, played: Played, group: str, *, exact: bool = False) -> None:
+        self._played = played
+        self._group = group
+        self._exact = exact
 
-def _essence(answer: Answer, played: Played, group: str) -> Any:
-    plain = _plain(answer.message, played, group)
-    if type(answer.message).__name__ == "ListGroupsResponse":
-        plain["groups"] = [each for each in plain["groups"] if each["group_id"] == "the group"]
-    return plain
+    def answers(self, at: int) -> dict[tuple[int, int], Any]:
+        """The answers that came during a step, by the step of the request and how often that one was answered."""
+        found: dict[tuple[int, int], Any] = {}
+        for answer in self._played.answers:
+            if answer.came == at:
+                number = sum(key[0] == answer.sent for key in found)
+                found[answer.sent, number] = self._essence(answer)
+        return found
 
+    def state(self, at: int) -> Any:
+        """The group as it was described after a step."""
+        return self._plain(self._played.states[at])
 
-def _plain(value: Any, played: Played, group: str) -> Any:
-    """A message as dictionaries and lists that two targets can have in common."""
-    if isinstance(value, (Message, Struct)):
-        names: tuple[str, ...] = getattr(type(value), "__match_args__")  # noqa: B009
-        kept = [name for name in names if name not in _UNSAID]
-        return {name: _field(name, getattr(value, name), played, group) for name in kept}
-    if isinstance(value, str):
-        return _text_of(value, played, group)
-    if isinstance(value, list):
-        return [_plain(each, played, group) for each in value]
-    return value
+    def shares(self, at: int) -> Any:
+        """Which partitions each member has and is to have, as it was described after a step."""
+        described = View(self._played, self._group, exact=True).state(at)
+        groups = [each for each in described if "members" in each] if isinstance(described, list) else []
+        return [
+            {member["member_id"]: [member.get(name) for name in sorted(_SHARES)] for member in group["members"]}
+            for group in groups
+        ]
 
+    def _essence(self, answer: Answer) -> Any:
+        plain = self._plain(answer.message)
+        if type(answer.message).__name__ == "ListGroupsResponse":
+            plain["groups"] = [each for each in plain["groups"] if each["group_id"] == "the group"]
+        return plain
 
-def _field(name: str, value: Any, played: Played, group: str) -> Any:
-    if name == "partitions" and value and all(isinstance(each, int) for each in value):
-        # Which ones a coordinator assigns is its choice, by the order of a hash table.
-        return f"{len(value)} partitions"
-    if (
-        name in ("assignment", "member_assignment")
-        and isinstance(value, bytes)
-        and (assigned := assignment_from_bytes(value)) is not None
-    ):
-        return {each.topic: f"{len(each.partitions)} partitions" for each in assigned.assigned_partitions}
-    if isinstance(value, list):
-        plain = [_plain(each, played, group) for each in value]
-        return sorted(plain, key=repr) if name in _ANY_ORDER else plain
-    if name == "topic_id":
-        return "topic id" if any(value) else "no topic id"
-    return _plain(value, played, group)
+    def _plain(self, value: Any) -> Any:
+        """A message as dictionaries and lists."""
+        if isinstance(value, (Message, Struct)):
+            names: tuple[str, ...] = getattr(type(value), "__match_args__")  # noqa: B009
+            kept = [name for name in names if name not in _UNSAID]
+            return {name: self._field(name, getattr(value, name)) for name in kept}
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, list):
+            return [self._plain(each) for each in value]
+        return value
 
+    def _field(self, name: str, value: Any) -> Any:
+        if name in _ASSIGNED and isinstance(value, list) and not self._exact:
+            # Which ones a coordinator assigns is its choice, by the order of a hash table.
+            return f"{sum(len(each.partitions) for each in value)} partitions"
+        if (
+            name in ("assignment", "member_assignment")
+            and isinstance(value, bytes)
+            and (assigned := assignment_from_bytes(value)) is not None
+        ):
+            return f"{sum(len(each.partitions) for each in assigned.assigned_partitions)} partitions"
+        if isinstance(value, list):
+            plain = [self._plain(each) for each in value]
+            return sorted(plain, key=repr) if name in _ANY_ORDER else plain
+        if name == "topic_id":
+            return "topic id" if any(value) else "no topic id"
+        return self._plain(value)
 
-def _text_of(value: str, played: Played, group: str) -> str:
-    if value == group:
-        return "the group"
-    return played.ids.get(value) or _RANDOM.sub("-?", value)
+    def _text(self, value: str) -> str:
+        if value == self._group:
+            return "the group"
+        return self._played.ids.get(value) or _RANDOM.sub("-?", value)
 
 
 def _is_chosen_freely(script: Script, one: Any, other: Any, at: int) -> bool:
@@ -156,12 +187,12 @@ def _is_chosen_freely(script: Script, one: Any, other: Any, at: int) -> bool:
     )
 
 
-def _without_shares(plain: Any) -> Any:
-    """Without how many partitions each member has: which of them has one more is by the order of a hash table, too."""
+def _without(names: frozenset[str], plain: Any) -> Any:
+    """Without these fields."""
     if isinstance(plain, dict):
-        return {name: _without_shares(value) for name, value in plain.items() if name not in _SHARES}
+        return {name: _without(names, value) for name, value in plain.items() if name not in names}
     if isinstance(plain, list):
-        return sorted((_without_shares(each) for each in plain), key=repr)
+        return sorted((_without(names, each) for each in plain), key=repr)
     return plain
 
 

@@ -65,7 +65,7 @@ _SHARING_SECONDS: Final = 3.0
 _GROUP_RESOURCE: Final = 32
 _DELAY: Final = "streams.initial.rebalance.delay.ms"
 _BEATS: Final = frozenset({"enter", "beat", "share-join", "share-beat", "stream-join", "stream-beat"})
-UNKNOWN_MEMBER: Final = "nobody-00000000-0000-0000-0000-000000000000"
+UNKNOWN_MEMBER: Final = "nobody"
 
 Versions = Mapping[str, tuple[int, int]]
 

@@ -44,13 +44,6 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("share/epoch/*",),
     ),
     Mutant(
-        "a share member may be at an epoch of the future",
-        _HEARTBEAT,
-        "    if epoch > member.epoch:\n",
-        "    if epoch > member.epoch + 1:\n",
-        ("share/epoch/*",),
-    ),
-    Mutant(
         "a share member that joins again is not told its assignment",
         _HEARTBEAT,
         "    shows = joins or reconciled.assigned",

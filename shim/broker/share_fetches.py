@@ -38,6 +38,7 @@ from kafka_shim.broker.topics import Partition, Topics
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.share.persister import UNINITIALIZED, Place, SharePersister
+from kafka_shim.groups.share.states import is_member_id
 
 WHOLE_BATCHES: Final = 0
 """The acquire mode in which a batch is never divided (KIP-1206)."""
@@ -123,7 +124,7 @@ class ShareFetchApi:
         acknowledges = any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions)
         epoch = request.share_session_epoch
         if (
-            not request.member_id
+            not is_member_id(request.member_id)
             or (epoch == INITIAL_EPOCH and acknowledges)
             or (epoch == FINAL_EPOCH and request.topics and not acknowledges)
             or (
@@ -171,7 +172,7 @@ class ShareFetchApi:
         """The answer to one ShareAcknowledge. Errors for the whole: INVALID_REQUEST (42), 122, 123."""
         if request.group_id is None:
             return ShareAcknowledgeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-        if not request.member_id:
+        if not is_member_id(request.member_id):
             return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST)
         epoch = request.share_session_epoch
         try:

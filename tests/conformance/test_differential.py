@@ -1,13 +1,15 @@
 """The differential mode: scripts, what counts as a difference, and that one is found and shrunk."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
+from kafka_shim.apis.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 from kafka_shim.apis.heartbeat import HeartbeatResponse
 from kafka_shim.conformance.differential import run as differential
-from kafka_shim.conformance.differential.compare import compare
+from kafka_shim.conformance.differential.compare import Outcome, compare
 from kafka_shim.conformance.differential.play import Answer, Played, Player
 from kafka_shim.conformance.differential.run import CALM, Pair, run, shortest, started
 from kafka_shim.conformance.differential.script import Script, Step, entrance, formation, from_json, scripts, to_json
@@ -56,6 +58,32 @@ def test_a_sync_forgotten_because_its_member_left_is_explained() -> None:
     assert compare((Step("sync"), Step("leave")), answered, silent, "g").difference is None
     assert compare((Step("sync"), Step("heartbeat")), answered, silent, "g").difference is not None
     assert compare((Step("join"), Step("leave")), answered, silent, "g").difference is not None
+
+
+def described(*shares: list[int], epoch: int = 1) -> Any:
+    members = [
+        Member(
+            member_id=f"m{number}",
+            member_epoch=epoch,
+            assignment=Assignment([TopicPartitions(partitions=share)]),
+        )
+        for number, share in enumerate(shares)
+    ]
+    return Played([], [[DescribedGroup(members=members)]])
+
+
+def test_which_partitions_a_member_has_is_no_difference() -> None:
+    assert compare((Step("beat"),), described([0, 1], [2]), described([1, 2], [0]), "g") == Outcome(None, 1)
+
+
+def test_a_script_ends_where_members_have_different_numbers_of_partitions() -> None:
+    assert compare((Step("beat"),), described([0, 1], [2]), described([0], [1, 2]), "g") == Outcome(None, 0)
+
+
+def test_an_epoch_counts_as_long_as_members_have_the_same_partitions() -> None:
+    later = described([0], [1], epoch=2)
+    assert compare((Step("beat"),), described([0], [1]), later, "g").difference is not None
+    assert compare((Step("beat"),), described([1], [0]), later, "g") == Outcome(None, 0)
 
 
 @pytest.fixture(scope="module")

@@ -94,6 +94,7 @@ def test_a_broken_invariant_is_told(invariant: str, events: list[dict[str, Any]]
         [state(5), event("group", change="deleted"), state(0)],
         [member("added"), heartbeat()],
         [member("added"), member("left", mono=6.0), heartbeat()],
+        [member("fenced", mono=2.0), member("added") | {"rule": "consumer"}, heartbeat()],
         [joined("m")],
         [committed({"partition_index": [0], "error_code": [3]})],
         [committed([{"partition_index": 0, "error_code": 3}])],

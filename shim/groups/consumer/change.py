@@ -157,10 +157,13 @@ class Change:
                 group_events.group(shard.outbox, written, "created")
                 for member in group.members.values():
                     events.member(written, member, "added")
-            if is_new_member:
-                if self.replaced_member is not None:
-                    events.member(written, self.replaced_member, "fenced")
-                events.member(written, reconciled, "added" if self.replaced_member is None else "replaced")
+            # One that was in the group already may take another's place, too.
+            replaced = self.replaced_member
+            if replaced is not None and replaced.member_id != reconciled.member_id:
+                events.member(written, replaced, "fenced")
+                events.member(written, reconciled, "replaced")
+            elif is_new_member:
+                events.member(written, reconciled, "added")
             if self.cause is not None:
                 events.epoch(written)
             if self._new_target is not None:

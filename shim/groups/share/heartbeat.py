@@ -26,11 +26,13 @@ from kafka_shim.groups.share import assignor, events, records
 from kafka_shim.groups.share.group import ShareGroup
 from kafka_shim.groups.share.initialize import forget_deleted, initialize
 from kafka_shim.groups.share.member import Member
-from kafka_shim.groups.share.states import JOIN, LEAVE
+from kafka_shim.groups.share.states import JOIN, LEAVE, is_member_id
 
 
 def check_request(request: ShareGroupHeartbeatRequest) -> None:
     """What is refused before any group is looked at: INVALID_REQUEST (42). Raises `Refusal`."""
+    if not is_member_id(request.member_id):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
     for text, name in ((request.member_id, "MemberId"), (request.group_id, "GroupId"), (request.rack_id, "RackId")):
         if text is not None and not text.strip():
             raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} can't be empty.")

@@ -6,12 +6,22 @@ Decides nothing. After Kafka's `ShareGroup.ShareGroupState` (semantics 4.13).
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeGuard
 
 JOIN: Final = 0
 """The member epoch of a heartbeat that joins."""
 LEAVE: Final = -1
 """The member epoch of a heartbeat that leaves; also that of a member whose current assignment was deleted."""
+
+_LONGEST_ID: Final = 36
+
+
+def is_member_id(text: str | None) -> TypeGuard[str]:
+    """Whether a member of a share group may have this id: as long as a UUID is written, at most, as Java counts.
+
+    After `KafkaApis.isMemberIdValid`.
+    """
+    return text is not None and 0 < len(text.encode("utf-16-le", "surrogatepass")) <= 2 * _LONGEST_ID
 
 
 class GroupState(StrEnum):

@@ -52,3 +52,15 @@ def test_who_leaves_a_group_of_classic_members_alone_is_seen_to_leave() -> None:
     assert type(cluster.service.groups[GROUP]).type == "classic"
     assert [(event["member_id"], event["change"]) for event in cluster.of("member")][-1] == ("a", "left")
     assert cluster.causes() == [Cause.PROTOCOL_CHANGED]
+
+
+def test_a_member_that_takes_the_place_of_a_static_one_is_seen_to_put_it_out() -> None:
+    cluster = Cluster(orders=4)
+    holder = cluster.consumer("a", "orders", instance_id="one")
+    holder.join()
+    # Now it speaks the classic protocol, and whoever has its instance id may take its place.
+    cluster.join("a", ("range", subscription("orders")))
+    cluster.consumer("b", "orders").join()
+    cluster.consumer("b", "orders", instance_id="one").join()
+    changes = [(event["member_id"], event["change"]) for event in cluster.of("member")]
+    assert changes[-2:] == [("a", "fenced"), ("b", "replaced")]

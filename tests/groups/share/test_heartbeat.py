@@ -68,6 +68,7 @@ def test_a_steady_heartbeat_writes_nothing_and_carries_no_assignment() -> None:
     ("request_", "message"),
     [
         (ShareGroupHeartbeatRequest(GROUP, " ", 0, None, ["t"]), "MemberId can't be empty."),
+        (ShareGroupHeartbeatRequest(GROUP, "a" * 37, 0, None, ["t"]), "Invalid member id in the request."),
         (ShareGroupHeartbeatRequest("", "a", 0, None, ["t"]), "GroupId can't be empty."),
         (ShareGroupHeartbeatRequest(GROUP, "a", 0, "", ["t"]), "RackId can't be empty."),
         (ShareGroupHeartbeatRequest(GROUP, "a", 0, None, []), "SubscribedTopicNames must be set in first request."),
