@@ -27,6 +27,10 @@ _OPTIONS = [
 ]
 
 
+DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""What a page waits for until it has drawn what is due."""
+
+
 class Browser:
     """One Chromium with one page. Use it in a `with` block; `profile` is a folder of its own."""
 
@@ -61,6 +65,8 @@ class Browser:
         self._session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        # As if its window were in front: else nothing in it gets the focus.
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -90,6 +96,13 @@ class Browser:
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
+
+    def wait(self, condition: str) -> None:
+        """Wait until a condition holds in the page, looking once a frame."""
+        self.evaluate(
+            "new Promise((done) => {"
+            f" const look = () => ({condition}) ? done() : requestAnimationFrame(look); look(); }})"
+        )
 
     def screenshot(self, to: Path) -> None:
         """The whole page as a PNG file."""
@@ -136,7 +149,7 @@ class Browser:
             self._loaded += 1
         elif event == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
-        elif event == "Network.loadingFailed":
+        elif event == "Network.loadingFailed" and not params.get("canceled"):
             self.errors.append(f"a request failed: {params['errorText']}")
         elif event == "Runtime.exceptionThrown":
             self.errors.append(str(params["exceptionDetails"]))

@@ -45,6 +45,7 @@ HOUSE = {
         "kafka_shim.broker",
         "kafka_shim.server",
         "kafka_shim.lab",
+        "kafka_shim.learn",
     },
     "kafka_shim.relay": {"kafka_shim.apis", "kafka_shim.persistence", "kafka_shim.groups", "kafka_shim.server"},
     "kafka_shim.testing": {

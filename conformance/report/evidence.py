@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_shim.conformance.report.annotate import Piece, answer_pieces, lines_of, request_pieces
+from kafka_shim.apis.annotated import Piece, Sent, answer_pieces, request_pieces
+from kafka_shim.apis.annotated import lines as hex_of
 from kafka_shim.conformance.report.judged import Judged
 from kafka_shim.conformance.runner import Result
 from kafka_shim.conformance.sources import public_source
@@ -15,7 +16,6 @@ from kafka_shim.conformance.story import Difference, Step
 from kafka_shim.conformance.verdict import Verdict
 
 _WORTH_KEEPING: Final = frozenset(Verdict) - {Verdict.PASS, Verdict.SKIP, Verdict.UNIMPLEMENTED}
-_SIZE: Final = 4
 _WIDTH: Final = 62
 _DIFFERENCES_SHOWN: Final = 8
 
@@ -46,25 +46,23 @@ def annotated(result: Result, judged: Judged | None = None) -> str:
     if judged is not None:
         lines += [f"again:     {judged.again(result)}", *beside_kafka(result, judged)]
     lines.append("")
-    sent: dict[str, dict[int, tuple[int, int]]] = {}
+    sent: dict[str, dict[int, Sent]] = {}
     for frame in result.tape.frames:
         lines.append(f"{frame.seconds * 1000:10.3f} ms  {frame.connection:<8} {frame.direction} {frame.note}")
-        lines += lines_of(frame.data, pieces_of(frame.direction, frame.data, sent.setdefault(frame.connection, {})))
+        lines += hex_of(frame.data, pieces_of(frame.direction, frame.data, sent.setdefault(frame.connection, {})))
     return "\n".join(lines) + "\n"
 
 
-def pieces_of(direction: str, data: bytes, sent: dict[int, tuple[int, int]]) -> list[Piece]:
+def pieces_of(direction: str, data: bytes, sent: dict[int, Sent]) -> list[Piece]:
     """The fields of a frame; what was sent on its connection is noted in `sent`, by correlation id."""
     if not data:
         return []
     if direction == "<":
-        return answer_pieces(data, sent)
-    if int.from_bytes(data[:_SIZE], "big") != len(data) - _SIZE:
-        return [Piece(0, len(data), "?", "no whole frame")]
-    pieces, request = request_pieces(data)
-    if request is not None:
-        key, version, correlation_id = request
-        sent[correlation_id] = (key, version)
+        request = sent.get(int.from_bytes(data[:4], signed=True), Sent(-1, 0, 0))
+        return answer_pieces(data, request.key, request.version, with_size=False)
+    pieces, header = request_pieces(data)
+    if header is not None:
+        sent[header.correlation_id] = header
     return pieces
 
 

@@ -26,10 +26,11 @@ from starlette.routing import Route
 from kafka_shim.control.documentation import documentation
 from kafka_shim.control.openapi import openapi
 from kafka_shim.control.operation import NUMBERED, PATH_TYPES, Operation
-from kafka_shim.control.operations import brokers, events, groups, topics, waits
+from kafka_shim.control.operations import assignments, brokers, events, frames, groups, lessons, topics, waits
 from kafka_shim.control.operations import server as of_server
 from kafka_shim.control.page import page_routes
 from kafka_shim.control.problems import Problem, invalid, problem_of
+from kafka_shim.control.semantics import semantics_routes
 from kafka_shim.control.workbench import Workbench
 
 MAX_BODY: Final = 1024 * 1024
@@ -45,10 +46,13 @@ def operations(lab: bool) -> tuple[Operation, ...]:
     found = (
         *of_server.OPERATIONS,
         *events.OPERATIONS,
+        *frames.OPERATIONS,
         *groups.OPERATIONS,
         *waits.OPERATIONS,
         *topics.OPERATIONS,
         *brokers.OPERATIONS,
+        *assignments.OPERATIONS,
+        *lessons.OPERATIONS,
     )
     if not lab:
         return found
@@ -82,6 +86,7 @@ def make_routes(workbench: Workbench, lab: bool, with_token: bool) -> list[Route
         Route("/openapi.json", show_document),
         Route("/docs", show_page),
         *page_routes(lab=lab),
+        *semantics_routes(),
         *(Route(path, refuse, methods=["GET", "POST", "DELETE"]) for path in refused),
         *(_route(path, of_path, workbench, lab) for path, of_path in by_path.items()),
     ]

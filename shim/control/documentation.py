@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final
 
-_STYLE: Final = """
+STYLE: Final = """
 :root { color-scheme: light dark }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   color: light-dark(#1c2733, #e8eaed); background: light-dark(#fff, #14171c); overflow-wrap: anywhere }
@@ -33,7 +33,7 @@ def documentation(document: Mapping[str, Any]) -> bytes:
     parts = [f"<h2>{escape(tag)}</h2>{''.join(shown)}" for tag, shown in by_tag.items()]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title><style>{_STYLE}</style>"
+        f"<title>{title}</title><style>{STYLE}</style>"
     )
     intro = (
         f"<h1>{title}</h1><p>{escape(document['info']['description'])} Types and bounds are in"

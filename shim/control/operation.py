@@ -74,6 +74,7 @@ PATH_TYPES: Final[dict[str, Any]] = {
     "group": GroupId,
     "topic": TopicName,
     "broker": BrokerId,
+    "lesson": Annotated[str, Meta(min_length=1, max_length=249, description="Name of a lesson.", examples=["fencing"])],
     "fault": Annotated[int, Meta(ge=0, le=LARGEST, description="Number of a fault.")],
     "barrier": Annotated[int, Meta(ge=0, le=LARGEST, description="Number of a barrier.")],
     "puppet": Annotated[int, Meta(ge=0, le=LARGEST, description="Number of a puppet.")],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.server.frames import FrameHistory
 from kafka_shim.server.history import EventHistory
 from kafka_shim.server.refusals import Refused
 from kafka_shim.server.server import Server
@@ -30,6 +31,7 @@ class Workbench:
         self.cluster = server.cluster
         self.history = EventHistory(self.cluster.events)
         self.history.start(requests=False)
+        self.frames = FrameHistory(lambda: self.cluster.nodes.values())
         self.nursery = nursery
         self.served_on: tuple[str, str | None] = ("127.0.0.1", None)
         """Host and token of the control server, where there is one."""

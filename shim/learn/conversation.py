@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kafka_shim.apis.annotated import answer_pieces, lines, request_pieces
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import DecodeError
 from kafka_shim.apis.wire.frames import FrameSplitter
-from kafka_shim.learn.frames import answer_spans, lines, request_spans
 
 
 class Frame(NamedTuple):
@@ -25,16 +25,15 @@ class Frame(NamedTuple):
     data: bytes
 
     def lines(self) -> Iterator[str]:
-        """A title, then annotated hex; the bytes alone of an API that is not known."""
+        """A title, then annotated hex."""
         api = APIS.get(self.key)
         what = "request" if self.way == "in" else "answer"
         name = f"API key {self.key}" if api is None else api.name
         yield f"{name} v{self.version}, {what} on connection {self.connection}, {len(self.data)} bytes"
-        if api is None or self.version not in api.request.versions:
-            yield self.data.hex(" ")
-            return
-        spans = request_spans(self.data) if self.way == "in" else answer_spans(self.data, self.key, self.version)
-        yield from lines(self.data, spans)
+        if self.way == "in":
+            yield from lines(self.data, request_pieces(self.data)[0])
+        else:
+            yield from lines(self.data, answer_pieces(self.data, self.key, self.version))
 
 
 class Conversation:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any, Final
 
+from kafka_shim.apis.annotated import answer_pieces, lines, request_pieces
 from kafka_shim.apis.profiles import PROFILES
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 from kafka_shim.apis.wire.types import Array, Nested, Type, bytes_, uuid
 from kafka_shim.broker.batches import parse_batch
-from kafka_shim.lab.interception import API_NAMES, Facts
+from kafka_shim.lab.interception import API_NAMES
 from kafka_shim.lab.puppets import Manner, Puppet
 from kafka_shim.lab.scheduler import Link
 from kafka_shim.lab.simulator import Simulation
-from kafka_shim.learn.frames import answer_spans, lines, request_spans
 from kafka_shim.learn.lesson import Unteachable
 from kafka_shim.persistence.batch import Record, write_batch
-from kafka_shim.server.exchange import Exchange
+from kafka_shim.server.frames import FrameHistory, FramePair
 from kafka_shim.why.narration import Narrator
 
 MOMENT: Final = 0.001
@@ -50,9 +51,8 @@ class Scene:
         self.simulation = Simulation(brokers=brokers, topics=self.topics, config=settings, watched=True)
         self.puppets: dict[str, Puppet] = {}
         self.hands: dict[str, Hand] = {}
-        self.frames: list[tuple[str, str, bytes, bytes]] = []
-        """API, client id, request and answer, of every exchange."""
-        self.simulation.interception.add(_Recorder(self))
+        self.frames = FrameHistory(self.simulation.cluster.nodes.values)
+        self.frames.start()
         self._began = self.simulation.now
         self._narrator = Narrator()
         self._last_event = 0
@@ -218,6 +218,10 @@ class Scene:
 
     # What is shown
 
+    def since_beginning(self, now: float) -> float:
+        """Seconds since the lesson began."""
+        return now - self._began
+
     def story(self) -> list[str]:
         """The story since it was last told, with seconds since the lesson began."""
         found = []
@@ -240,19 +244,25 @@ class Scene:
                 )
         return found
 
+    def frames_of(self, api: str, who: str) -> FramePair:
+        """The last request of an API by this client, with its answer. Raises Unteachable."""
+        for pair in reversed(list(self.frames)):
+            if (pair.api, pair.client_id) == (api, who):
+                return pair
+        raise Unteachable(f"{who} has sent no {api}.")
+
     def hex(self, api: str, who: str) -> list[str]:
         """The last request of an API by this client and its answer, as annotated hex. Raises Unteachable."""
-        for name, client, request, answer in reversed(self.frames):
-            if (name, client) == (api, who):
-                key, version = API_NAMES[api], int.from_bytes(request[6:8])
-                return [
-                    f"{api} v{version}, the request of {who}",
-                    *lines(request, request_spans(request)),
-                    "",
-                    "its answer",
-                    *lines(answer, answer_spans(answer, key, version)),
-                ]
-        raise Unteachable(f"{who} has sent no {api}.")
+        pair = self.frames_of(api, who)
+        pieces, sent = request_pieces(pair.request)
+        assert sent is not None
+        return [
+            f"{api} v{sent.version}, the request of {who}",
+            *lines(pair.request, pieces),
+            "",
+            "its answer" if pair.answer else "it has no answer yet",
+            *lines(pair.answer, answer_pieces(pair.answer, sent.key, sent.version) if pair.answer else []),
+        ]
 
 
 class Hand:
@@ -269,6 +279,7 @@ class Hand:
         self._memory: dict[str, Any] = {}
         self._link: Link | None = None
         self._waiting: tuple[int, int] = (0, 0)
+        self._numbers = count()
 
     def send(self, api: str, fields: Mapping[str, Any]) -> None:
         """Send a request with these fields; the others have their defaults."""
@@ -276,7 +287,7 @@ class Hand:
         key = API_NAMES[api]
         version = PROFILES[cluster.config.release][key][1]
         request = self._filled(APIS[key].request, {"group_id": self._group} | dict(fields))
-        data = frame(encode_request_header(key, version, 0, self._name) + request.encode(version))
+        data = frame(encode_request_header(key, version, next(self._numbers), self._name) + request.encode(version))
         if self._link is None or not self._link.is_open:
             node = cluster.ownership.owner_of(self._group)
             self._link = Link(self._simulation.scheduler, self, node, self._name)
@@ -325,23 +336,6 @@ class Hand:
             topics = self._simulation.cluster.topics.all()
             return next((topic.name for topic in topics if topic.id == value), value.hex())
         return value
-
-
-class _Recorder:
-    """Keeps the bytes of requests and answers; an `Intercept` that takes nothing over."""
-
-    def __init__(self, scene: Scene) -> None:
-        self._frames = scene.frames
-
-    def request(self, exchange: Exchange, facts: Facts, now: float) -> bool:
-        return False
-
-    def answer(self, exchange: Exchange, facts: Facts, data: bytes, now: float) -> bool:
-        endpoint = exchange.endpoint
-        client, version = exchange.client.client_id, endpoint.version
-        head = encode_request_header(endpoint.key, version, int.from_bytes(exchange.correlation_id), client)
-        self._frames.append((endpoint.api.name, client, frame(head + exchange.request.encode(version)), data))
-        return False
 
 
 def _within(pattern: Any, found: Any) -> bool:

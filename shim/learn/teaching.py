@@ -46,7 +46,7 @@ def play(lesson: Lesson, ask: Ask) -> Iterator[Shown]:
             yield Shown("story", "\n".join(story))
         for what in step.show:
             yield Shown("frame", "\n".join(_shown(scene, what)))
-        _check(scene, step)
+        check(scene, step)
         if step.ask:
             right = right_option(scene, step)
             if chosen == right:
@@ -67,7 +67,8 @@ def right_option(scene: Scene, step: Step) -> int:
     return right[0]
 
 
-def _check(scene: Scene, step: Step) -> None:
+def check(scene: Scene, step: Step) -> None:
+    """Raises Unteachable if something that the step claims is not so."""
     for claims, wanted, word in ((step.happens, True, "is"), (step.never, False, "is not"), (step.holds, True, "is")):
         for pattern in claims:
             if scene.fits(pattern) is not wanted:

@@ -144,9 +144,11 @@ class Exchange:
             return
         self.arrived = now
         self.step = _RUNNING
-        endpoint = self.endpoint
+        endpoint, node = self.endpoint, session.node
         endpoint.calls += 1
-        outbox = session.node.outbox
+        if node.frames is not None:
+            node.frames.running(self)
+        outbox = node.outbox
         outbox.begin()
         try:
             response = endpoint.rule(self.request, self)
@@ -156,7 +158,7 @@ class Exchange:
         if response is PARKED:
             self.step = _PARKED
             if outbox.tracing:
-                session.node.exchanges.parked(self)
+                node.exchanges.parked(self)
         elif response is NO_REPLY:
             self._end(now)
         else:

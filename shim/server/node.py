@@ -63,6 +63,19 @@ class Interceptor(Protocol):
         """The answer `data` is about to leave. Return True to take it over."""
 
 
+class FrameWatch(Protocol):
+    """Who sees every frame of a node's connections, and when a request meets its rule; `frames.py` has one."""
+
+    def requested(self, connection: int, frame: bytes) -> None:
+        """A request came, without its size; it may be malformed, or wait."""
+
+    def running(self, exchange: Any) -> None:
+        """The request is about to be handed to its rule."""
+
+    def answered(self, connection: int, data: bytes) -> None:
+        """An answer leaves, with its size."""
+
+
 class Node:
     """It is `up` unless it was stopped or killed; `release` is the Kafka release it poses as.
 
@@ -94,3 +107,4 @@ class Node:
         """See `remembered.py`."""
         self.refused = 0
         self.interceptor: Interceptor | None = None
+        self.frames: FrameWatch | None = None

@@ -139,7 +139,7 @@ class Session:
         """Bytes arrived at `now`, monotonic seconds."""
         if self.state is _READY:
             remembered = self.remembered.get(data[:8])
-            if remembered is not None and remembered.serve(self, data, now):
+            if remembered is not None and self.node.frames is None and remembered.serve(self, data, now):
                 return
         try:
             frames = self._splitter.feed(data)
@@ -202,6 +202,8 @@ class Session:
 
     def send(self, data: bytes) -> None:
         """Send a whole answer."""
+        if self.node.frames is not None:
+            self.node.frames.answered(self.number, data)
         if not self.transport.send(data) and self.state is not _CLOSED:
             self.state = _BLOCKED
 
@@ -214,6 +216,8 @@ class Session:
 
     def finish_with(self, data: bytes, now: float) -> None:
         """Send the answer of the exchange that others wait for, which finishes it."""
+        if self.node.frames is not None:
+            self.node.frames.answered(self.number, data)
         if self.state is _BUSY:
             self.exchange = None
             if not self.transport.send(data):
@@ -250,6 +254,8 @@ class Session:
             self.transport.pause()
 
     def _serve(self, frame: bytes, now: float) -> None:
+        if self.node.frames is not None:
+            self.node.frames.requested(self.number, frame)
         endpoint = self.node.table.find(frame)
         if endpoint is None:
             self._refuse_unserved(frame)

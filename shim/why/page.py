@@ -13,7 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-SCRIPTS: Final = ("model.js", "timeline.js", "page.js", "compare.js", "lab.js", "sandbox.js", "states.js")
+SCRIPTS: Final = (
+    *("model.js", "timeline.js", "rules.js", "page.js", "frames.js", "assignment.js", "compare.js", "lab.js"),
+    *("sandbox.js", "states.js", "lessons.js"),
+)
 MEDIA_TYPES: Final = {"page.css": "text/css", **dict.fromkeys(SCRIPTS, "text/javascript")}
 """By name, the files beside the page itself."""
 

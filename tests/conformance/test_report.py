@@ -11,12 +11,9 @@ from click.testing import CliRunner
 from kafka_shim.conformance.cells import Selection, all_cases
 from kafka_shim.conformance.cli import cli
 from kafka_shim.conformance.expect import Expectations
-from kafka_shim.conformance.protocol import BY_KEY
 from kafka_shim.conformance.record import Record
-from kafka_shim.conformance.report.annotate import answer_pieces, lines_of, request_pieces
 from kafka_shim.conformance.story import NO_ANSWER, Difference, differences
 from kafka_shim.conformance.verdict import Verdict
-from kafka_shim.conformance.wire import header
 from kafka_shim.testing import CoordinatorServer
 from tests.conformance.faulty_proxy import faulty
 
@@ -172,36 +169,6 @@ def test_stories_are_compared_until_they_part() -> None:
 def test_an_answer_that_never_came_is_a_difference() -> None:
     (found,) = differences([("m1", "Heartbeat", 1, NO_ANSWER)], [heartbeat(0)])  # type: ignore[list-item]
     assert found.text == "Heartbeat is not answered, where Kafka answers"
-
-
-@pytest.mark.parametrize("key", sorted(BY_KEY))
-def test_every_byte_of_every_message_has_a_name(key: int) -> None:
-    api = BY_KEY[key]
-    for version in api.request.versions:
-        flexible = version in api.request.flexible
-        body = header(key, version, 7, "me", flexible=flexible) + api.request().encode(version)
-        data = len(body).to_bytes(4, "big") + body
-        pieces, sent = request_pieces(data)
-        assert sent == (key, version, 7)
-        assert_whole(data, pieces)
-        head = b"\0\0\0\x07" + (b"\0" if version in api.response.flexible and key != 18 else b"")
-        answer = head + api.response().encode(version)
-        assert_whole(answer, answer_pieces(answer, {7: (key, version)}))
-
-
-def assert_whole(data: bytes, pieces: list[object]) -> None:
-    position = 0
-    for piece in pieces:
-        assert piece.start == position, piece  # type: ignore[attr-defined]
-        assert piece.path != "?", piece  # type: ignore[attr-defined]
-        position = piece.end  # type: ignore[attr-defined]
-    assert position == len(data)
-
-
-def test_broken_bytes_are_shown_without_names() -> None:
-    pieces, sent = request_pieces(b"\0\0\0\x09\0\x0c\0\0\0\0\0\1\x7f")
-    assert sent == (12, 0, 1)
-    assert [line.split()[-1] for line in lines_of(bytes(13), pieces)][-1] == "field"
 
 
 def test_every_cell_of_the_suite_can_be_selected_by_its_name() -> None:

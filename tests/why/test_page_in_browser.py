@@ -13,18 +13,11 @@ from kafka_shim.lab.scheduler import Network
 from kafka_shim.testing import CoordinatorServer
 from kafka_shim.why.history import History
 from kafka_shim.why.page import standalone
-from tests.browser import Browser
+from tests.browser import DRAWN, Browser
 from tests.why.simulated import recorded
 
 TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
 CONSUMER_GROUP = Path(__file__).parent / "recordings" / "consumer-group.jsonl.gz"
-DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with Browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -34,20 +27,13 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path.as_uri()
 
 
-def waited(browser: Browser, condition: str) -> None:
-    """Wait until a condition holds in the page, looking once a frame."""
-    browser.evaluate(
-        f"new Promise((done) => {{ const look = () => ({condition}) ? done() : requestAnimationFrame(look); look(); }})"
-    )
-
-
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1400, 420])
 def test_a_page_of_one_file_asks_nobody_and_shows_what_the_trace_says(
     browser: Browser, page: str, width: int, dark: bool
 ) -> None:
     browser.open(page, dark=dark, width=width)
-    waited(browser, "page.model.groups.size === 3")
+    browser.wait("page.model.groups.size === 3")
     assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
     history = History()
     for line in gzip.decompress(TRACE.read_bytes()).splitlines():
@@ -80,7 +66,7 @@ def test_a_consumer_group_has_epochs_and_targets(browser: Browser, tmp_path: Pat
         history.add(json.loads(line))
     group = history.groups["billing"]
     browser.open(path.as_uri(), width=1400)
-    waited(browser, "page.model.groups.size === 1")
+    browser.wait("page.model.groups.size === 1")
     browser.evaluate(f"select('billing'); {DRAWN}")
     found = browser.evaluate(
         "page.model.groups.get('billing').rebalances.map((each) => ({cause: each.cause, moved: each.moved,"
@@ -107,7 +93,7 @@ def test_a_consumer_group_has_epochs_and_targets(browser: Browser, tmp_path: Pat
 
 def test_bars_lie_where_partitions_were_owned(browser: Browser, page: str) -> None:
     browser.open(page, width=1400)
-    waited(browser, "page.model.groups.size === 3")
+    browser.wait("page.model.groups.size === 3")
     browser.evaluate(f"select('billing'); {DRAWN}")
     plan = browser.evaluate(
         "(() => { const group = page.model.groups.get('billing');"
@@ -127,7 +113,7 @@ def test_bars_lie_where_partitions_were_owned(browser: Browser, page: str) -> No
 
 def test_it_is_worked_by_keys_alone(browser: Browser, page: str) -> None:
     browser.open(page, width=1400)
-    waited(browser, "page.model.groups.size === 3")
+    browser.wait("page.model.groups.size === 3")
     browser.evaluate(f"select('billing'); {DRAWN}")
 
     def press(key: str) -> None:
@@ -162,18 +148,18 @@ def test_the_state_machine_is_that_of_the_rules_and_the_present_state_is_lit(bro
     lines = [each["kind"] + (" of " + each["member_id"][:-37] if each["member_id"] else "") for each in armed]
     for width, dark in ((1400, False), (420, True)):
         browser.open(path.as_uri(), width=width, dark=dark)
-        waited(browser, "page.model.groups.get('billing')?.state === 'PreparingRebalance'")
+        browser.wait("page.model.groups.get('billing')?.state === 'PreparingRebalance'")
         browser.evaluate(f"document.querySelector('#machine').open = true; {DRAWN}")
-        waited(browser, "document.querySelector('#states .lit') !== null")
+        browser.wait("document.querySelector('#states .lit') !== null")
         assert browser.evaluate("document.querySelector('#states .lit').dataset.state") == "PreparingRebalance"
         timers = browser.evaluate("[...document.querySelectorAll('#timers li')].map((line) => line.textContent)")
         assert sorted(line.partition(" fires in ")[0] for line in timers) == sorted(lines)
         assert len(lines) > 2
         assert browser.evaluate("document.documentElement.scrollWidth") <= width
         assert browser.violations() == []
-    arrows = browser.evaluate("MACHINES.classic.arrows.map(([from, to]) => [from, to])")
-    assert {(before, after) for before, after in arrows} == {
-        (before.value, after.value) for before, each in TRANSITIONS.items() for after in each if before is not after
+    arrows = browser.evaluate("[...document.querySelectorAll('#states a')].map((link) => link.dataset.arrow)")
+    assert set(arrows) == {
+        f"{before.value}>{after.value}" for before, each in TRANSITIONS.items() for after in each if before is not after
     }
     assert browser.errors == []
 
@@ -186,7 +172,7 @@ def test_of_five_hundred_members_only_those_in_sight_are_drawn(browser: Browser,
         path = tmp_path / "many.html"
         path.write_bytes(standalone(trace.write(tmp_path / "trace.jsonl").read_bytes(), "many"))
     browser.open(path.as_uri(), width=1400)
-    waited(browser, "page.model.groups.get('billing')?.members.size === 500")
+    browser.wait("page.model.groups.get('billing')?.members.size === 500")
     browser.evaluate(DRAWN)
     in_sight = """(() => {
         const scene = document.querySelector('#scene'), group = page.model.groups.get('billing');
@@ -219,7 +205,7 @@ def test_a_second_trace_stands_below_the_first_with_the_bill_of_both(browser: Br
     path = tmp_path / "eager.html"
     path.write_bytes(standalone(eager, "eager.jsonl"))
     browser.open(path.as_uri(), width=1400)
-    waited(browser, "page.model.groups.has('billing')")
+    browser.wait("page.model.groups.has('billing')")
     browser.evaluate(
         "(() => { const other = new Model(); other.read(" + json.dumps(cooperative.decode()) + ");"
         f" compareWith(other, 'cooperative.jsonl'); open(1); return {DRAWN}; }})()"
@@ -248,7 +234,7 @@ def test_a_second_trace_stands_below_the_first_with_the_bill_of_both(browser: Br
     assert browser.errors == []
     for width, dark in ((1400, False), (420, True)):
         browser.open(path.as_uri(), width=width, dark=dark)
-        waited(browser, "page.model.groups.has('billing')")
+        browser.wait("page.model.groups.has('billing')")
         browser.evaluate(
             "(() => { const other = new Model(); other.read(" + json.dumps(cooperative.decode()) + ");"
             f" compareWith(other, 'cooperative.jsonl'); return {DRAWN}; }})()"
@@ -265,18 +251,18 @@ def test_a_group_is_watched_while_it_forms_and_breaks(browser: Browser) -> None:
         server.group("billing").stable(members=1)
         second = server.puppet("billing", ["orders"], client_id="second")
         server.group("billing").stable(members=2)
-        waited(browser, "page.model.groups.get('billing')?.present.length === 2")
-        waited(browser, "page.model.groups.get('billing').rebalances.length === 2")
+        browser.wait("page.model.groups.get('billing')?.present.length === 2")
+        browser.wait("page.model.groups.get('billing').rebalances.length === 2")
         second.leave()
         server.group("billing").stable(members=1)
-        waited(browser, "page.model.groups.get('billing').rebalances.at(-1).cause === 'MEMBER_LEFT'")
-        waited(browser, "page.why?.rebalances.length === 3")
-        waited(browser, "document.querySelector('#verdict').textContent.startsWith('Rebalanced 3 times')")
+        browser.wait("page.model.groups.get('billing').rebalances.at(-1).cause === 'MEMBER_LEFT'")
+        browser.wait("page.why?.rebalances.length === 3")
+        browser.wait("document.querySelector('#verdict').textContent.startsWith('Rebalanced 3 times')")
         lanes = browser.evaluate("[...page.model.groups.get('billing').members.values()].map((member) => member.name)")
         assert lanes == ["first", "second"]
         # Who comes later sees what was there before.
         browser.open(server.control_url + "/", width=420)
-        waited(browser, "page.model.groups.get('billing')?.rebalances.length === 3")
+        browser.wait("page.model.groups.get('billing')?.rebalances.length === 3")
         assert {url.partition("//")[2].partition("/")[0] for url in browser.requests if url.startswith("http")} == {
             server.control_url.partition("//")[2]
         }
@@ -295,12 +281,12 @@ def test_the_laboratory_is_worked_from_the_page(browser: Browser, tmp_path: Path
     def press(what: str, name: str) -> None:
         row = f"[...document.querySelectorAll('#lab-table tr')].find((tr) => tr.textContent.includes({what!r}))"
         named = f"[...{row}.querySelectorAll('button')].find((button) => button.textContent === {name!r})"
-        waited(browser, f"({row}) && ({named})")
+        browser.wait(f"({row}) && ({named})")
         browser.evaluate(f"{named}.click()")
 
     with CoordinatorServer(topics={"orders": 4}, config=config, control=True) as server:
         browser.open(server.control_url + "/", width=1400)
-        waited(browser, "document.querySelector('#lab').hidden === false")
+        browser.wait("document.querySelector('#lab').hidden === false")
         browser.evaluate("document.querySelector('#lab').open = true")
         assert browser.evaluate("document.querySelector('#lab-topics').value") == "orders"
         send("#lab-puppet", client_id="one")
@@ -308,25 +294,25 @@ def test_the_laboratory_is_worked_from_the_page(browser: Browser, tmp_path: Path
         group = server.group("billing")
         group.stable(members=2)
         browser.evaluate("document.querySelector('#freeze').click()")
-        waited(browser, "document.querySelector('#clock').textContent.startsWith('Time stands still; the next timer')")
+        browser.wait("document.querySelector('#clock').textContent.startsWith('Time stands still; the next timer')")
         assert server.clock.is_frozen
         press("one in billing", "silence")
         send("#lab-advance", seconds="45")
         group.stable(members=["two"])
-        waited(browser, "page.model.groups.get('billing').rebalances.at(-1).cause === 'SESSION_EXPIRED'")
+        browser.wait("page.model.groups.get('billing').rebalances.at(-1).cause === 'SESSION_EXPIRED'")
         before = browser.evaluate("fetch('/v1/clock').then((answer) => answer.json())")
         browser.evaluate("document.querySelector('#next-timer').click()")
         send("#lab-barrier", point="join-arrived")
-        waited(browser, "document.querySelector('#lab-table').textContent.includes('holds 0')")
+        browser.wait("document.querySelector('#lab-table').textContent.includes('holds 0')")
         send("#lab-puppet", client_id="three")
-        waited(browser, "document.querySelector('#lab-table').textContent.includes('holds 1')")
+        browser.wait("document.querySelector('#lab-table').textContent.includes('holds 1')")
         press("holds 1", "remove")
         browser.evaluate("document.querySelector('#freeze').click()")
         group.stable(members=2)
         now = browser.evaluate("fetch('/v1/clock').then((answer) => answer.json())")
         assert now["now"] >= before["due"]
         send("#lab-fault", error="NO_SUCH_ERROR")
-        waited(browser, "document.querySelector('#lab-refused').textContent !== ''")
+        browser.wait("document.querySelector('#lab-refused').textContent !== ''")
         send("#lab-fault", error="NOT_COORDINATOR")
         press("error Heartbeat", "remove")
         press("broker", "kill")
@@ -335,8 +321,8 @@ def test_the_laboratory_is_worked_from_the_page(browser: Browser, tmp_path: Path
         assert [error for error in browser.errors if "400" not in error] == []
         for width, dark in ((1400, True), (420, False)):
             browser.open(server.control_url + "/", width=width, dark=dark)
-            waited(browser, "document.querySelector('#lab').hidden === false")
-            waited(browser, "page.model.groups.get('billing')?.rebalances.length > 1")
+            browser.wait("document.querySelector('#lab').hidden === false")
+            browser.wait("page.model.groups.get('billing')?.rebalances.length > 1")
             browser.evaluate(f"document.querySelector('#lab').open = true; open(1); {DRAWN}")
             assert browser.evaluate("document.documentElement.scrollWidth") <= width
             assert browser.violations() == []

@@ -6,6 +6,7 @@ Decides how far a reader may be behind before it is cut off. Who reads slowly co
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from math import inf
 from typing import Annotated, Any, Final, Literal
 
@@ -36,6 +37,9 @@ class Query(Body, kw_only=True):
         Annotated[int, Meta(ge=0, description="Begin with the events kept after this number; 0 is all that are kept.")]
         | UnsetType
     ) = UNSET
+    frames: Annotated[bool, Meta(description="Keep the bytes of requests and answers meanwhile, for /v1/frames.")] = (
+        False
+    )
     form: Annotated[
         Literal["events", "story"], Meta(description="As docs/trace.md has them, or in lines a person reads.")
     ] = "events"
@@ -77,7 +81,7 @@ async def _events(workbench: Workbench, query: Query) -> AsyncIterator[bytes]:
     kept = () if query.since is UNSET else workbench.history.since(query.since)
     end = workbench.history.follow(tell)
     ends = trio.current_time() + (inf if query.seconds is UNSET else query.seconds)
-    with workbench.history.listening():
+    with workbench.history.listening(), workbench.frames.watching() if query.frames else nullcontext():
         try:
             yield b": events of the coordinator\n\n"
             for entry in kept:

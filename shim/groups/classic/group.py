@@ -66,6 +66,18 @@ class GroupOptions(NamedTuple):
     heartbeat_bound_ms: int | None
 
 
+def trigger_of_commit(generation: int) -> Trigger:
+    """Whether an OffsetCommit is a member's."""
+    return Trigger.COMMIT if generation >= 0 else Trigger.COMMIT_OUTSIDE
+
+
+def trigger_of_commit_in_transaction(member_id: str, group_instance_id: str | None, generation: int) -> Trigger:
+    """What a TxnOffsetCommit says of the group's members."""
+    if generation >= 0:
+        return Trigger.TXN_COMMIT
+    return Trigger.TXN_COMMIT_OUTSIDE if member_id or group_instance_id is not None else Trigger.TXN_COMMIT_NOBODY
+
+
 class ClassicGroup:
     """One group of the classic protocol, at first Empty and in generation 0 (semantics 2.1)."""
 
@@ -155,7 +167,7 @@ class ClassicGroup:
     ) -> ErrorCode:
         """Whether a plain OffsetCommit is accepted: NONE, 15, 22, 25, 27 or 82 (semantics 3.1)."""
         return self._check_speaker(
-            RULES[Trigger.COMMIT if generation >= 0 else Trigger.COMMIT_OUTSIDE][self.state],
+            RULES[trigger_of_commit(generation)][self.state],
             member_id,
             group_instance_id,
             generation,
@@ -163,12 +175,7 @@ class ClassicGroup:
 
     def check_commit_in_transaction(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
         """Whether a TxnOffsetCommit is accepted: NONE, 15, 22, 25 or 82 (semantics 3.2)."""
-        if generation >= 0:
-            trigger = Trigger.TXN_COMMIT
-        elif member_id or group_instance_id is not None:
-            trigger = Trigger.TXN_COMMIT_OUTSIDE
-        else:
-            trigger = Trigger.TXN_COMMIT_NOBODY
+        trigger = trigger_of_commit_in_transaction(member_id, group_instance_id, generation)
         rule = RULES[trigger][self.state]
         if trigger is Trigger.TXN_COMMIT_NOBODY:
             return ERRORS[rule]

@@ -1,7 +1,8 @@
 """JoinGroup: who may join a classic group, and what that does to it.
 
-Decides which kind of join a request is and carries out the rule `states.py` names for it. It does not know when the
-round that a parked join waits in ends (`rebalance.py`), nor how static members are replaced (`static.py`).
+Decides whether there is a group to join, and carries out the rule that `states.py` names for this kind of join
+(`triggers.py`). It does not know when the round that a parked join waits in ends (`rebalance.py`), nor how static
+members are replaced (`static.py`).
 
 The order of the checks is Kafka's: size, protocols, who it is, and only then the state.
 Source: semantics 2.2, 2.3, 2.9; KIP-394 for ids handed out with error 79.
@@ -20,13 +21,14 @@ from kafka_shim.groups.classic import events, rebalance
 from kafka_shim.groups.classic.answers import join_refused, joined
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.joining import Joining, new_member_id, park
-from kafka_shim.groups.classic.member import Member, Protocols
+from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.reasons import why_rejoined
 from kafka_shim.groups.classic.records import create, find
 from kafka_shim.groups.classic.sessions import NEW_MEMBER_TIMEOUT
-from kafka_shim.groups.classic.states import ERRORS, RULES, Rule, Trigger
+from kafka_shim.groups.classic.states import ERRORS, RULES, Rule
 from kafka_shim.groups.classic.static import take_over
 from kafka_shim.groups.classic.timers import TimerKind
+from kafka_shim.groups.classic.triggers import protocols_of, trigger_of_join
 from kafka_shim.groups.interface import PARKED, Client, Parked
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
@@ -44,7 +46,7 @@ def join(
 ) -> JoinGroupResponse | Parked:
     """Answer or park a JoinGroup. `member_id_required`: v4+ (KIP-394); `skip_assignment_supported`: v9+ (KIP-814)."""
     member_id = request.member_id
-    protocols = tuple([(protocol.name, protocol.metadata) for protocol in request.protocols])
+    protocols = protocols_of(request)
     group = find(shard, request.group_id)
     other = shard.groups.get(request.group_id)
     if group is None and other is not None:
@@ -58,34 +60,12 @@ def join(
         if member_id:
             return join_refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
         group = create(shard, request.group_id, now)
-    trigger = _trigger(shard, group, request, protocols, member_id_required=member_id_required)
+    max_size = shard.config.group_max_size
+    trigger = trigger_of_join(group, request, protocols, max_size, member_id_required=member_id_required)
     rule = RULES[trigger][group.state]
     return _CARRY_OUT[rule](
         shard, group, Joining(request, protocols, client, exchange, now, skip_assignment_supported, rule)
     )
-
-
-def _trigger(
-    shard: Shard, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols, *, member_id_required: bool
-) -> Trigger:
-    """Which kind of JoinGroup it is. The order of the questions is Kafka's."""
-    member_id, instance_id = request.member_id, request.group_instance_id
-    if not group.has_room(member_id, shard.config.group_max_size):
-        return Trigger.JOIN_NO_ROOM
-    if not group.supports(request.protocol_type, [name for name, _ in protocols]):
-        return Trigger.JOIN_UNSUPPORTED
-    if not member_id:
-        if instance_id is not None:
-            return Trigger.JOIN_TAKE_OVER if instance_id in group.static else Trigger.JOIN_NEW_STATIC
-        return Trigger.JOIN_NEW_ID_REQUIRED if member_id_required else Trigger.JOIN_NEW
-    if member_id in group.pending:
-        return Trigger.JOIN_PENDING if instance_id is None else Trigger.JOIN_PENDING_STATIC
-    error = group.check_member(member_id, instance_id)
-    if error:
-        return Trigger.JOIN_FENCED if error is ErrorCode.FENCED_INSTANCE_ID else Trigger.JOIN_UNKNOWN
-    if group.members[member_id].protocols != protocols:
-        return Trigger.JOIN_CHANGED
-    return Trigger.JOIN_LEADER if group.leader == member_id else Trigger.JOIN_SAME
 
 
 def _turn_away(shard: Shard, group: ClassicGroup, joining: Joining) -> JoinGroupResponse:

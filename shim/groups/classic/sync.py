@@ -20,6 +20,7 @@ from kafka_shim.groups.classic.member import Member
 from kafka_shim.groups.classic.records import find
 from kafka_shim.groups.classic.sessions import wake
 from kafka_shim.groups.classic.states import ERRORS, RULES, Rule, Trigger
+from kafka_shim.groups.classic.triggers import trigger_of_sync
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.shard import Shard
 from kafka_shim.persistence.records import GroupMetadataValue
@@ -30,8 +31,7 @@ def sync(shard: Shard, request: SyncGroupRequest, exchange: object, now: float) 
     group = find(shard, request.group_id)
     if group is None:
         return sync_refused(ErrorCode.UNKNOWN_MEMBER_ID)
-    leads = group.leader == request.member_id
-    rule = RULES[Trigger.SYNC_LEADER if leads else Trigger.SYNC_FOLLOWER][group.state]
+    rule = RULES[trigger_of_sync(group, request)][group.state]
     if rule is Rule.REFUSE_NOT_AVAILABLE:
         return sync_refused(ERRORS[rule])
     error = group.check_member(request.member_id, request.group_instance_id) or check_protocol(group, request)

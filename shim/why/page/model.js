@@ -3,6 +3,10 @@
 "use strict";
 
 const UUID_LENGTH = 36, SHORT_UUID_LENGTH = 22;
+/** Marks of one live group whose events are kept whole, and marks of accepted heartbeats. */
+const KEPT_LINES = 5000, KEPT_QUIET = 2000;
+/** Partitions of all rebalances of a group whose owners before and after are kept. */
+const KEPT_CELLS = 200000;
 /** The member epoch of a static member that is away. */
 const AWAY = -2;
 
@@ -20,8 +24,10 @@ class Group {
     this.members = new Map();
     /** @type {any[]} rebalances, oldest first */
     this.rebalances = [];
-    /** @type {any[]} marks: {member, at, api, error} in order of time */
+    /** @type {any[]} marks: {member, at, api, error, line, quiet} in order of time; `line` is the event as JSON, or "" */
     this.marks = [];
+    this.quiet = 0;
+    this.cells = 0;
     /** @type {Map<string, string>} who owned each partition last */
     this.owners = new Map();
     this.first = Infinity;
@@ -64,8 +70,8 @@ class Group {
     return member;
   }
 
-  /** @param {any} event */
-  add(event) {
+  /** @param {any} event @param {string} line the same as JSON */
+  add(event, line = "") {
     const at = event.wall;
     const shift = event.wall - event.mono;
     this.first = Math.min(this.first, at);
@@ -103,7 +109,7 @@ class Group {
         this.assigned(event, at);
         break;
       case "exchange":
-        this.exchanged(event, at, shift);
+        this.exchanged(event, at, line);
         break;
     }
   }
@@ -111,7 +117,7 @@ class Group {
   begin(event, at, initial) {
     this.rebalances.push({
       cause: event.cause || "unknown", trigger: event.trigger, started: at, ended: null, assigned: null, synced: null, initial,
-      before: this.generation, generation: null, leader: "", waits: [], dropped: [], members: [], moved: null, resumed: new Set(), seq: event.seq,
+      before: this.generation, generation: null, leader: "", waits: [], dropped: [], members: [], moved: null, division: null, resumed: new Set(), seq: event.seq,
     });
     return this.rebalances[this.rebalances.length - 1];
   }
@@ -159,12 +165,15 @@ class Group {
     if (!current?.epoch || current.targeted !== null) return;
     current.targeted = at;
     current.moved = 0;
+    const rows = [];
     for (const member of this.present) {
       for (const [topic, partition] of member.target ?? []) {
-        const last = this.owners.get(`${topic} ${partition}`);
+        const key = `${topic} ${partition}`, last = this.owners.get(key);
+        rows.push([key, last, member.id]);
         if (last !== undefined && last !== member.id) current.moved++;
       }
     }
+    this.divided(current, rows, this.present.map((member) => member.id));
   }
 
   reconciled(event, at) {
@@ -217,6 +226,7 @@ class Group {
 
   assigned(event, at) {
     const current = this.rebalances[this.rebalances.length - 1];
+    const rows = [];
     let moved = 0;
     for (const [id, topics] of Object.entries(event.assignments)) {
       const member = this.member(id, at);
@@ -228,6 +238,7 @@ class Group {
       const keys = member.owned.map(([topic, partition]) => `${topic} ${partition}`).sort();
       for (const key of keys) {
         const last = this.owners.get(key);
+        rows.push([key, last, id]);
         if (last !== undefined && last !== id) moved++;
         this.owners.set(key, id);
       }
@@ -238,8 +249,20 @@ class Group {
     if (current && current.generation === event.generation) {
       current.assigned = at;
       current.moved = moved;
+      this.divided(current, rows, current.members.length ? current.members : Object.keys(event.assignments));
     }
     this.state = "Stable";
+  }
+
+  /** Keep what a rebalance made of the assignment; of the oldest ones no more than the numbers, once there is much. */
+  divided(rebalance, rows, members) {
+    rebalance.division = { rows, members };
+    this.cells += rows.length;
+    for (const each of this.rebalances) {
+      if (this.cells <= KEPT_CELLS || each === rebalance) break;
+      if (each.division) this.cells -= each.division.rows.length;
+      each.division = null;
+    }
   }
 
   /** From `at` on a member owns these partitions: a segment of its lane. */
@@ -251,10 +274,12 @@ class Group {
     if (keys.length) member.segments.push({ from: at, to: null, keys });
   }
 
-  exchanged(event, at, shift) {
+  exchanged(event, at, line) {
     if (!event.member) return;
     const steady = event.api === "ConsumerGroupHeartbeat" && event.request.member_epoch > 0 && event.request.topic_partitions === null;
-    if ((event.api !== "Heartbeat" && !steady) || event.error) this.marks.push({ member: event.member, at, api: event.api, error: event.error });
+    const quiet = (event.api === "Heartbeat" || steady) && !event.error;
+    this.marks.push({ member: event.member, at, api: event.api, error: event.error, line, quiet });
+    if (quiet && ++this.quiet > 2 * KEPT_QUIET) this.forgetQuiet();
     const current = this.rebalances[this.rebalances.length - 1];
     const synced = event.api === "SyncGroup" && !event.error && current && event.request.generation_id === current.generation;
     // A member that syncs again, or came after the round, delayed nobody.
@@ -262,6 +287,12 @@ class Group {
       current.resumed.add(event.member);
       current.synced = at;
     }
+  }
+
+  forgetQuiet() {
+    let over = this.quiet - KEPT_QUIET;
+    this.quiet = KEPT_QUIET;
+    this.marks = this.marks.filter((mark) => !mark.quiet || over-- <= 0);
   }
 }
 
@@ -323,14 +354,22 @@ class Model {
     else this.timers.set(key, { group: event.group, member: event.member_id, kind: event.kind, at: event.deadline + event.wall - event.mono });
   }
 
-  /** @param {any} event */
-  add(event) {
+  /** @param {any} event @param {string} line the same as JSON */
+  add(event, line = "") {
     this.events++;
     if (event.event === "timer") this.timed(event);
     if (!event.group || event.event === "timer" || event.event === "parked" || event.event === "commit") return null;
     let group = this.groups.get(event.group);
     if (group === undefined) this.groups.set(event.group, (group = new Group(event.group)));
-    group.add(event);
+    group.add(event, line);
+    return group;
+  }
+
+  /** An event of a running coordinator. */
+  hear(event, line) {
+    const group = this.add(event, line);
+    const old = group && group.marks[group.marks.length - 1 - KEPT_LINES];
+    if (old) old.line = "";
     return group;
   }
 
@@ -344,7 +383,7 @@ class Model {
       from = to + 1;
       // Accepted heartbeats are most of a trace, and none is drawn.
       const accepted = line.includes('"api":"Heartbeat"') && line.includes('"error":0');
-      if (line && !accepted) this.add(JSON.parse(line));
+      if (line && !accepted) this.add(JSON.parse(line), line);
     }
   }
 }

@@ -3,8 +3,15 @@
 "use strict";
 
 const $ = (selector) => document.querySelector(selector);
+/**
+ * What is shown. `from` and `to` are the ends of the timeline and `moment` the time that is chosen in it, seconds of Unix
+ * time, or null; `source.frames` finds the bytes of an `exchange` event, or null. `server` says whether a server has sent
+ * the page, `live` whether its groups are shown; if times are since a beginning and not of a clock, it is `zero`.
+ */
 const page = {
-  model: new Model(), group: "", selected: -1, from: 0, to: 1, follow: true, live: false, due: false, why: null,
+  model: new Model(), group: "", selected: -1, from: 0, to: 1, moment: null, follow: true, live: false, due: false, why: null,
+  zero: null, server: window.TRACE === undefined,
+  source: { frames: async (event) => null },
   wall: () => Date.now() / 1000, // A laboratory has a time of its own.
 };
 
@@ -31,11 +38,13 @@ function render() {
   renderGroups();
   const group = page.model.groups.get(page.group);
   $("#group").hidden = group === undefined;
+  $("#assignors").hidden = !page.server;
   if (group === undefined) return;
   const now = nowOf(group);
   if (page.follow) fit(group);
-  draw($("#scene"), group, page.from, page.to, page.selected, now);
+  draw($("#scene"), group, page.from, page.to, page.selected, now, page.moment);
   renderGroup(group, now);
+  renderRequests(group);
   renderBeside(group, now);
 }
 
@@ -200,11 +209,13 @@ function fillDrawer(group, rebalance) {
   }
   drawer.replaceChildren(title, facts, button("Close", close));
   drawer.hidden = false;
+  fillDivision(group, rebalance);
 }
 
 function close() {
   page.selected = -1;
-  $("#drawer").hidden = true;
+  closeRequest();
+  $("#drawer").hidden = $("#division").hidden = true;
   $("#scene").focus();
   redraw();
 }
@@ -234,12 +245,23 @@ function pan(part) {
   redraw();
 }
 
+/** Choose a moment, and let all who go on from it know: they listen for `moment` on the document. */
+function choose(at, inSight = false) {
+  page.moment = at;
+  page.follow = false;
+  if (inSight && (at < page.from || at > page.to)) {
+    const half = (page.to - page.from) / 2;
+    page.from = at - half;
+    page.to = at + half;
+  }
+  document.dispatchEvent(new CustomEvent("moment", { detail: { group: page.group, at } }));
+  redraw();
+}
+
 function select(name) {
-  page.group = name;
-  page.selected = -1;
-  page.follow = true;
-  page.why = null;
-  $("#drawer").hidden = true;
+  closeRequest();
+  Object.assign(page, { group: name, selected: -1, moment: null, follow: true, why: null });
+  $("#drawer").hidden = $("#division").hidden = true;
   explain();
   redraw();
 }
@@ -254,8 +276,9 @@ async function explain() {
 
 // Where events come from
 
-function take(event) {
-  const group = page.model.add(event);
+function take(line) {
+  const event = JSON.parse(line);
+  const group = page.model.hear(event, line);
   labChanged();
   if (group === null) return;
   if (!page.group) select(group.name);
@@ -265,12 +288,23 @@ function take(event) {
 }
 
 function connect() {
-  const stream = new EventSource("/v1/events?since=0");
+  const stream = new EventSource("/v1/events?since=0&frames=true");
   page.live = true;
-  stream.onopen = () => ($("#source").textContent = `live from ${location.host}`);
-  stream.onmessage = (message) => take(JSON.parse(message.data));
+  page.source = { frames: framesOnServer };
+  stream.onopen = () => {
+    // It begins with all that is kept, also after an interruption.
+    page.model = new Model();
+    $("#source").textContent = `live from ${location.host}`;
+  };
+  stream.onmessage = (message) => take(message.data);
   stream.onerror = () => ($("#source").textContent = "not connected; trying again");
   page.stream = stream;
+}
+
+async function framesOnServer(event) {
+  const numbers = new URLSearchParams({ connection: event.conn, correlation_id: event.correlation_id, arrived: event.arrived });
+  const answer = await fetch(`/v1/frames?${numbers}`);
+  return answer.ok ? answer.json() : null;
 }
 
 async function unpacked(file) {
@@ -280,8 +314,8 @@ async function unpacked(file) {
 }
 
 async function openFiles(files) {
-  page.stream?.close();
-  page.live = false;
+  disconnect();
+  page.zero = null;
   const model = new Model();
   try {
     for (const file of files) model.read(await unpacked(file));
@@ -292,10 +326,18 @@ async function openFiles(files) {
   show(model, [...files].map((file) => file.name).join(", "));
 }
 
+/** Let go of the server: what is shown is from elsewhere. */
+function disconnect() {
+  page.stream?.close();
+  page.live = false;
+  page.source = { frames: async () => null };
+}
+
 function show(model, name) {
-  Object.assign(page, { model, group: "", selected: -1, follow: true, why: null });
+  closeRequest();
+  Object.assign(page, { model, group: "", selected: -1, moment: null, follow: true, why: null });
   shownGroups = shownGroup = "";
-  $("#source").textContent = `${name}: ${model.events} events, ${model.groups.size} groups`;
+  $("#source").textContent = page.zero === null ? `${name}: ${model.events} events, ${model.groups.size} groups` : name;
   const first = [...model.groups.keys()][0];
   if (first !== undefined) select(first);
   else redraw();
@@ -308,6 +350,7 @@ const KEYS = {
   f: () => { page.follow = true; redraw(); },
   ",": () => open(page.selected < 0 ? last() : Math.max(0, page.selected - 1)),
   ".": () => open(Math.min(last(), page.selected + 1)),
+  "[": () => stepRequest(-1), "]": () => stepRequest(1),
 };
 
 function last() {
@@ -344,14 +387,23 @@ canvas.addEventListener("pointerup", (event) => {
   dragged = null;
   const group = page.model.groups.get(page.group);
   if (!click || !group) return;
-  const x = event.clientX - canvas.getBoundingClientRect().left;
+  const box = canvas.getBoundingClientRect();
+  const [x, y] = [event.clientX - box.left, event.clientY - box.top + $("#scene").scrollTop];
   const plan = layout(group, page.from, page.to, canvas.clientWidth, nowOf(group));
-  const hit = plan.chips.reduce((best, each) => {
-    const far = x < each.left ? each.left - x : Math.max(0, x - each.right);
-    return far < (best ? best.far : 12) ? { index: each.index, far } : best;
-  }, null);
+  if (x >= plan.name) choose(page.from + ((x - plan.name) * (page.to - page.from)) / (canvas.clientWidth - plan.name));
+  const mark = nearest(plan.marks, 6, (each) => Math.abs(each.left - x), (each) => y > each.top - 4 && y < each.top + MARK + GAP);
+  if (mark) {
+    openRequest(group.marks[mark.index]);
+    return;
+  }
+  const hit = nearest(plan.chips, 12, (each) => (x < each.left ? each.left - x : Math.max(0, x - each.right)));
   if (hit) open(hit.index);
 });
+/** The nearest of those that are less than `within` pixels away. */
+function nearest(all, within, far, fits = (each) => true) {
+  return all.reduce((best, each) => (fits(each) && far(each) < (best ? far(best) : within) ? each : best), null);
+}
+
 canvas.addEventListener("wheel", (event) => {
   if (!event.ctrlKey) return;
   event.preventDefault();

@@ -4,6 +4,8 @@
 
 // Petroff's six colours (arxiv.org/abs/2107.02270); beyond six members a lane is known by its name.
 const COLOURS = ["#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd"];
+/** Accepted heartbeats are drawn where no more seconds than these are seen. */
+const QUIET_SPAN = 60;
 const HEAD = 30, LANE = 26, GAP = 6, NAME = 150, MARK = 3, FOOT = 20;
 const FONT = "12px system-ui, sans-serif", BOLD = "600 11px system-ui, sans-serif";
 const DARK = new Set(["#7a21dd", "#964a8b", "#e42536"]);
@@ -40,12 +42,13 @@ function layout(group, from, to, width, now, above = -Infinity, below = Infinity
   const taken = new Set();
   for (let i = firstAfter(group.marks, from); i < group.marks.length && group.marks[i].at <= to; i++) {
     const mark = group.marks[i];
+    if (mark.quiet && to - from > QUIET_SPAN) continue;
     const top = seen.get(mark.member);
     const left = Math.round(x(mark.at));
     // One mark a pixel and lane: more would not be seen.
     if (top === undefined || taken.has(left * 4096 + top)) continue;
     taken.add(left * 4096 + top);
-    marks.push({ member: mark.member, api: mark.api, error: mark.error, left, top: top + LANE - MARK });
+    marks.push({ member: mark.member, api: mark.api, error: mark.error, left, top: top + LANE - MARK, index: i });
   }
   group.rebalances.forEach((rebalance, index) => {
     const end = rebalance.assigned ?? rebalance.ended ?? now;
@@ -69,9 +72,10 @@ function firstAfter(marks, at) {
 
 /**
  * Draws the part of a group that its scene shows: the canvas is as high as the scene, and stays while the lanes scroll below
- * it, so that a group of a thousand members costs no more than one of ten. `selected` is the number of a rebalance or -1.
+ * it, so that a group of a thousand members costs no more than one of ten. `selected` is the number of a rebalance or -1,
+ * `moment` the time that is chosen, or null.
  */
-function draw(scene, group, from, to, selected, now) {
+function draw(scene, group, from, to, selected, now, moment = null) {
   const canvas = scene.querySelector("canvas");
   const width = scene.clientWidth;
   const rows = group.members.size;
@@ -114,6 +118,10 @@ function draw(scene, group, from, to, selected, now) {
     free = chip.left + wide + 12;
   }
   axis(pen, plan, from, to, width, height, colours);
+  if (moment !== null && moment >= from && moment <= to) {
+    pen.fillStyle = colours.accent;
+    pen.fillRect(Math.round(plan.x(moment)) - 1, HEAD - 6, 2, bottom - HEAD + 6);
+  }
   return plan;
 }
 
@@ -214,8 +222,9 @@ function axis(pen, plan, from, to, width, height, colours) {
   }
 }
 
-/** A wall-clock time, with milliseconds where `step` is below a second. */
+/** A wall-clock time, with milliseconds where `step` is below a second; or seconds since the beginning. */
 function clock(at, step = 0.001) {
+  if (page.zero !== null) return `${(at - page.zero).toFixed(step < 1 ? 3 : 0)} s`;
   const date = new Date(at * 1000);
   const text = date.toLocaleTimeString([], { hour12: false });
   return step < 1 ? `${text}.${String(date.getMilliseconds()).padStart(3, "0")}` : text;

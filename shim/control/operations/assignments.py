@@ -1,0 +1,80 @@
+"""A group divided by every assignor side by side, over HTTP.
+
+Decides how large a group may be asked about. How it is divided is `shim/learn/assignments.py`'s and the assignors'.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+import trio
+from msgspec import Meta
+
+from kafka_shim.control.operation import Answer, Body, Operation, Owned, TopicName
+from kafka_shim.control.problems import Problem
+from kafka_shim.control.workbench import Workbench
+
+MOST_TOPICS: Final = 10
+MOST_PARTITIONS: Final = 200
+MOST_MEMBERS: Final = 50
+_Members = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=249)]],
+    Meta(min_length=1, max_length=MOST_MEMBERS, extra_json_schema={"uniqueItems": True}),
+]
+
+
+class DivideGroup(Body, kw_only=True):
+    """A group that subscribes to topics, and whose members change."""
+
+    topics: Annotated[
+        dict[TopicName, Annotated[int, Meta(ge=1, le=MOST_PARTITIONS)]],
+        Meta(min_length=1, max_length=MOST_TOPICS, description="Numbers of partitions."),
+    ]
+    before: Annotated[_Members, Meta(description="The members at first.")]
+    after: Annotated[_Members, Meta(description="The members then.")]
+
+
+class Division(Answer, kw_only=True):
+    """What an assignor makes of the change."""
+
+    assignor: str
+    style: Literal["eager", "cooperative", "KIP-848"]
+    before: dict[str, Owned]
+    after: dict[str, Owned]
+    fewest: Annotated[int, Meta(description="Partitions of the member with the fewest.")]
+    most: int
+    moved: Annotated[int, Meta(description="Partitions that changed hands.")]
+    needed: Annotated[int, Meta(description="The fewest that must change hands in any balanced division.")]
+    stopped: Annotated[int, Meta(description="Partitions that nobody consumes for a while.")]
+
+
+class Divisions(Answer, kw_only=True):
+    """By every assignor."""
+
+    divisions: list[Division]
+
+
+async def _divide(workbench: Workbench, body: DivideGroup) -> Divisions:
+    for members in (body.before, body.after):
+        if len(set(members)) < len(members):
+            raise Problem(400, "INVALID_REQUEST", "Every member has a name of its own.")
+    # Imported here because a server that nobody asks does without.
+    from kafka_shim.learn.assignments import side_by_side
+
+    # Ten divisions of a large group take longer than clients of the coordinator should wait.
+    found = await trio.to_thread.run_sync(side_by_side, body.topics, body.before, body.after)
+    return Divisions(divisions=msgspec.convert(found, list[Division], from_attributes=True))
+
+
+OPERATIONS: Final = (
+    Operation(
+        method="POST",
+        path="/v1/assignments",
+        summary="Divide a group by every assignor, and count what a change of its members costs.",
+        do=_divide,
+        answers=(Divisions,),
+        body=DivideGroup,
+        example={"topics": {"orders": 7}, "before": ["a", "b", "c"], "after": ["a", "b", "c", "d"]},
+    ),
+)

@@ -1,0 +1,101 @@
+"""The bytes of a request and its answer over HTTP, field by field, with the row of the table that answered it.
+
+Decides nothing: `shim/server/frames.py` keeps the frames, while somebody reads `/v1/events?frames=true`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from kafka_shim.control.operation import LARGEST, Answer, Body, Operation
+from kafka_shim.control.problems import Problem
+from kafka_shim.control.workbench import Workbench
+
+
+class Query(Body, kw_only=True):
+    """Which request, by the numbers that its `exchange` event has."""
+
+    connection: Annotated[int, Meta(ge=0, le=LARGEST, description="`conn` of the event.")]
+    correlation_id: Annotated[int, Meta(ge=-LARGEST - 1, le=LARGEST)]
+    arrived: (
+        Annotated[float, Meta(description="`arrived` of the event, if a client gives a correlation id twice.")]
+        | UnsetType
+    ) = UNSET
+
+
+class FramePiece(Answer, kw_only=True):
+    """Some bytes of a frame: the field `path`, within `depth` structs, with this value."""
+
+    start: int
+    end: int
+    depth: int
+    path: Annotated[str, Meta(examples=["topics[0].name"])]
+    text: str
+
+
+class FrameShown(Answer, kw_only=True):
+    """A frame with its size. Every byte is in one piece."""
+
+    hex: str
+    pieces: list[FramePiece]
+
+
+class RowCell(Answer, kw_only=True):
+    """What is done in one state or situation; `here` if the request found it."""
+
+    column: str
+    does: str
+    here: bool
+
+
+class TableRow(Answer, kw_only=True):
+    """The row of the table of rules that the request met. `does` and `error` are those of the rule in its state."""
+
+    table: str
+    name: str
+    cells: list[RowCell]
+    does: str
+    error: int
+
+
+class ExchangeFrames(Answer, kw_only=True):
+    """A request and its answer."""
+
+    connection: int
+    correlation_id: int
+    node: int
+    client_id: str
+    api: str
+    version: int
+    arrived: Annotated[float | None, Meta(description="When it met its rule; null while it has not.")]
+    request: FrameShown
+    answer: Annotated[FrameShown | None, Meta(description="null while there is none.")]
+    row: Annotated[TableRow | None, Meta(description="null where no table of states decides.")]
+    concerns: Annotated[
+        list[str], Meta(description="What a client must be allowed to do.", examples=[["READ of group billing"]])
+    ]
+
+
+def _find(workbench: Workbench, query: Query) -> ExchangeFrames:
+    arrived = None if query.arrived is UNSET else query.arrived
+    found = workbench.frames.find(query.connection, query.correlation_id, arrived)
+    if found is None:
+        raise Problem(404, "NOT_FOUND", "Its bytes are not kept: it came before anybody watched, or long ago.")
+    return msgspec.convert(found.shown(), ExchangeFrames)
+
+
+OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/v1/frames",
+        summary="The bytes of a request and its answer, field by field.",
+        do=_find,
+        answers=(ExchangeFrames,),
+        query=Query,
+        problems=(404,),
+        tag="server",
+    ),
+)

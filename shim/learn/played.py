@@ -1,0 +1,89 @@
+"""A lesson as it was played, for whoever shows it step by step: prose, questions, what happened, and the bytes.
+
+Decides what of a scene is kept: every event, and the frames of all requests but accepted heartbeats. Times are seconds
+since the lesson began. It does not know where it is shown.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from markdown_it import MarkdownIt
+
+from kafka_shim.learn.lesson import Lesson, Step, Unteachable
+from kafka_shim.learn.scene import Scene
+from kafka_shim.learn.teaching import check, right_option
+from kafka_shim.server.frames import FramePair
+from kafka_shim.server.history import Entry
+
+MOST_FRAMES: Final = 200
+"""Requests of a lesson whose bytes are kept."""
+_PROSE: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
+_QUIET: Final = frozenset({"Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
+
+
+def played(lesson: Lesson) -> dict[str, Any]:
+    """The lesson as plain data; prose is HTML. Raises Unteachable if something that it claims is not so."""
+    scene = Scene(**lesson.scene)
+    steps = [_step(scene, step) for step in lesson.steps]
+    shown = {id(frames) for step in steps for frames in step.pop("_shown")}
+    others = [pair for pair in scene.frames if id(pair) not in shown and pair.api and not _is_quiet(pair)]
+    kept = {id(pair) for pair in others[: max(0, MOST_FRAMES - len(shown))]} | shown
+    return {
+        "lesson": lesson.name,
+        "number": lesson.number,
+        "title": lesson.title,
+        "minutes": lesson.minutes,
+        "sources": list(lesson.sources),
+        "intro": _PROSE.render(lesson.intro),
+        "steps": steps,
+        "frames": [pair.shown() for pair in scene.frames if id(pair) in kept],
+    }
+
+
+def _step(scene: Scene, step: Step) -> dict[str, Any]:
+    scene.step()
+    began = scene.simulation.history.seen
+    for line in step.do:
+        scene.do(line)
+    check(scene, step)
+    right = right_option(scene, step) if step.ask else None
+    shown = [scene.frames_of(*words[1:]) for words in map(str.split, step.show) if words[0] == "bytes"]
+    return {
+        "title": step.title,
+        "before": _PROSE.render(step.before),
+        "after": _PROSE.render(step.after),
+        "ask": step.ask,
+        "options": [
+            {"text": option.text, "reply": option.reply, "right": number == right}
+            for number, option in enumerate(step.options)
+        ],
+        "story": scene.story(),
+        "requests": [line for what in step.show for line in _requests(scene, what)],
+        "bytes": [_number(pair) for pair in shown],
+        "events": [_event(scene, entry) for entry in scene.simulation.history.since(began)],
+        "_shown": shown,
+    }
+
+
+def _requests(scene: Scene, what: str) -> list[str]:
+    match what.split():
+        case ["requests"]:
+            return scene.exchanges()
+        case ["requests", api]:
+            return scene.exchanges(api)
+        case ["bytes", _, _]:
+            return []
+    raise Unteachable(f"{what!r} cannot be shown: write requests, requests API, or bytes API CLIENT.")
+
+
+def _event(scene: Scene, entry: Entry) -> dict[str, Any]:
+    return entry.event | {"seq": entry.number, "mono": entry.now, "wall": scene.since_beginning(entry.now)}
+
+
+def _number(pair: FramePair) -> dict[str, Any]:
+    return {"connection": pair.connection, "correlation_id": pair.correlation_id, "arrived": pair.arrived}
+
+
+def _is_quiet(pair: FramePair) -> bool:
+    return pair.api in _QUIET and len(pair.answer) <= len(pair.request)

@@ -1,0 +1,229 @@
+"""The newest frames of a process, while somebody watches: the bytes of requests and answers, and what decided.
+
+Decides how many are kept, and which row of the table in `shim/groups/classic/states.py`, or of KIP-848's steps of
+reconciliation, a request met: it looks at the group just before the rule does. While nobody watches nothing is kept,
+and repeated requests take their shortcut (`remembered.py`). How bytes are fields, `apis/annotated.py` knows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from kafka_shim.apis.annotated import Piece, answer_pieces, request_pieces
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_shim.apis.join_group import JoinGroupRequest
+from kafka_shim.apis.wire import uuid_text
+from kafka_shim.groups.classic.group import ClassicGroup
+from kafka_shim.groups.classic.states import ERRORS, MEANING, RULES, State, Trigger
+from kafka_shim.groups.classic.triggers import trigger_of
+from kafka_shim.groups.consumer.live import ConsumerGroup
+from kafka_shim.groups.consumer.states import STEPS, MemberState
+from kafka_shim.server.exchange import Exchange
+from kafka_shim.server.node import Node
+from kafka_shim.server.requests import REQUESTS, groups_of
+
+KEPT_BYTES: Final = 8 * 1024 * 1024
+"""Bytes that are kept; the oldest go first."""
+LARGEST: Final = 256 * 1024
+"""A longer frame is not kept."""
+_OVERHEAD: Final = 512
+"""What a pair takes beside its bytes, about."""
+_ID_REQUIRED_SINCE: Final = 4
+"""The first version of JoinGroup whose members come back with the id they were given (KIP-394)."""
+
+
+class Cell(NamedTuple):
+    """One column of a row: a state or situation, and what is done in it; `here` if the request found it."""
+
+    column: str
+    does: str
+    here: bool
+
+
+class Row(NamedTuple):
+    """A row of a table of rules. `does` is what the rule that answers does, and `error` its error code."""
+
+    table: str
+    name: str
+    cells: tuple[Cell, ...]
+    does: str
+    error: int
+
+
+@dataclass
+class FramePair:
+    """A request and its answer, each with its size; `answer` is empty while there is none. `found` is what the request
+    found when it met its rule: a trigger and a state, or the state of a member."""
+
+    connection: int
+    correlation_id: int
+    request: bytes
+    answer: bytes = b""
+    node: int = 0
+    client_id: str = ""
+    api: str = ""
+    arrived: float | None = None
+    """When it met its rule, seconds of the coordinator's clock; None while it has not."""
+    found: tuple[Trigger, State] | MemberState | None = None
+    concerns: tuple[str, ...] = ()
+    """What the request is about, each with the operation that a client must be allowed on it."""
+
+    @property
+    def row(self) -> Row | None:
+        """The row of a table that the request met; None if no table decides."""
+        return None if self.found is None else _row(self.found)
+
+    def shown(self) -> dict[str, Any]:
+        """Everything for whoever draws it: bytes as hex, the fields that they are, and the row."""
+        pieces, sent = request_pieces(self.request)
+        key, version = (-1, 0) if sent is None else (sent.key, sent.version)
+        row = self.row
+        return {
+            "connection": self.connection,
+            "correlation_id": self.correlation_id,
+            "node": self.node,
+            "client_id": self.client_id,
+            "api": self.api,
+            "version": version,
+            "arrived": self.arrived,
+            "request": _frame(self.request, pieces),
+            "answer": _frame(self.answer, answer_pieces(self.answer, key, version)) if self.answer else None,
+            "row": None if row is None else {**row._asdict(), "cells": [cell._asdict() for cell in row.cells]},
+            "concerns": list(self.concerns),
+        }
+
+
+class FrameHistory:
+    """The newest frames of some nodes. It is their `FrameWatch` while somebody watches."""
+
+    def __init__(self, nodes: Callable[[], Iterable[Node]], kept_bytes: int = KEPT_BYTES) -> None:
+        self._nodes = nodes
+        self._kept_bytes = kept_bytes
+        self._bytes = 0
+        self._pairs: deque[FramePair] = deque()
+        """The oldest first."""
+        self._open: dict[tuple[int, int], FramePair] = {}
+        """Those without an answer, by connection and correlation id."""
+        self._watchers = 0
+
+    def start(self) -> None:
+        """Keep frames from now on, until there was a `stop` for every `start`."""
+        self._watchers += 1
+        for node in self._nodes():
+            node.frames = self
+
+    def stop(self) -> None:
+        """Whoever called `start` needs no more."""
+        self._watchers -= 1
+        if not self._watchers:
+            for node in self._nodes():
+                node.frames = None
+            self._pairs.clear()
+            self._open.clear()
+            self._bytes = 0
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Keep frames during a block."""
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
+
+    def find(self, connection: int, correlation_id: int, arrived: float | None = None) -> FramePair | None:
+        """The newest frames of a request by the numbers of its `exchange` event, if they are kept still. A client may
+        give a correlation id twice: then it is the one that arrived at this time."""
+        for pair in reversed(self._pairs):
+            same = pair.connection == connection and pair.correlation_id == correlation_id
+            if same and arrived in (None, pair.arrived):
+                return pair
+        return None
+
+    def __iter__(self) -> Iterator[FramePair]:
+        return iter(self._pairs)
+
+    # As the nodes' watch
+
+    def requested(self, connection: int, frame: bytes) -> None:
+        """See `FrameWatch`."""
+        if 8 <= len(frame) <= LARGEST:
+            correlation_id = int.from_bytes(frame[4:8], signed=True)
+            pair = FramePair(connection, correlation_id, len(frame).to_bytes(4) + frame)
+            self._open[connection, correlation_id] = pair
+            self._pairs.append(pair)
+            self._count(len(pair.request) + _OVERHEAD)
+
+    def running(self, exchange: Exchange) -> None:
+        """See `FrameWatch`."""
+        pair = self._open.get((exchange.session.number, int.from_bytes(exchange.correlation_id, signed=True)))
+        if pair is not None:
+            pair.arrived = exchange.arrived
+            pair.node = exchange.session.node.id
+            pair.client_id = exchange.client.client_id
+            pair.api = exchange.endpoint.api.name
+            pair.found = _found(exchange)
+            pair.concerns = tuple(_concerns(exchange.request))
+
+    def answered(self, connection: int, data: bytes) -> None:
+        """See `FrameWatch`."""
+        pair = self._open.pop((connection, int.from_bytes(data[4:8], signed=True)), None)
+        if pair is not None and len(data) <= LARGEST:
+            pair.answer = data
+            self._count(len(data))
+
+    def _count(self, more: int) -> None:
+        self._bytes += more
+        while self._bytes > self._kept_bytes:
+            oldest = self._pairs.popleft()
+            self._bytes -= len(oldest.request) + len(oldest.answer) + _OVERHEAD
+            key = oldest.connection, oldest.correlation_id
+            if self._open.get(key) is oldest:
+                del self._open[key]
+
+
+def _frame(data: bytes, pieces: list[Piece]) -> dict[str, Any]:
+    return {"hex": data.hex(), "pieces": [piece._asdict() for piece in pieces]}
+
+
+def _found(exchange: Exchange) -> tuple[Trigger, State] | MemberState | None:
+    request = exchange.request
+    names = groups_of(request)
+    if len(names) != 1:
+        return None
+    groups = exchange.groups
+    group = groups.groups.get(names[0])
+    if group is None and isinstance(request, JoinGroupRequest) and not request.member_id:
+        # It is made for this request.
+        group = ClassicGroup(names[0], 0)  # type: ignore[assignment]
+    if isinstance(group, ClassicGroup):
+        id_required = exchange.version >= _ID_REQUIRED_SINCE
+        trigger = trigger_of(group, request, groups.config.group_max_size, member_id_required=id_required)
+        return None if trigger is None else (trigger, group.state)
+    if isinstance(group, ConsumerGroup) and isinstance(request, ConsumerGroupHeartbeatRequest):
+        member = group.members.get(request.member_id)
+        return None if member is None else member.state
+    return None
+
+
+def _row(found: tuple[Trigger, State] | MemberState) -> Row:
+    if isinstance(found, MemberState):
+        steps = {situation: step for (state, situation), step in STEPS.items() if state is found}
+        cells = tuple(Cell(situation.value, step.value, False) for situation, step in steps.items())
+        return Row("a member of a consumer group", f"a heartbeat in {found.name}", cells, "", 0)
+    trigger, state = found
+    rule = RULES[trigger][state]
+    cells = tuple(Cell(each.value, done.value, each is state) for each, done in RULES[trigger].items())
+    return Row("a classic group", trigger.value, cells, MEANING[rule], int(ERRORS[rule]))
+
+
+def _concerns(request: Any) -> Iterator[str]:
+    """`READ of group billing`, say."""
+    for resource, operation, names in REQUESTS[request.api_key].concerns:
+        what = resource.name.lower().replace("_", " ")
+        of = ", ".join(uuid_text(name) if isinstance(name, bytes) else name for name in names(request))
+        yield f"{operation.name} of {what} {of}".rstrip()

@@ -1,0 +1,566 @@
+// @ts-check
+// Written by `python -m tests.why.rules` from the tables of the rules and from docs/semantics.md.
+"use strict";
+
+/** Kafka's names of errors, by their codes. */
+const ERROR_NAMES = {"-1": "UNKNOWN_SERVER_ERROR", "1": "OFFSET_OUT_OF_RANGE", "2": "CORRUPT_MESSAGE", "3": "UNKNOWN_TOPIC_OR_PARTITION", "4": "INVALID_FETCH_SIZE", "5": "LEADER_NOT_AVAILABLE", "6": "NOT_LEADER_OR_FOLLOWER", "7": "REQUEST_TIMED_OUT", "8": "BROKER_NOT_AVAILABLE", "9": "REPLICA_NOT_AVAILABLE", "10": "MESSAGE_TOO_LARGE", "11": "STALE_CONTROLLER_EPOCH", "12": "OFFSET_METADATA_TOO_LARGE", "13": "NETWORK_EXCEPTION", "14": "COORDINATOR_LOAD_IN_PROGRESS", "15": "COORDINATOR_NOT_AVAILABLE", "16": "NOT_COORDINATOR", "17": "INVALID_TOPIC_EXCEPTION", "18": "RECORD_LIST_TOO_LARGE", "19": "NOT_ENOUGH_REPLICAS", "20": "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "21": "INVALID_REQUIRED_ACKS", "22": "ILLEGAL_GENERATION", "23": "INCONSISTENT_GROUP_PROTOCOL", "24": "INVALID_GROUP_ID", "25": "UNKNOWN_MEMBER_ID", "26": "INVALID_SESSION_TIMEOUT", "27": "REBALANCE_IN_PROGRESS", "28": "INVALID_COMMIT_OFFSET_SIZE", "29": "TOPIC_AUTHORIZATION_FAILED", "30": "GROUP_AUTHORIZATION_FAILED", "31": "CLUSTER_AUTHORIZATION_FAILED", "32": "INVALID_TIMESTAMP", "33": "UNSUPPORTED_SASL_MECHANISM", "34": "ILLEGAL_SASL_STATE", "35": "UNSUPPORTED_VERSION", "36": "TOPIC_ALREADY_EXISTS", "37": "INVALID_PARTITIONS", "38": "INVALID_REPLICATION_FACTOR", "39": "INVALID_REPLICA_ASSIGNMENT", "40": "INVALID_CONFIG", "41": "NOT_CONTROLLER", "42": "INVALID_REQUEST", "43": "UNSUPPORTED_FOR_MESSAGE_FORMAT", "44": "POLICY_VIOLATION", "45": "OUT_OF_ORDER_SEQUENCE_NUMBER", "46": "DUPLICATE_SEQUENCE_NUMBER", "47": "INVALID_PRODUCER_EPOCH", "48": "INVALID_TXN_STATE", "49": "INVALID_PRODUCER_ID_MAPPING", "50": "INVALID_TRANSACTION_TIMEOUT", "51": "CONCURRENT_TRANSACTIONS", "52": "TRANSACTION_COORDINATOR_FENCED", "53": "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "54": "SECURITY_DISABLED", "55": "OPERATION_NOT_ATTEMPTED", "56": "KAFKA_STORAGE_ERROR", "57": "LOG_DIR_NOT_FOUND", "58": "SASL_AUTHENTICATION_FAILED", "59": "UNKNOWN_PRODUCER_ID", "60": "REASSIGNMENT_IN_PROGRESS", "61": "DELEGATION_TOKEN_AUTH_DISABLED", "62": "DELEGATION_TOKEN_NOT_FOUND", "63": "DELEGATION_TOKEN_OWNER_MISMATCH", "64": "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED", "65": "DELEGATION_TOKEN_AUTHORIZATION_FAILED", "66": "DELEGATION_TOKEN_EXPIRED", "67": "INVALID_PRINCIPAL_TYPE", "68": "NON_EMPTY_GROUP", "69": "GROUP_ID_NOT_FOUND", "70": "FETCH_SESSION_ID_NOT_FOUND", "71": "INVALID_FETCH_SESSION_EPOCH", "72": "LISTENER_NOT_FOUND", "73": "TOPIC_DELETION_DISABLED", "74": "FENCED_LEADER_EPOCH", "75": "UNKNOWN_LEADER_EPOCH", "76": "UNSUPPORTED_COMPRESSION_TYPE", "77": "STALE_BROKER_EPOCH", "78": "OFFSET_NOT_AVAILABLE", "79": "MEMBER_ID_REQUIRED", "80": "PREFERRED_LEADER_NOT_AVAILABLE", "81": "GROUP_MAX_SIZE_REACHED", "82": "FENCED_INSTANCE_ID", "83": "ELIGIBLE_LEADERS_NOT_AVAILABLE", "84": "ELECTION_NOT_NEEDED", "85": "NO_REASSIGNMENT_IN_PROGRESS", "86": "GROUP_SUBSCRIBED_TO_TOPIC", "87": "INVALID_RECORD", "88": "UNSTABLE_OFFSET_COMMIT", "89": "THROTTLING_QUOTA_EXCEEDED", "90": "PRODUCER_FENCED", "91": "RESOURCE_NOT_FOUND", "92": "DUPLICATE_RESOURCE", "93": "UNACCEPTABLE_CREDENTIAL", "94": "INCONSISTENT_VOTER_SET", "95": "INVALID_UPDATE_VERSION", "96": "FEATURE_UPDATE_FAILED", "97": "PRINCIPAL_DESERIALIZATION_FAILURE", "98": "SNAPSHOT_NOT_FOUND", "99": "POSITION_OUT_OF_RANGE", "100": "UNKNOWN_TOPIC_ID", "101": "DUPLICATE_BROKER_REGISTRATION", "102": "BROKER_ID_NOT_REGISTERED", "103": "INCONSISTENT_TOPIC_ID", "104": "INCONSISTENT_CLUSTER_ID", "105": "TRANSACTIONAL_ID_NOT_FOUND", "106": "FETCH_SESSION_TOPIC_ID_ERROR", "107": "INELIGIBLE_REPLICA", "108": "NEW_LEADER_ELECTED", "109": "OFFSET_MOVED_TO_TIERED_STORAGE", "110": "FENCED_MEMBER_EPOCH", "111": "UNRELEASED_INSTANCE_ID", "112": "UNSUPPORTED_ASSIGNOR", "113": "STALE_MEMBER_EPOCH", "114": "MISMATCHED_ENDPOINT_TYPE", "115": "UNSUPPORTED_ENDPOINT_TYPE", "116": "UNKNOWN_CONTROLLER_ID", "117": "UNKNOWN_SUBSCRIPTION_ID", "118": "TELEMETRY_TOO_LARGE", "119": "INVALID_REGISTRATION", "120": "TRANSACTION_ABORTABLE", "121": "INVALID_RECORD_STATE", "122": "SHARE_SESSION_NOT_FOUND", "123": "INVALID_SHARE_SESSION_EPOCH", "124": "FENCED_STATE_EPOCH", "125": "INVALID_VOTER_KEY", "126": "DUPLICATE_VOTER", "127": "VOTER_NOT_FOUND", "128": "INVALID_REGULAR_EXPRESSION", "129": "REBOOTSTRAP_REQUIRED", "130": "STREAMS_INVALID_TOPOLOGY", "131": "STREAMS_INVALID_TOPOLOGY_EPOCH", "132": "STREAMS_TOPOLOGY_FENCED", "133": "SHARE_SESSION_LIMIT_REACHED"};
+
+/** By kind of group and arrow `from>to`: its label, the rules of the table for it, and what it cites. */
+const ARROWS = {
+ "classic": {
+  "Empty>PreparingRebalance": {
+   "label": "joins",
+   "cites": [
+    "2.4 step 2",
+    "2.4 step 3"
+   ],
+   "rules": [
+    {
+     "rule": "add",
+     "does": "Add the member, park its request, start a rebalance.",
+     "triggers": [
+      "JoinGroup without an id, dynamic, before v4",
+      "JoinGroup without an id, with an instance id the group does not have",
+      "JoinGroup with an id handed out by error 79"
+     ]
+    }
+   ]
+  },
+  "PreparingRebalance>Empty": {
+   "label": "nobody joined",
+   "cites": [
+    "2.5 step 4",
+    "2.5 step 5"
+   ],
+   "rules": [
+    {
+     "rule": "end-round",
+     "does": "Drop dynamic members that did not rejoin and start the next generation.",
+     "triggers": [
+      "the join round's time is up"
+     ]
+    },
+    {
+     "rule": "leave-in-round",
+     "does": "Remove the leavers; the round ends if all others joined and it is not the initial one.",
+     "triggers": [
+      "LeaveGroup with at least one member or pending id of the group"
+     ]
+    },
+    {
+     "rule": "expire-in-round",
+     "does": "Remove the member, answering its parked join with 25; the round ends if all others joined.",
+     "triggers": [
+      "a member's session runs out"
+     ]
+    },
+    {
+     "rule": "forget-pending-in-round",
+     "does": "Forget the pending id; the round ends if all members have joined.",
+     "triggers": [
+      "a pending id runs out"
+     ]
+    }
+   ]
+  },
+  "PreparingRebalance>CompletingRebalance": {
+   "label": "all joined, or time is up",
+   "cites": [
+    "2.4 step 3",
+    "2.4 step 4",
+    "2.5 step 1",
+    "2.5 step 5"
+   ],
+   "rules": [
+    {
+     "rule": "end-round",
+     "does": "Drop dynamic members that did not rejoin and start the next generation.",
+     "triggers": [
+      "the join round's time is up"
+     ]
+    },
+    {
+     "rule": "leave-in-round",
+     "does": "Remove the leavers; the round ends if all others joined and it is not the initial one.",
+     "triggers": [
+      "LeaveGroup with at least one member or pending id of the group"
+     ]
+    },
+    {
+     "rule": "expire-in-round",
+     "does": "Remove the member, answering its parked join with 25; the round ends if all others joined.",
+     "triggers": [
+      "a member's session runs out"
+     ]
+    },
+    {
+     "rule": "forget-pending-in-round",
+     "does": "Forget the pending id; the round ends if all members have joined.",
+     "triggers": [
+      "a pending id runs out"
+     ]
+    },
+    {
+     "rule": "add-in-round",
+     "does": "Add the member, park its request; the round ends if all joined and it is not the initial one.",
+     "triggers": [
+      "JoinGroup without an id, dynamic, before v4",
+      "JoinGroup without an id, with an instance id the group does not have",
+      "JoinGroup with an id handed out by error 79"
+     ]
+    },
+    {
+     "rule": "rejoin-in-round",
+     "does": "Update the member, park its request, answering an earlier parked one with 27.",
+     "triggers": [
+      "JoinGroup of a follower, protocols unchanged",
+      "JoinGroup of the leader, protocols unchanged",
+      "JoinGroup of a member, protocols changed"
+     ]
+    },
+    {
+     "rule": "take-over-in-round",
+     "does": "Give the static member a new id, fence the old one (82), park the request.",
+     "triggers": [
+      "JoinGroup without an id, with an instance id the group has",
+      "JoinGroup that takes a static member over, whose record is too large to store"
+     ]
+    }
+   ]
+  },
+  "CompletingRebalance>Stable": {
+   "label": "leader's SyncGroup",
+   "cites": [
+    "2.6 step 1",
+    "2.6 step 2"
+   ],
+   "rules": [
+    {
+     "rule": "assign",
+     "does": "Store the leader's assignments, answer every parked sync; the group is Stable.",
+     "triggers": [
+      "SyncGroup of the leader"
+     ]
+    }
+   ]
+  },
+  "CompletingRebalance>PreparingRebalance": {
+   "label": "joins, leaves or is missed",
+   "cites": [
+    "2.4 step 1",
+    "2.6 step 3",
+    "2.6 step 5",
+    "2.7 step 2"
+   ],
+   "rules": [
+    {
+     "rule": "add",
+     "does": "Add the member, park its request, start a rebalance.",
+     "triggers": [
+      "JoinGroup without an id, dynamic, before v4",
+      "JoinGroup without an id, with an instance id the group does not have",
+      "JoinGroup with an id handed out by error 79"
+     ]
+    },
+    {
+     "rule": "rejoin",
+     "does": "Update the member, park its request, start a rebalance.",
+     "triggers": [
+      "JoinGroup of a member, protocols changed"
+     ]
+    },
+    {
+     "rule": "leave",
+     "does": "Remove the leavers, start a rebalance.",
+     "triggers": [
+      "LeaveGroup with at least one member or pending id of the group"
+     ]
+    },
+    {
+     "rule": "expire",
+     "does": "Remove the member, start a rebalance.",
+     "triggers": [
+      "a member's session runs out"
+     ]
+    },
+    {
+     "rule": "expel-unsynced",
+     "does": "Remove the members that have not synced, start a rebalance.",
+     "triggers": [
+      "the time to sync is up"
+     ]
+    },
+    {
+     "rule": "take-over",
+     "does": "Give the static member a new id, fence the old one (82), park the request, start a rebalance.",
+     "triggers": [
+      "JoinGroup without an id, with an instance id the group has",
+      "JoinGroup that takes a static member over, whose record is too large to store"
+     ]
+    },
+    {
+     "rule": "reject-assignments",
+     "does": "Answer every sync with UNKNOWN_SERVER_ERROR (-1), start a rebalance.",
+     "triggers": [
+      "SyncGroup of the leader, with assignments too large to store"
+     ]
+    }
+   ]
+  },
+  "Stable>PreparingRebalance": {
+   "label": "joins, leaves or is missed",
+   "cites": [
+    "2.4 step 2",
+    "2.4 step 4",
+    "2.7 step 2",
+    "2.8 step 6"
+   ],
+   "rules": [
+    {
+     "rule": "add",
+     "does": "Add the member, park its request, start a rebalance.",
+     "triggers": [
+      "JoinGroup without an id, dynamic, before v4",
+      "JoinGroup without an id, with an instance id the group does not have",
+      "JoinGroup with an id handed out by error 79"
+     ]
+    },
+    {
+     "rule": "rejoin",
+     "does": "Update the member, park its request, start a rebalance.",
+     "triggers": [
+      "JoinGroup of the leader, protocols unchanged",
+      "JoinGroup of a member, protocols changed"
+     ]
+    },
+    {
+     "rule": "leave",
+     "does": "Remove the leavers, start a rebalance.",
+     "triggers": [
+      "LeaveGroup with at least one member or pending id of the group"
+     ]
+    },
+    {
+     "rule": "expire",
+     "does": "Remove the member, start a rebalance.",
+     "triggers": [
+      "a member's session runs out"
+     ]
+    },
+    {
+     "rule": "expel-unsynced",
+     "does": "Remove the members that have not synced, start a rebalance.",
+     "triggers": [
+      "the time to sync is up"
+     ]
+    },
+    {
+     "rule": "take-over-stable",
+     "does": "Give the static member a new id, fence the old one (82); answer with the current generation, unless the protocol to select changes: then park the request and start a rebalance.",
+     "triggers": [
+      "JoinGroup without an id, with an instance id the group has"
+     ]
+    },
+    {
+     "rule": "shrink",
+     "does": "Start a rebalance, in which those who come last are refused.",
+     "triggers": [
+      "loaded with more members than group.max.size"
+     ]
+    }
+   ]
+  },
+  "Empty>Dead": {
+   "label": "deleted or expired",
+   "cites": [
+    "2.1 step 1",
+    "2.1 step 2"
+   ],
+   "rules": [
+    {
+     "rule": "delete",
+     "does": "Delete the offsets and the group.",
+     "triggers": [
+      "DeleteGroups"
+     ]
+    }
+   ]
+  },
+  "PreparingRebalance>Dead": {
+   "label": "moved to another broker",
+   "cites": [
+    "2.1 step 2"
+   ],
+   "rules": []
+  },
+  "CompletingRebalance>Dead": {
+   "label": "moved to another broker",
+   "cites": [
+    "2.1 step 2"
+   ],
+   "rules": []
+  },
+  "Stable>Dead": {
+   "label": "moved to another broker",
+   "cites": [
+    "2.1 step 2"
+   ],
+   "rules": []
+  }
+ },
+ "consumer": {
+  "Empty>Assigning": {
+   "label": "joins",
+   "cites": [
+    "4.3 step 1",
+    "4.5 step 7"
+   ],
+   "rules": []
+  },
+  "Assigning>Reconciling": {
+   "label": "target computed",
+   "cites": [
+    "4.1 step 3",
+    "4.5 step 4"
+   ],
+   "rules": []
+  },
+  "Reconciling>Stable": {
+   "label": "all have arrived",
+   "cites": [
+    "4.1 step 2",
+    "4.6 step 2",
+    "4.6 step 3"
+   ],
+   "rules": []
+  },
+  "Reconciling>Assigning": {
+   "label": "new group epoch",
+   "cites": [
+    "4.1 step 1",
+    "4.5 step 2",
+    "4.7 step 1"
+   ],
+   "rules": []
+  },
+  "Stable>Assigning": {
+   "label": "new group epoch",
+   "cites": [
+    "4.1 step 1",
+    "4.5 step 2",
+    "4.7 step 1"
+   ],
+   "rules": []
+  },
+  "Empty>Dead": {
+   "label": "deleted or expired",
+   "cites": [
+    "4.3 step 2"
+   ],
+   "rules": []
+  },
+  "Stable>Dead": {
+   "label": "moved to another broker",
+   "cites": [
+    "2.1 step 2"
+   ],
+   "rules": []
+  }
+ }
+};
+
+/** The rules of docs/semantics.md that are cited: their text, and where they come from. */
+const SEMANTICS = {
+ "2.1 step 1": {
+  "text": "A new group is Empty and has generation 0. A deleted group leaves nothing behind: the next group of that name starts at generation 0 again.",
+  "origins": [
+   "ClassicGroup.transitionTo"
+  ],
+  "section": "2.1"
+ },
+ "2.1 step 2": {
+  "text": "A group becomes Dead only when its coordinator unloads the partition. Clients do not see that state: they get 16.",
+  "origins": [
+   "GroupMetadataManager.onUnloaded"
+  ],
+  "section": "2.1"
+ },
+ "2.4 step 1": {
+  "text": "In CompletingRebalance, all assignments are cleared and every parked SyncGroup is answered 27.",
+  "origins": [
+   "GroupMetadataManager.prepareRebalance"
+  ],
+  "section": "2.4"
+ },
+ "2.4 step 2": {
+  "text": "The timer of the sync phase is cancelled. The state becomes PreparingRebalance; the generation does not change yet.",
+  "origins": [
+   "GroupMetadataManager.prepareRebalance"
+  ],
+  "section": "2.4"
+ },
+ "2.4 step 3": {
+  "text": "The rebalance of an Empty group is the initial one. It waits group.initial.rebalance.delay.ms (D) for more members. If a new member joined in that time, it waits for D again, at most until the longest rebalance timeout at the start has passed. It does not end early when all have joined. This holds each time the group was Empty.",
+  "origins": [
+   "KIP-134",
+   "GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule"
+  ],
+  "section": "2.4"
+ },
+ "2.4 step 4": {
+  "text": "From other states there is no delay. The round ends when all members have joined and no id is pending, or when the longest rebalance timeout of the members has passed.",
+  "origins": [
+   "KIP-394",
+   "GroupMetadataManager.maybeCompleteJoinElseSchedule"
+  ],
+  "section": "2.4"
+ },
+ "2.5 step 1": {
+  "text": "Dynamic members that have not joined again are removed. Static ones stay.",
+  "origins": [
+   "KIP-345",
+   "GroupMetadataManager.completeClassicGroupJoin"
+  ],
+  "section": "2.5"
+ },
+ "2.5 step 4": {
+  "text": "The generation grows by one, even if the group becomes Empty.",
+  "origins": [
+   "ClassicGroup.initNextGeneration"
+  ],
+  "section": "2.5"
+ },
+ "2.5 step 5": {
+  "text": "Without members the group becomes Empty, and a group record without members is written. With members the coordinator chooses the protocol, the group becomes CompletingRebalance, and every parked JoinGroup is answered: the leader gets all members with their metadata of that protocol, the others none. Every session starts again. Every member, absent static ones too, must sync within the longest rebalance timeout.",
+  "origins": [
+   "GroupMetadataManager.completeClassicGroupJoin"
+  ],
+  "section": "2.5"
+ },
+ "2.6 step 1": {
+  "text": "A follower's SyncGroup waits for the leader's.",
+  "origins": [
+   "GroupMetadataManager.classicGroupSyncToClassicGroup"
+  ],
+  "section": "2.6"
+ },
+ "2.6 step 2": {
+  "text": "The leader's SyncGroup writes a group record. When the record is committed and the group is still in CompletingRebalance with the same generation, the assignments take effect, all parked SyncGroups are answered, and the group is Stable. An assignment may be half a megabyte, or missing.",
+  "origins": [
+   "GroupMetadataManager.classicGroupSyncToClassicGroup"
+  ],
+  "section": "2.6"
+ },
+ "2.6 step 3": {
+  "text": "If the record cannot be written, all parked SyncGroups get the error of section 2.10, the assignments are cleared, and a rebalance begins. A record above the topic's max.message.bytes is such a case: -1, then heartbeats are 27. Large metadata is accepted in a JoinGroup, and fails here.",
+  "origins": [
+   "GroupMetadataManager.resetAndPropagateAssignmentWithError"
+  ],
+  "section": "2.6"
+ },
+ "2.6 step 5": {
+  "text": "When the time of the sync phase is over, members that have not synced are removed, static ones too, and a rebalance begins. Heartbeats do not prevent it. This holds in CompletingRebalance and in Stable.",
+  "origins": [
+   "GroupMetadataManager.expirePendingSync"
+  ],
+  "section": "2.6"
+ },
+ "2.7 step 2": {
+  "text": "When a session ends, a parked JoinGroup is answered 25 and the member is removed, a static one too. In Stable and CompletingRebalance a rebalance begins; in PreparingRebalance the round ends if all others have joined.",
+  "origins": [
+   "GroupMetadataManager.expireClassicGroupMemberHeartbeat"
+  ],
+  "section": "2.7"
+ },
+ "2.8 step 6": {
+  "text": "In Stable with another chosen protocol, and in CompletingRebalance, a rebalance begins. In PreparingRebalance the request is parked, and the round may end.",
+  "origins": [
+   "KAFKA-9801",
+   "GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin"
+  ],
+  "section": "2.8"
+ },
+ "4.1 step 1": {
+  "text": "The group epoch grows when members, subscriptions or topics change. The assignment epoch is the group epoch of the current target assignment. A member epoch becomes the assignment epoch when the member has revoked what it must.",
+  "origins": [
+   "ConsumerGroup.maybeUpdateGroupState"
+  ],
+  "section": "4.1"
+ },
+ "4.1 step 2": {
+  "text": "The group is Empty without members, Assigning while the group epoch is above the assignment epoch, Reconciling while a member is not at the assignment epoch or not STABLE, and otherwise Stable.",
+  "origins": [
+   "ConsumerGroup.maybeUpdateGroupState"
+  ],
+  "section": "4.1"
+ },
+ "4.1 step 3": {
+  "text": "The assignor runs within the heartbeat that changed the group. So Assigning is visible only after a member left, until the next heartbeat.",
+  "origins": [
+   "GroupMetadataManager.updateTargetAssignment"
+  ],
+  "section": "4.1"
+ },
+ "4.3 step 1": {
+  "text": "Epoch 0 and no such group: the group is created.",
+  "origins": [
+   "GroupMetadataManager.getOrMaybeCreateConsumerGroup"
+  ],
+  "section": "4.3"
+ },
+ "4.3 step 2": {
+  "text": "Epoch 0 and an Empty classic group: a consumer group replaces it. For one with members see section 4.8. A deleted group can be created again as either kind.",
+  "origins": [
+   "GroupMetadataManager.getOrMaybeCreateConsumerGroup"
+  ],
+  "section": "4.3"
+ },
+ "4.5 step 2": {
+  "text": "The group epoch grows by one if the subscription changed, or if a subscribed topic was created, deleted, got partitions or (since 4.1) moved to other racks. Assignor, rack, instance id and timeouts do not change it, nor does an unchanged heartbeat.",
+  "origins": [
+   "GroupMetadataManager.hasMemberSubscriptionChanged",
+   "ModernGroup.computeMetadataHash"
+  ],
+  "section": "4.5"
+ },
+ "4.5 step 4": {
+  "text": "If the group epoch is above the assignment epoch, the assignor runs for all members. It is the assignor that most members name, or else the first of group.consumer.assignors. If it fails, the answer is -1 and nothing is written.",
+  "origins": [
+   "GroupMetadataManager.updateTargetAssignment",
+   "ConsumerGroup.computePreferredServerAssignor"
+  ],
+  "section": "4.5"
+ },
+ "4.5 step 7": {
+  "text": "The first member of a group gets epoch 1 and all partitions. If its topic does not exist it gets epoch 1 and no partitions, and epoch 2 after the topic was created.",
+  "origins": [
+   "GroupMetadataManager.consumerGroupHeartbeat"
+  ],
+  "section": "4.5"
+ },
+ "4.6 step 2": {
+  "text": "Otherwise the epoch becomes the assignment epoch and the assignment is keep and add.",
+  "origins": [
+   "CurrentAssignmentBuilder.computeNextAssignment",
+   "CurrentAssignmentBuilder.updateCurrentAssignment",
+   "KIP-848"
+  ],
+  "section": "4.6"
+ },
+ "4.6 step 3": {
+  "text": "In the case of rule 2 the member is UNRELEASED if partitions are unreleased, else STABLE.",
+  "origins": [
+   "CurrentAssignmentBuilder.computeNextAssignment",
+   "CurrentAssignmentBuilder.updateCurrentAssignment",
+   "KIP-848"
+  ],
+  "section": "4.6"
+ },
+ "4.7 step 1": {
+  "text": "Epoch -1: the member is removed, the group epoch grows, and the others get its partitions. The answer has epoch -1. An unknown member is 25, a missing group 69. A static member is removed too, and its instance id is free.",
+  "origins": [
+   "GroupMetadataManager.consumerGroupLeave"
+  ],
+  "section": "4.7"
+ }
+};

@@ -1,0 +1,320 @@
+"""What the page shows in detail, in a real browser: frames, assignments, the rules of an arrow, lessons."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_shim.apis.join_group import JoinGroupRequest
+from kafka_shim.apis.wire.headers import decode_request_header
+from kafka_shim.conformance.sources import cited_rules
+from kafka_shim.groups.classic.states import MEANING
+from kafka_shim.learn.assignments import side_by_side
+from kafka_shim.learn.lesson import ours
+from kafka_shim.testing import CoordinatorServer
+from kafka_shim.why.arrows import CLASSIC, CONSUMER
+from kafka_shim.why.history import History
+from kafka_shim.why.page import standalone
+from tests.browser import DRAWN, Browser
+from tests.why import rules
+
+TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
+CONSUMER_GROUP = Path(__file__).parent / "recordings" / "consumer-group.jsonl.gz"
+SIZES = [(1400, False), (420, True)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[CoordinatorServer]:
+    """A coordinator with a group that two members have joined, of which one has left."""
+    config = {"group.initial.rebalance.delay.ms": "0"}
+    with CoordinatorServer(topics={"orders": 4}, config=config, control=True) as server:
+        yield server
+
+
+def text_of(browser: Browser, selector: str) -> str:
+    found: str = browser.evaluate(f"document.querySelector({selector!r}).textContent")
+    return found
+
+
+def rows_of(browser: Browser, selector: str) -> list[list[str]]:
+    found: list[list[str]] = browser.evaluate(
+        f"[...document.querySelectorAll({selector!r})].map((tr) => [...tr.cells].map((td) => td.textContent))"
+    )
+    return found
+
+
+def press(browser: Browser, key: str) -> None:
+    browser.evaluate(f"document.dispatchEvent(new KeyboardEvent('keydown', {{key: {key!r}}})); {DRAWN}")
+
+
+_numbers = count(1)
+
+
+def watched_group(browser: Browser, server: CoordinatorServer, width: int, dark: bool) -> str:
+    """A group that forms while the page is open; its name."""
+    browser.open(server.control_url + "/", width=width, dark=dark)
+    browser.wait("document.querySelector('#source').textContent.startsWith('live')")
+    group = f"billing-{next(_numbers)}"
+    server.puppet(group, ["orders"], client_id="first")
+    server.group(group).stable(members=1)
+    server.puppet(group, ["orders"], client_id="second")
+    server.group(group).stable(members=2)
+    browser.wait(f"page.model.groups.get('{group}')?.rebalances.length === 2")
+    browser.evaluate(f"select('{group}'); {DRAWN}")
+    return group
+
+
+def test_a_request_is_shown_as_bytes_beside_fields_beside_the_row_that_answered(
+    browser: Browser, server: CoordinatorServer
+) -> None:
+    for width, dark in SIZES:
+        group = watched_group(browser, server, width, dark)
+        browser.evaluate("document.querySelector('#requests').open = true")
+        browser.wait("document.querySelectorAll('#request-list tbody tr').length > 3")
+        browser.evaluate(
+            f"openRequest(page.model.groups.get('{group}').marks.find((each) => each.api === 'JoinGroup'))"
+        )
+        browser.wait("document.querySelectorAll('#frame:not([hidden]) .frame').length === 2")
+        shown = browser.evaluate(
+            "[...document.querySelectorAll('#frame .frame')].map((box) =>"
+            " [...box.querySelectorAll('.hex [data-piece]')].map((run) => run.textContent).join(' '))"
+        )
+        data = bytes.fromhex(shown[0])
+        assert len(data) == int.from_bytes(data[:4]) + 4
+        _, version, _, client_id, body = decode_request_header(data[4:])
+        assert client_id == "first"
+        asked, _ = JoinGroupRequest.decoder(version)(data[4:], body)
+        assert (asked.group_id, asked.protocols[0].name) == (group, "range")
+        fields = browser.evaluate(
+            "[...document.querySelectorAll('#frame .fields')].map((list) =>"
+            " [...list.querySelectorAll('button')].map((field) => field.textContent))"
+        )
+        assert f"group_id '{group}'" in fields[0]
+        assert any(field.startswith("error_code 79 MEMBER_ID_REQUIRED") for field in fields[1])
+        here = browser.evaluate("[...document.querySelector('#frame tr.here').cells].map((cell) => cell.textContent)")
+        assert here == ["Empty", "hand-out-id"]
+        assert "READ of group" in text_of(browser, "#frame .row")
+        # A field lights its bytes, and arrows lead to the next field.
+        browser.evaluate("document.querySelector('#frame .fields button[data-piece=\"1\"]').focus()")
+        lit = "[...document.querySelectorAll('#frame .hex .on')].map((run) => run.textContent).join('')"
+        assert browser.evaluate(lit) == "00 0b"
+        browser.evaluate(
+            "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowDown', bubbles: true}))"
+        )
+        assert browser.evaluate("document.activeElement.textContent") == f"api_version {version}"
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.violations() == []
+        before = text_of(browser, "#frame h3")
+        press(browser, "]")
+        browser.wait(f"document.querySelector('#frame h3').textContent !== {before!r}")
+        press(browser, "[")
+        browser.wait(f"document.querySelector('#frame h3').textContent === {before!r}")
+        press(browser, "q")
+        assert browser.evaluate("document.querySelector('#frame').hidden")
+        assert browser.errors == []
+
+
+def test_a_moment_is_chosen_on_the_timeline_and_told_to_all(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "trace.html"
+    path.write_bytes(standalone(gzip.decompress(TRACE.read_bytes()), "recorded"))
+    browser.open(path.as_uri(), width=1400)
+    browser.wait("page.model.groups.size === 3")
+    browser.evaluate(f"select('billing'); {DRAWN}")
+    browser.evaluate("document.addEventListener('moment', (event) => { window.chosen = event.detail; })")
+    at = browser.evaluate("page.from + (page.to - page.from) / 2")
+    browser.evaluate(
+        "(() => { const canvas = document.querySelector('#timeline'), box = canvas.getBoundingClientRect();"
+        " const plan = layout(page.model.groups.get('billing'), page.from, page.to, canvas.clientWidth, 0);"
+        " const where = { clientX: box.left + plan.x(" + repr(at) + "), clientY: box.top + 5, pointerId: 1 };"
+        " canvas.setPointerCapture = () => {};"
+        " for (const name of ['pointerdown', 'pointerup']) canvas.dispatchEvent(new PointerEvent(name, where)); })()"
+    )
+    chosen = browser.evaluate("window.chosen")
+    assert chosen["group"] == "billing"
+    assert chosen["at"] == pytest.approx(at, rel=1e-9)
+    assert browser.evaluate("page.moment") == chosen["at"]
+    # A trace has the fields of requests and not their bytes; it says so.
+    press(browser, "]")
+    browser.wait("!document.querySelector('#frame').hidden")
+    assert "not its bytes" in text_of(browser, "#frame")
+    assert "group_id billing" in browser.evaluate(
+        "[...document.querySelectorAll('#frame .fields li')].map((line) => line.textContent)"
+    )
+    assert browser.errors == []
+
+
+@pytest.mark.parametrize("recording", [TRACE, CONSUMER_GROUP], ids=["classic", "consumer"])
+def test_the_matrix_says_what_moved_and_whether_it_had_to(browser: Browser, tmp_path: Path, recording: Path) -> None:
+    trace = gzip.decompress(recording.read_bytes())
+    path = tmp_path / "trace.html"
+    path.write_bytes(standalone(trace, "recorded"))
+    history = History()
+    for line in trace.splitlines():
+        history.add(json.loads(line))
+    browser.open(path.as_uri(), width=1400)
+    browser.wait("page.model.groups.size > 0")
+    compared = 0
+    for name, group in history.groups.items():
+        browser.evaluate(f"select({json.dumps(name)}); {DRAWN}")
+        found = browser.evaluate(
+            f"page.model.groups.get({json.dumps(name)}).rebalances.map((each) => each.division &&"
+            " moves(each.division.rows, each.division.members))"
+        )
+        for drawn, each in zip(found, group.rebalances, strict=True):
+            if drawn is not None and each.moved is not None:
+                assert (drawn["moved"], drawn["needed"], drawn["between"]) == (
+                    each.moved.moved,
+                    each.moved.needed,
+                    len(each.moved.between),
+                )
+                compared += 1
+        moved = [number for number, each in enumerate(group.rebalances) if each.moved and each.moved.moved]
+        for number in moved:
+            browser.evaluate(f"open({number}); {DRAWN}")
+            gets = browser.evaluate("document.querySelectorAll('#division .gets').length")
+            gives = browser.evaluate("document.querySelectorAll('#division .gives').length")
+            assert gives == group.rebalances[number].moved.moved  # type: ignore[union-attr]
+            assert gets >= gives
+            assert text_of(browser, "#division p").startswith(f"{gives} of ")
+    assert compared >= 5
+    # A file has no server that could ask the assignors.
+    assert browser.evaluate("document.querySelector('#assignors').hidden")
+    assert browser.errors == []
+
+
+def test_the_same_group_is_divided_by_every_assignor(browser: Browser, server: CoordinatorServer) -> None:
+    expected = side_by_side({"orders": 4}, ["first"], ["first", "second"])
+    for width, dark in SIZES:
+        watched_group(browser, server, width, dark)
+        browser.evaluate(f"open(1); document.querySelector('#assignors').open = true; {DRAWN}")
+        browser.wait("document.querySelectorAll('#assignors-table tbody tr').length === 5")
+        spread = {True: lambda each: str(each.most), False: lambda each: f"{each.fewest} to {each.most}"}
+        assert rows_of(browser, "#assignors-table tbody tr") == [
+            [
+                each.assignor,
+                each.style,
+                spread[each.fewest == each.most](each),
+                str(each.moved),
+                str(each.needed),
+                str(each.stopped),
+            ]
+            for each in expected
+        ]
+        assert browser.evaluate("document.querySelectorAll('#assignors-matrices .matrix').length") == 5
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.violations() == []
+        browser.evaluate(
+            "(() => { const form = document.querySelector('#assignors form'); form.elements.topics.value = 'orders:6';"
+            " form.elements.after.value = 'first, first'; form.requestSubmit(); })()"
+        )
+        browser.wait("document.querySelector('#assignors-refused').textContent !== ''")
+        assert [error for error in browser.errors if "400" not in error] == []
+
+
+def test_the_committed_rules_of_the_page_are_fresh() -> None:
+    assert rules.PATH.read_text() == rules.written()
+
+
+def test_each_arrow_leads_to_its_rules(browser: Browser, server: CoordinatorServer) -> None:
+    for width, dark in SIZES:
+        watched_group(browser, server, width, dark)
+        browser.evaluate(f"document.querySelector('#machine').open = true; {DRAWN}")
+        browser.wait("document.querySelectorAll('#states a').length === 10")
+        for (before, after), arrow in CLASSIC.items():
+            link = f"document.querySelector('#states a[data-arrow=\"{before.value}>{after.value}\"]')"
+            browser.evaluate(f"{link}.dispatchEvent(new MouseEvent('click', {{bubbles: true, cancelable: true}}))")
+            shown = text_of(browser, "#rule")
+            assert all(MEANING[rule] in shown for rule in arrow.rules)
+            for cite in arrow.cites:
+                (rule,) = cited_rules(cite)
+                assert rule.text in shown
+        links = browser.evaluate("[...document.querySelectorAll('#rule a')].map((link) => link.getAttribute('href'))")
+        assert links == ["/semantics#2.1"]
+        assert browser.evaluate("document.activeElement.id") == "rule"
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.violations() == []
+        browser.open(server.control_url + "/semantics#2.1", width=width, dark=dark)
+        assert browser.evaluate("document.getElementById('2.1') !== null")
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.violations() == []
+    assert browser.errors == []
+
+
+def test_the_arrows_of_both_protocols_cite_rules_that_are_there() -> None:
+    for arrow in [*CLASSIC.values(), *CONSUMER.values()]:
+        assert all(len(cited_rules(cite)) == 1 for cite in arrow.cites)
+
+
+def test_a_lesson_asks_then_shows_it_on_the_timeline_and_in_the_bytes(
+    browser: Browser, server: CoordinatorServer
+) -> None:
+    fencing = next(each for each in ours() if each.name == "fencing")
+    for width, dark in SIZES:
+        browser.open(f"{server.control_url}/", width=width, dark=dark)
+        browser.wait("document.querySelectorAll('#lesson-list option').length >= 15")
+        browser.evaluate(
+            "document.querySelector('#lesson-list').value = 'fencing';"
+            " document.querySelector('#lessons form').requestSubmit()"
+        )
+        browser.wait("document.querySelector('#lesson h2')?.textContent === " + json.dumps(fencing.title))
+
+        def click(name: str) -> None:
+            browser.evaluate(
+                "[...document.querySelectorAll('#lesson button')]"
+                f".find((button) => button.textContent === {name!r}).click(); {DRAWN}"
+            )
+
+        click("Let it happen")
+        lanes = browser.evaluate("[...page.model.groups.get('billing').members.values()].map((member) => member.how)")
+        assert lanes == ["expired", ""]
+        click("Next step")
+        assert fencing.steps[1].ask in text_of(browser, "#lesson legend")
+        assert browser.violations() == []
+        # Nothing of what will happen is there before it is asked for.
+        assert "OffsetCommit" not in browser.evaluate(
+            "page.model.groups.get('billing').marks.map((mark) => mark.api).join()"
+        )
+        browser.evaluate("document.querySelectorAll('#lesson input')[1].click()")
+        click("See what happens")
+        assert fencing.steps[1].options[1].reply in text_of(browser, "#lesson .verdict")
+        assert text_of(browser, "#lesson .right").startswith(" UNKNOWN_MEMBER_ID (25)")
+        browser.wait("!document.querySelector('#frame').hidden")
+        assert "OffsetCommit" in text_of(browser, "#frame h3")
+        assert any(
+            field.startswith("error_code 25 UNKNOWN_MEMBER_ID")
+            for field in browser.evaluate(
+                "[...document.querySelectorAll('#frame .fields button')].map((field) => field.textContent)"
+            )
+        )
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.violations() == []
+        click("Back")
+        click("Back")
+        assert text_of(browser, "#lesson h3") == fencing.steps[0].title
+        click("Leave the lesson")
+        browser.wait("document.querySelector('#source').textContent.startsWith('live')")
+        assert browser.errors == []
+
+
+def test_every_lesson_can_be_played_on_the_page(browser: Browser, server: CoordinatorServer) -> None:
+    browser.open(f"{server.control_url}/", width=1400)
+    browser.wait("document.querySelectorAll('#lesson-list option').length >= 15")
+    for lesson in ours():
+        browser.evaluate(f"beginLesson({lesson.name!r})")
+        browser.wait(f"lesson.data?.lesson === {lesson.name!r}")
+        played: dict[str, Any] = browser.evaluate("lesson.data")
+        assert [step["title"] for step in played["steps"]] == [step.title for step in lesson.steps]
+        for number, step in enumerate(lesson.steps):
+            browser.evaluate(f"goTo({number}, true)")
+            assert sum(option["right"] for option in played["steps"][number]["options"]) == bool(step.ask)
+            shown = [what for what in step.show if what.startswith("bytes")]
+            assert len(played["steps"][number]["bytes"]) == len(shown)
+            if shown:
+                browser.wait("!document.querySelector('#frame').hidden")
+    assert browser.errors == []
