@@ -24,7 +24,6 @@ from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.states import STEPS, MemberState
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.node import Node
-from kafka_shim.server.requests import REQUESTS, groups_of
 
 KEPT_BYTES: Final = 8 * 1024 * 1024
 """Bytes that are kept; the oldest go first."""
@@ -167,7 +166,7 @@ class FrameHistory:
             pair.client_id = exchange.client.client_id
             pair.api = exchange.endpoint.api.name
             pair.found = _found(exchange)
-            pair.concerns = tuple(_concerns(exchange.request))
+            pair.concerns = tuple(_concerns(exchange))
 
     def answered(self, connection: int, data: bytes) -> None:
         """See `FrameWatch`."""
@@ -192,7 +191,7 @@ def _frame(data: bytes, pieces: list[Piece]) -> dict[str, Any]:
 
 def _found(exchange: Exchange) -> tuple[Trigger, State] | MemberState | None:
     request = exchange.request
-    names = groups_of(request)
+    names = exchange.endpoint.row.groups_of(request)
     if len(names) != 1:
         return None
     groups = exchange.groups
@@ -221,9 +220,9 @@ def _row(found: tuple[Trigger, State] | MemberState) -> Row:
     return Row("a classic group", trigger.value, cells, MEANING[rule], int(ERRORS[rule]))
 
 
-def _concerns(request: Any) -> Iterator[str]:
+def _concerns(exchange: Exchange) -> Iterator[str]:
     """`READ of group billing`, say."""
-    for resource, operation, names in REQUESTS[request.api_key].concerns:
+    for resource, operation, names in exchange.endpoint.row.concerns:
         what = resource.name.lower().replace("_", " ")
-        of = ", ".join(uuid_text(name) if isinstance(name, bytes) else name for name in names(request))
+        of = ", ".join(uuid_text(name) if isinstance(name, bytes) else name for name in names(exchange.request))
         yield f"{operation.name} of {what} {of}".rstrip()
