@@ -69,7 +69,7 @@ function form(id, send) {
 
 /** Shows the laboratory, where the server has one. */
 async function openLab() {
-  if (!page.live || !("lab" in document.documentElement.dataset)) return;
+  if (!page.server || !("lab" in document.documentElement.dataset)) return;
   $("#lab-point").replaceChildren(...POINTS.map((name) => new Option(name, name)));
   const { topics } = await ask("GET", "/v1/topics");
   $("#lab-topics").value = topics.length ? topics[0].topic : "";

@@ -160,8 +160,7 @@ function open(index) {
   const group = page.model.groups.get(page.group);
   const rebalance = group?.rebalances[index];
   if (!group || !rebalance) return;
-  page.selected = index;
-  page.follow = false;
+  Object.assign(page, { selected: index, follow: false, moment: null });
   const end = rebalance.assigned ?? rebalance.ended ?? nowOf(group);
   const middle = (rebalance.started + end) / 2;
   const wide = Math.max(end - rebalance.started, 0.05) * 4;
@@ -390,7 +389,7 @@ canvas.addEventListener("pointerup", (event) => {
   const box = canvas.getBoundingClientRect();
   const [x, y] = [event.clientX - box.left, event.clientY - box.top + $("#scene").scrollTop];
   const plan = layout(group, page.from, page.to, canvas.clientWidth, nowOf(group));
-  if (x >= plan.name) choose(page.from + ((x - plan.name) * (page.to - page.from)) / (canvas.clientWidth - plan.name));
+  const at = page.from + ((x - plan.name) * (page.to - page.from)) / (canvas.clientWidth - plan.name);
   const mark = nearest(plan.marks, 6, (each) => Math.abs(each.left - x), (each) => y > each.top - 4 && y < each.top + MARK + GAP);
   if (mark) {
     openRequest(group.marks[mark.index]);
@@ -398,6 +397,7 @@ canvas.addEventListener("pointerup", (event) => {
   }
   const hit = nearest(plan.chips, 12, (each) => (x < each.left ? each.left - x : Math.max(0, x - each.right)));
   if (hit) open(hit.index);
+  if (x >= plan.name) choose(at);
 });
 /** The nearest of those that are less than `within` pixels away. */
 function nearest(all, within, far, fits = (each) => true) {
@@ -440,5 +440,5 @@ async function openOwn() {
   show(model, window.TRACE_NAME);
 }
 
-if (window.TRACE !== undefined) openOwn();
-else connect();
+// Not before the other scripts are there, which what comes calls.
+document.addEventListener("DOMContentLoaded", () => (page.server ? connect() : openOwn()));

@@ -2,8 +2,9 @@
 // Sandboxes: the run of this laboratory goes on from a moment of its past, at an address of its own.
 "use strict";
 
-/** The moment that is meant if none is typed: just before the chosen rebalance, or the newest there is. */
+/** The moment that is meant if none is typed: the chosen one, or just before the chosen rebalance, or the newest there is. */
 function momentChosen() {
+  if (page.moment !== null) return new Date(page.moment * 1000).toISOString();
   const rebalance = page.model.groups.get(page.group)?.rebalances[page.selected];
   return rebalance ? new Date(Math.ceil(rebalance.started * 1000) - 1).toISOString() : "";
 }
@@ -27,7 +28,7 @@ async function renderSandboxes() {
 }
 
 function openSandboxes() {
-  if (!page.live || !("lab" in document.documentElement.dataset)) return;
+  if (!page.server || !("lab" in document.documentElement.dataset)) return;
   form("#lab-sandbox", async (given) => {
     const press = $("#lab-sandbox button");
     press.disabled = true;
@@ -35,8 +36,9 @@ function openSandboxes() {
     press.disabled = false;
     await renderSandboxes();
   });
-  new MutationObserver(() => ($("#lab-sandbox input").placeholder = momentChosen() || "now"))
-    .observe($("#drawer"), { attributes: true, childList: true });
+  const suggest = () => ($("#lab-sandbox input").placeholder = momentChosen() || "now");
+  new MutationObserver(suggest).observe($("#drawer"), { attributes: true, childList: true });
+  document.addEventListener("moment", suggest);
   renderSandboxes();
 }
 
