@@ -35,6 +35,8 @@ from kafka_shim.conformance.targets.base import TargetError
 from kafka_shim.conformance.targets.shim import ShimTarget
 
 GROUP = "forming"
+INTERVAL = 5.0
+"""Seconds after which a member sends a heartbeat that has nothing to say."""
 
 
 def encoded(message: Message, version: int) -> bytes:
@@ -68,6 +70,7 @@ class Member:
         self.splitter = FrameSplitter()
         self.socket = socket.create_connection(address)
         self.request = ConsumerGroupHeartbeatRequest(GROUP, self.id)
+        self.sent = 0.0
 
     @property
     def partitions(self) -> int:
@@ -79,6 +82,7 @@ class Member:
             self.request.rebalance_timeout_ms = 300_000
             self.request.subscribed_topic_names = self.topics
         self.socket.sendall(encoded(self.request, 1))
+        self.sent = time.monotonic()
 
     def hear(self) -> bool:
         """Whether a whole answer has come; it is taken in."""
@@ -97,17 +101,24 @@ class Member:
 
 
 def all_beat(members: list[Member]) -> None:
-    """Every member sends a heartbeat; returns when all are answered."""
+    """Every member sends a heartbeat; returns when all are answered. Who waits for others sends one now and then."""
     selector = selectors.DefaultSelector()
+    waiting = set(members)
+    look = time.monotonic() + 1
     for member in members:
         member.beat()
         selector.register(member.socket, selectors.EVENT_READ, member)
-    left = len(members)
-    while left:
-        for key, _ in selector.select():
+    while waiting:
+        for key, _ in selector.select(1.0):
             if key.data.hear():
-                selector.unregister(key.fileobj)
-                left -= 1
+                waiting.discard(key.data)
+        now = time.monotonic()
+        if now >= look:
+            look = now + 1
+            for member in members:
+                if member not in waiting and now - member.sent > INTERVAL:
+                    member.beat()
+                    waiting.add(member)
     selector.close()
 
 

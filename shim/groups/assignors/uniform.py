@@ -26,9 +26,9 @@ def _homogeneous(spec: GroupSpec) -> Mapping[str, Partitions]:
     topics = next(iter(spec.members.values())).topics
     if not topics:
         return {}
-    least, larger = divmod(sum(spec.partition_counts[topic] for topic in topics), len(spec.members))
+    least, larger = divmod(sum(map(spec.partition_counts.__getitem__, topics)), len(spec.members))
     released: list[tuple[bytes, list[int]]] = []
-    unassigned = [(topic, _free(spec, topic)) for topic in sorted(topics)]
+    unassigned = [(topic, free) for topic in sorted(topics) if (free := _free(spec, topic))]
     unsubscribed = not spec.owners.keys() <= topics
     assignments: dict[str, Partitions] = {}
     room: list[tuple[str, int]] = []

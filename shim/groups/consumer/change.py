@@ -24,7 +24,6 @@ from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import arm_rebalance, cancel, forget, renew_session
 from kafka_shim.groups.consumer.states import GroupState, MemberState
-from kafka_shim.groups.consumer.subscriptions import metadata_hash
 from kafka_shim.groups.consumer.target import Target
 from kafka_shim.groups.consumer.timers import TimerKind
 
@@ -69,7 +68,7 @@ class Change:
             return group.group_epoch
         present = group.static_member(updated.instance_id) or group.members.get(member.member_id)
         topics = group.subscriptions.topics(gone=() if present is None else (present,), come=updated)
-        found_hash = metadata_hash(topics, group.shard.topics)
+        found_hash = group.specs.metadata_hash(topics)
         if cause is None and found_hash != group.metadata_hash:
             cause = Cause.TOPIC_METADATA_CHANGED
         group_epoch = group.group_epoch

@@ -62,6 +62,7 @@ class ConsumerGroupState:
     """
 
     __slots__ = (
+        "choosing_members",
         "classic_members",
         "group_epoch",
         "group_id",
@@ -95,6 +96,8 @@ class ConsumerGroupState:
         self.target_owners: dict[bytes, dict[int, str]] = {}
         self.owners: dict[bytes, dict[int, str]] = {}
         self.subscriptions = Subscriptions()
+        self.choosing_members = 0
+        """How many members ask for an assignor."""
         self.classic_members = 0
         """How many members speak the classic protocol."""
         self.has_partition_metadata = False
@@ -224,19 +227,20 @@ class ConsumerGroupState:
     def _replay_target(self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None) -> None:
         old = self.targets.get(member_id, NO_PARTITIONS)
         new = NO_PARTITIONS if value is None else from_records(value.topic_partitions)
-        for topic in {*old, *new}:
-            had, has = old.get(topic, frozenset()), new.get(topic, frozenset())
-            if had is has:
+        for topic, had in old.items():
+            has = new.get(topic)
+            if has == had:
                 continue
-            owners = self.target_owners.setdefault(topic, {})
-            for partition in had - has:
+            owners = self.target_owners.get(topic, {})
+            for partition in had if has is None else had - has:
                 # Another member's record may have come first.
                 if owners.get(partition) == member_id:
                     del owners[partition]
-            for partition in has - had:
-                owners[partition] = member_id
             if not owners:
-                del self.target_owners[topic]
+                self.target_owners.pop(topic, None)
+        for topic, has in new.items():
+            if has and old.get(topic) != has:
+                self.target_owners.setdefault(topic, {}).update(dict.fromkeys(has, member_id))
         if value is None:
             self.targets.pop(member_id, None)
         else:
@@ -284,10 +288,12 @@ class ConsumerGroupState:
     def _count(self, old: Member | None, new: Member | None) -> None:
         if old is None or new is None or old.topic_names is not new.topic_names or old.topic_regex != new.topic_regex:
             self.subscriptions.replace(old, new)
-        if old is not None and old.classic is not None:
-            self.classic_members -= 1
-        if new is not None and new.classic is not None:
-            self.classic_members += 1
+        if old is not None:
+            self.classic_members -= old.classic is not None
+            self.choosing_members -= old.server_assignor is not None
+        if new is not None:
+            self.classic_members += new.classic is not None
+            self.choosing_members += new.server_assignor is not None
 
     def _own(self, member: Member) -> None:
         """Raises `ReplayError` if another member has one of its partitions at no lower epoch."""

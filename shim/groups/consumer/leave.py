@@ -23,7 +23,6 @@ from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import forget
 from kafka_shim.groups.consumer.states import LEAVE_STATIC, GroupState
-from kafka_shim.groups.consumer.subscriptions import metadata_hash
 from kafka_shim.groups.shard import Shard
 
 
@@ -96,7 +95,7 @@ def fence(group: ConsumerGroup, members: Sequence[Member], cause: Cause, change:
         for pattern, count in patterns.items()
         if group.subscriptions.patterns[pattern] == count
     )
-    found_hash = metadata_hash(group.subscriptions.topics(gone=members), shard.topics)
+    found_hash = group.specs.metadata_hash(group.subscriptions.topics(gone=members))
     written.append(records.epoch(group_id, group.group_epoch + 1, found_hash))
     for key, value in written:
         shard.write(key, value)

@@ -22,7 +22,6 @@ from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.regex import RESOLVED_HERE, RegexError, ResolvedRegex, compiled, matches
 from kafka_shim.groups.consumer.sessions import arm_if_idle
-from kafka_shim.groups.consumer.subscriptions import metadata_hash
 from kafka_shim.groups.consumer.timers import TimerKind
 
 LEAST_INTERVAL_MS: Final = 10_000
@@ -132,7 +131,7 @@ class Resolution:
                     cause = Cause.TOPIC_METADATA_CHANGED
         for pattern, found in written.items():
             shard.write(*records.resolved_regex(group.group_id, pattern, found))
-        found_hash = metadata_hash(subscriptions.topics(), shard.topics)
+        found_hash = group.specs.metadata_hash(subscriptions.topics())
         if cause is None and found_hash != group.metadata_hash:
             cause = Cause.TOPIC_METADATA_CHANGED
         if cause is not None:

@@ -8,7 +8,8 @@ After Kafka's `ModernGroup.subscribedTopicNames` and `ConsumerGroup.subscribedRe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.regex import ResolvedRegex
@@ -43,24 +44,22 @@ class Subscriptions:
             self.names.update(new.topic_names)
             self.patterns.update(_patterns_of(new))
 
+    def all_are(self, names: frozenset[str]) -> bool:
+        """Whether all members subscribe to just these names."""
+        return len(self._shared) <= 1 and names in self._shared and not self.patterns
+
     def share(self, names: frozenset[str]) -> frozenset[str]:
         """The same names; the same object for all members that subscribe to them."""
         return self._shared.get(names, (names, 0))[0]
 
     def topics(self, gone: Iterable[Member] = (), come: Member | None = None) -> set[str]:
         """The topics the group subscribes to, or would without `gone` and with `come`."""
-        names = self.names
-        patterns = self.patterns
         gone = list(gone)
-        if gone or come is not None:
-            names, patterns = names.copy(), patterns.copy()
-            for member in gone:
-                _subtract(names, member.topic_names)
-                _subtract(patterns, _patterns_of(member))
-            if come is not None:
-                names.update(come.topic_names)
-                patterns.update(_patterns_of(come))
-        topics = set(names)
+        topics = _left(self.names, [member.topic_names for member in gone])
+        patterns = _left(self.patterns, [_patterns_of(member) for member in gone])
+        if come is not None:
+            topics |= come.topic_names
+            patterns.update(_patterns_of(come))
         for pattern, resolved in self.resolved.items():
             if pattern in patterns:
                 topics |= resolved.topics
@@ -90,6 +89,14 @@ def metadata_hash(topics: Iterable[str], catalogue: TopicCatalogue) -> int:
 
 def _patterns_of(member: Member) -> tuple[str, ...]:
     return () if member.regex is None else (member.regex,)
+
+
+def _left(counts: Counter[str], gone: Sequence[Iterable[str]]) -> set[str]:
+    """What somebody still subscribes to without those who subscribe to these."""
+    if not gone:
+        return set(counts)
+    without = Counter(chain.from_iterable(gone))
+    return {name for name, count in counts.items() if count > without[name]}
 
 
 def _subtract(counts: Counter[str], names: Iterable[str]) -> None:

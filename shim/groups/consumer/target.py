@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafka_shim.groups.assignors.registry import Assignors
@@ -18,7 +17,7 @@ from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.group import ConsumerGroupState
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.records import Record
-from kafka_shim.groups.consumer.subscriptions import Subscriptions
+from kafka_shim.groups.consumer.subscriptions import Subscriptions, metadata_hash
 from kafka_shim.groups.shard import TopicCatalogue
 from kafka_shim.persistence.records import (
     ConsumerGroupMemberMetadataKey,
@@ -105,7 +104,7 @@ class Specs:
     """The members of a group as an assignor sees them, in the order of the group. Only those are made anew that records
     have changed since the last time; all of them, if topics or what patterns resolved to have changed."""
 
-    __slots__ = ("_changed", "_group", "_ids", "_members", "_topics")
+    __slots__ = ("_changed", "_group", "_hashed", "_ids", "_members", "_topics")
 
     def __init__(self, group: ConsumerGroupState, topics: TopicCatalogue) -> None:
         self._group = group
@@ -113,6 +112,7 @@ class Specs:
         self._ids: TopicIds | None = None
         self._members: dict[str, MemberSpec] = {}
         self._changed: dict[str, None] = {}
+        self._hashed: tuple[set[str], int] = set(), 0
 
     @property
     def ids(self) -> TopicIds:
@@ -150,28 +150,39 @@ class Specs:
     def topics_changed(self) -> None:
         """Nothing that is known holds any more."""
         self._ids = None
+        self._hashed = set(), 0
+
+    def metadata_hash(self, topics: set[str]) -> int:
+        """The hash of those topics that exist."""
+        if self._hashed[0] != topics:
+            self._hashed = topics, metadata_hash(topics, self._topics)
+        return self._hashed[1]
 
 
 def ask(group: ConsumerGroupState, specs: Specs, assignors: Assignors, updated: Member, epoch: int) -> Question:
     """The question of the target assignment with `updated` as one of the members, in its own place or in that of the
     static member whose instance id it has. It is good until the group changes."""
-    replaced = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
     # Looked up once: a later look may begin anew, without the topics of the members.
     ids = specs.ids
-    members, described = dict(group.members), specs.members()
+    members = specs.members()
+    replaced = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
     inherits = updated.member_id
     if replaced is not None and replaced != updated.member_id:
-        del members[replaced], described[replaced]
+        del members[replaced]
         inherits = replaced
-    members[updated.member_id] = updated
     target = group.targets.get(inherits, NO_PARTITIONS)
-    described[updated.member_id] = MemberSpec(ids.of(updated), target, updated.instance_id, updated.rack_id)
-    subscriptions = {spec.topics for spec in described.values()}
+    topics = ids.of(updated)
+    members[updated.member_id] = MemberSpec(topics, target, updated.instance_id, updated.rack_id)
+    subscriptions = {topics}
+    if updated.regex is not None or not group.subscriptions.all_are(updated.topic_names):
+        subscriptions |= {member.topics for member in members.values()}
     counts = ids.partition_counts
-    if len(subscriptions) > 1 or counts.keys() != next(iter(subscriptions)):
-        counts = {topic: counts[topic] for topic in frozenset().union(*subscriptions)}
-    spec = GroupSpec(described, counts, group.target_owners, len(subscriptions) == 1)
-    assignor = assignors.choose(map(attrgetter("server_assignor"), members.values()))
+    counts = {topic: counts[topic] for topic in frozenset().union(*subscriptions)}
+    assignor = assignors.default
+    if group.choosing_members or updated.server_assignor is not None:
+        taking_part = (group.members | {updated.member_id: updated}).values()
+        assignor = assignors.choose(each.server_assignor for each in taking_part if each.member_id in members)
+    spec = GroupSpec(members, counts, group.target_owners, len(subscriptions) == 1)
     return Question(group.group_id, epoch, updated, assignor, spec, members.keys() - group.targets.keys())
 
 
