@@ -267,11 +267,14 @@ def reference(page: Path) -> None:
 
 
 @cli.command()
-def demo() -> None:
-    """Watch real consumers form a group, lose a member and carry on."""
+@click.option(
+    "--trace", type=click.Path(dir_okay=False, path_type=Path), help="Where its trace is left; by default a new folder."
+)
+def demo(trace: Path | None) -> None:
+    """Watch real consumers form a group, lose a member and carry on; then read why it rebalanced."""
     from kafka_shim.testing.demo import main as play
 
-    sys.exit(play())
+    sys.exit(play(trace))
 
 
 @cli.group(cls=TraceCommands)

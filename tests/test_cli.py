@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -180,11 +181,16 @@ def test_the_help_lists_every_command() -> None:
     assert run().returncode == 2
 
 
-def test_the_demo_shows_what_it_claims() -> None:
-    played = run("demo")
+def test_the_demo_shows_what_it_claims(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    played = run("demo", "--trace", str(trace))
     assert played.returncode == 0, played.stdout + played.stderr
-    for output in ("cause SESSION_EXPIRED", "none lost", "Committed offsets", "billing-3 joins"):
+    for output in ("cause SESSION_EXPIRED", "none lost", "Committed offsets", "billing-3 joins", "slow: billing-1, "):
         assert output in played.stdout
+    (command,) = re.findall(r"^ +\S*kafka-shim (why .*)$", played.stdout, re.M)
+    explained = run(*command.split())
+    assert explained.returncode == 0, explained.stderr
+    assert "slow      billing-1 joined after " in explained.stdout
 
 
 @pytest.mark.parametrize(

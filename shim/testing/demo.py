@@ -2,18 +2,23 @@
 
 Decides what is played and checks what it claims: every record that was sent was consumed, and after the crash the
 others went on from the committed offsets. The clients are processes (`demo_clients.py`); the story comes from the
-server's trace (`narration.py`).
+server's trace (`narration.py`), and so does the answer at the end to why the group rebalanced. It leaves the trace
+behind.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
@@ -21,13 +26,18 @@ from rich.text import Text
 
 from kafka_shim.testing.demo_clients import GROUP, TOPIC
 from kafka_shim.testing.server import CoordinatorServer
+from kafka_shim.why.explanation import explain
+from kafka_shim.why.history import GroupHistory
 from kafka_shim.why.narration import Line, Narrator
+from kafka_shim.why.text import lines
 
 PARTITIONS: Final = 6
 PATIENCE: Final = 50.0
 """Seconds that the whole demo may take."""
 ENOUGH: Final = 30
 """Records that a consumer consumes before the next scene."""
+BUSY: Final = 1.5
+"""Seconds for which a consumer that is called to join again does not poll."""
 
 _STYLES: Final = {"state": "bold yellow", "round": "cyan", "assignment": "green", "member": "bold", "client": "dim"}
 
@@ -70,6 +80,12 @@ class Client:
         """By partition, the offset after the last record consumed."""
         return {partition: offset + 1 for partition, offset, _ in self.consumed}
 
+    def order(self, what: str) -> None:
+        """See `demo_clients.py`."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.flush()
+
     def kill(self) -> None:
         """SIGKILL, and wait until all its reports are read."""
         self.process.kill()
@@ -85,10 +101,11 @@ class Client:
 
 
 class Demo:
-    """One performance. `run` returns the exit code."""
+    """One performance, whose trace goes to the file `trace`. `run` returns the exit code."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, trace: Path) -> None:
         self.console = console
+        self._trace = trace
         self.changed = threading.Condition()
         self.server = CoordinatorServer(
             topics={TOPIC: PARTITIONS},
@@ -97,6 +114,8 @@ class Demo:
         self.clients: list[Client] = []
         self._story = Narrator()
         self._assignments: list[dict[str, Any]] = []
+        self._members: set[str] = set()
+        """Client ids that have joined."""
         self._ends = 0.0
 
     def run(self) -> int:
@@ -129,8 +148,17 @@ class Demo:
         self._await_generation({"billing-1", "billing-2"})
         self._await_consumed(first, second)
 
-        self._scene("A third one, billing-3, joins them with kafka-python.")
+        self._scene(
+            "A third one, billing-3, joins them with kafka-python; billing-1 is busy with its records meanwhile."
+        )
+        first.order("busy")
         third = self._start("kafka-python", "billing-3")
+        self._await(lambda: "billing-3" in self._members, "billing-3 has joined")
+        began = time.monotonic()
+        self._await(lambda: "billing-2" in self.server.call(self._waiting), "billing-2 has joined again")
+        # Much later than the others, however slow this machine is.
+        time.sleep(max(BUSY, 3 * (time.monotonic() - began)))
+        first.order("free")
         self._await_generation({"billing-1", "billing-2", "billing-3"})
         self._await_consumed(first, second, third)
 
@@ -149,6 +177,21 @@ class Demo:
         for consumer in (first, third):
             consumer.finish(self._left)
         self._check_all(sent, crash, second)
+        self._explain()
+
+    def _explain(self) -> None:
+        """Why the group rebalanced, each time in a line, and where to read more."""
+        history: GroupHistory = self.server.call(self.server.kit.history_of, GROUP)
+        explanation = explain(history, list(history.rebalances))
+        assert explanation is not None
+        self._scene(f"Why {GROUP} rebalanced, and who was slow:")
+        for line in lines(explanation, brief=True, zone=datetime.now().astimezone().tzinfo or UTC):
+            self._say(line)
+        self.server.write_trace(self._trace)
+        program = shlex.quote(sys.argv[0]) if Path(sys.argv[0]).name == "kafka-shim" else "kafka-shim"
+        self._scene("Each in full, with its phases, what moved and what to do; and as a drawing:")
+        self._say(f"    {program} why {GROUP} --last {len(history.rebalances)} {shlex.quote(str(self._trace))}")
+        self._say(f"    {program} trace export {shlex.quote(str(self._trace))} --html demo.html")
 
     def _crash(self, victim: Client) -> dict[int, int]:
         """Kill a consumer; what was committed of its partitions when it died, by partition."""
@@ -231,6 +274,11 @@ class Demo:
     def _connected(self) -> set[str]:
         return {session.client_id for session in self.server.server.cluster.sessions()}
 
+    def _waiting(self) -> set[str]:
+        """Who has joined again and waits for the others, by client id."""
+        group = self.server.server.cluster.ownership.owner_of(GROUP).groups.groups[GROUP]
+        return {member.client_id for member in group.describe().members if member.parked == "join"}
+
     def _committed_now(self) -> dict[int, int]:
         cluster = self.server.server.cluster
         groups = next(iter(cluster.nodes.values())).groups
@@ -281,6 +329,8 @@ class Demo:
                     self._print(line)
                 if event["event"] == "assignment":
                     self._assignments.append(event)
+                elif event["event"] == "member" and event["change"] == "added":
+                    self._members.add(event["client_id"])
             self.changed.notify_all()
 
     def _print(self, line: Line) -> None:
@@ -293,8 +343,10 @@ class Demo:
         self.console.print(Text(text))
 
 
-def main() -> int:
-    """Play the demo on the terminal; the exit code. Raises ModuleNotFoundError before anything has begun."""
+def main(trace: Path | None = None) -> int:
+    """Play the demo on the terminal; the exit code. `trace` is where its trace goes, a new folder for temporary files
+    if None. Raises ModuleNotFoundError before anything has begun."""
     for library in ("kafka", "aiokafka"):
         import_module(library)
-    return Demo(Console(highlight=False, soft_wrap=True)).run()
+    path = Path(tempfile.mkdtemp(prefix="kafka-shim-demo-")) / "trace.jsonl" if trace is None else trace
+    return Demo(Console(highlight=False, soft_wrap=True), path).run()

@@ -3,7 +3,8 @@
     python -m kafka_shim.testing.demo_clients ROLE BOOTSTRAP NAME
 
 They are written as an application would be, against unmodified libraries. What they do goes to standard output, a JSON
-object a line; they end in good order when standard input ends.
+object a line; they end in good order when standard input ends. A line `busy` there keeps a kafka-python consumer from
+polling until a line `free`.
 """
 
 from __future__ import annotations
@@ -68,11 +69,21 @@ def consume_with_kafka_python(bootstrap: str, name: str) -> None:
     """Consume with kafka-python until standard input ends."""
     from kafka import KafkaConsumer
 
-    stop = ended()
+    stop, free = threading.Event(), threading.Event()
+    free.set()
+
+    def obey() -> None:
+        for line in sys.stdin:
+            (free.clear if line.strip() == "busy" else free.set)()
+        stop.set()
+        free.set()
+
+    threading.Thread(target=obey, daemon=True).start()
     consumer = KafkaConsumer(TOPIC, bootstrap_servers=bootstrap, client_id=name, **_CONSUMER)
     while not stop.is_set():
         for partition, records in consumer.poll(timeout_ms=100).items():
             tell(consumed=[[partition.partition, record.offset, int(record.value)] for record in records])
+        free.wait()
     consumer.close()
 
 

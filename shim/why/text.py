@@ -86,6 +86,7 @@ def _brief(explanation: Explanation, each: Rebalance, zone: tzinfo) -> str:
     return (
         f"{clock(each.started, zone)}  {_generations(each)}, {span(each.seconds)}, {each.cause or 'unknown'}:"
         f" {explanation.reason(each)}"
+        + (f"; slow: {explanation.names(each.slow.member_id)}, {span(each.slow.seconds)}" if each.slow else "")
     )
 
 

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from kafka_shim.why.advice import REPLAYED
 from kafka_shim.why.causes import BECAUSE
 from kafka_shim.why.explanation import Explanation, as_json, explain
 from kafka_shim.why.history import GroupHistory, History
-from kafka_shim.why.reading import read
 from kafka_shim.why.rebalance import INITIAL_DELAY, LEADER_THINKS, NEVER_CAME, WAITING_FOR_MEMBERS
 from kafka_shim.why.text import lines
 from tests.why.simulated import recorded
@@ -171,41 +168,6 @@ def test_a_real_kafka_rebalanced_as_often_as_something_was_done_to_it() -> None:
         if each.cause != Cause.COOPERATIVE_FOLLOWUP
     )
     assert found == done
-
-
-FAULTS = ("storm", "slow_member", "slow_leader", "session_expired", "poll_timeout", "bounce")
-
-
-def faults_of(explanation: Explanation) -> set[str]:
-    """The kinds of injected faults that an explanation names."""
-    found = {"storm"} if explanation.storm else set()
-    for each in explanation.rebalances:
-        found |= {"slow_member"} if each.slow is not None and each.slow.seconds > 5 else set()
-        found |= {"slow_leader"} if any(p.name == LEADER_THINKS and p.seconds > 2 for p in each.phases) else set()
-        found |= {"session_expired"} if each.cause == Cause.SESSION_EXPIRED else set()
-        found |= {"poll_timeout"} if each.cause == Cause.POLL_TIMEOUT_REASON else set()
-    # In a storm, members that are back in seconds are the storm.
-    if not explanation.storm and "group.instance.id" in settings(explanation):
-        found.add("bounce")
-    return found
-
-
-def test_injected_faults_are_named_and_no_others(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kafka_shim", "pipeline", "generate", "--out", str(tmp_path / "data")]
-    subprocess.run([*command, "--groups", "40", "--no-segments"], check=True, capture_output=True)
-    truth: dict[str, set[str]] = {}
-    for fault in json.loads((tmp_path / "data" / "faults.json").read_text()):
-        truth.setdefault(fault["group"], set()).add(fault["kind"])
-    history = History()
-    for event in read(sorted((tmp_path / "data").rglob("*.jsonl"))):
-        history.add(event)
-    found = {
-        group: faults_of(explanation)
-        for group, each in history.groups.items()
-        if (explanation := explain(each, list(each.rebalances))) is not None
-    }
-    assert found == {group: truth.get(group, set()) & set(FAULTS) for group in found}
-    assert {kind for kinds in found.values() for kind in kinds} == set(FAULTS)
 
 
 def test_the_text_and_the_json_say_the_same() -> None:
