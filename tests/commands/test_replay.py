@@ -71,7 +71,7 @@ def test_the_last_input_is_shown_as_annotated_hex(tmp_path: Path) -> None:
     assert request == ("request", str(len(b64decode(heartbeat["data"]))))
     assert answer == ("answer", str(heartbeat["out"][0][1]))
     assert re.search(r"^ +\d+  .*  group_id +'billing'$", shown, re.M)
-    assert re.search(r"  error_code +0$", shown, re.M)
+    assert re.search(r"  error_code +0 NONE$", shown, re.M)
 
 
 def test_a_replay_that_differs_is_exit_code_1_and_one_sentence(tmp_path: Path) -> None:
