@@ -178,6 +178,29 @@ def write_batch(
     return _START.pack(base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
 
 
+def rewritten(batch: Batch, records: Sequence[Record]) -> bytes:
+    """The bytes of a batch with these of its records alone. Its offsets and its producer stay as they are."""
+    base_timestamp = records[0].timestamp
+    payload = b"".join(_write_record(record, batch.base_offset, base_timestamp) for record in records)
+    if batch.codec != "none":
+        payload = _COMPRESS[batch.codec](payload)
+    checked = (
+        _CHECKED.pack(
+            batch.attributes,
+            batch.last_offset_delta,
+            base_timestamp,
+            max(record.timestamp for record in records),
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            len(records),
+        )
+        + payload
+    )
+    length = HEADER_SIZE - OVERHEAD + len(payload)
+    return _START.pack(batch.base_offset, length, batch.leader_epoch, MAGIC, crc32c(checked)) + checked
+
+
 def end_of_transaction(record: Record) -> int | None:
     """What the record of a control batch says: `COMMIT`, `ABORT`, or None for other control records."""
     if record.key is None or len(record.key) < _CONTROL_KEY.size:

@@ -38,10 +38,12 @@ _LEAST_LENGTH: Final = 14
 
 _CRC_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
+_LAST_OFFSET_DELTA_AT: Final = 23
 _MAX_TIMESTAMP_AT: Final = 35
 _MAGIC_AT: Final = 16
 _START: Final = Struct(">qii")
 _INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
 _UINT32: Final = Struct(">I")
 _INT64: Final = Struct(">q")
 
@@ -171,6 +173,13 @@ def max_timestamp(data: bytes) -> int:
     """The largest timestamp of the records in a batch, ms."""
     timestamp: int = _INT64.unpack_from(data, _MAX_TIMESTAMP_AT)[0]
     return timestamp
+
+
+def last_offset(data: bytes) -> int:
+    """The offset of the last record that a batch was written with."""
+    base: int = _INT64.unpack_from(data)[0]
+    delta: int = _INT32.unpack_from(data, _LAST_OFFSET_DELTA_AT)[0]
+    return base + delta
 
 
 def _crc32c(data: memoryview) -> int:

@@ -66,6 +66,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafka_shim.broker import features
 from kafka_shim.broker.admin import Admin
+from kafka_shim.broker.compaction import Compaction
 from kafka_shim.broker.configs import Configs
 from kafka_shim.broker.deletions import Deletions
 from kafka_shim.broker.fetches import FetchApi
@@ -141,6 +142,7 @@ class Broker:
         self._offsets = Offsets(node_id, topics)
         self._reassignments = Reassignments(topics, movable=shared is None)
         self._retention = Retention(node_id, topics, epoch_ms)
+        self._compaction = Compaction(node_id, topics, epoch_ms)
         self._views: TransactionViews | None = None
         self._produce = ProduceApi(node_id, topics, epoch_ms)
         self._transactions: TransactionRequests | None = None
@@ -232,6 +234,7 @@ class Broker:
         self, batches: WaitingBatches, errors: Mapping[TopicPartition, ErrorCode] | None, now: float
     ) -> ProduceResponse | NoReply:
         self._retention.written(now)
+        self._compaction.written(now)
         return self._produce.produce(
             batches.request,
             now,
@@ -438,13 +441,16 @@ class Broker:
         fetch, share = self._fetch.next_deadline(), self.share.next_deadline()
         if fetch is not None and self._clock_ahead is not None:
             fetch += self._clock_ahead()
-        retention = None if self._retention.due == inf else self._retention.due
-        return min((each for each in (fetch, share, retention) if each is not None), default=None)
+        cleaning = (None if due == inf else due for due in (self._retention.due, self._compaction.due))
+        return min((each for each in (fetch, share, *cleaning) if each is not None), default=None)
 
     def expire(self, now: float) -> None:
-        """Answer the parked fetches whose wait is over, release records whose lock has run out, delete old ones."""
+        """Answer the parked fetches whose wait is over, release records whose lock has run out, delete old ones and
+        those that newer ones replace."""
         if now >= self._retention.due:
             self._retention.expire(now)
+        if now >= self._compaction.due:
+            self._compaction.clean(now)
         self.share.expire(now)
         self._fetch.expire(now if self._clock_ahead is None else now - self._clock_ahead())
 

@@ -8,12 +8,12 @@ the log's end; the last stable offset is where the first open transaction began.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple, Protocol
 
 from kafka_shim.broker.batch_records import first_at_or_after, first_of_largest_timestamp
-from kafka_shim.broker.batches import NO_TIMESTAMP, Batch, max_timestamp
+from kafka_shim.broker.batches import NO_TIMESTAMP, Batch, last_offset, max_timestamp
 from kafka_shim.broker.log_transactions import Aborted, LogTransactions
 from kafka_shim.broker.producers import Producers
 
@@ -53,10 +53,12 @@ class Kept(NamedTuple):
 
 
 class PartitionLog:
-    """Record batches in order, without gaps between offsets; at most `limit` bytes of them, and always the newest.
+    """Record batches in order, without gaps between offsets until it is compacted; at most `limit` bytes of them, and
+    always the newest.
 
-    `_data` has the batches; beside it, index for index: `_bases` the base offsets, `_ends` the position after the batch
-    in bytes since the log began, `_latest` the largest timestamp up to and including the batch.
+    `cleaned_to`: up to this offset it is compacted. `tombstones`: when, in ms since the epoch, those that compaction
+    has kept may go, by offset. `_data` has the batches; beside it, index for index: `_bases` the base offsets, `_ends`
+    the position after the batch in bytes since the log began, `_latest` the largest timestamp up to and including it.
     """
 
     __slots__ = (
@@ -64,10 +66,12 @@ class PartitionLog:
         "_data",
         "_ends",
         "_latest",
+        "cleaned_to",
         "end_offset",
         "limit",
         "producers",
         "start_offset",
+        "tombstones",
         "transactions",
         "watchers",
     )
@@ -79,6 +83,8 @@ class PartitionLog:
         self.producers = Producers()
         self.transactions = LogTransactions()
         self.watchers: set[Watcher] = set()
+        self.cleaned_to = 0
+        self.tombstones: dict[int, int] = {}
         self._data: list[bytes] = []
         self._bases: list[int] = []
         self._ends: list[int] = []
@@ -170,8 +176,8 @@ class PartitionLog:
         end = self.readable_end(committed=committed)
         if offset >= end:
             return 0
-        index = self._index(offset)
-        return self._ends[self._index(end - 1)] - self._ends[index] + len(self._data[index])
+        index, last = self._index(offset), self._last_before(end)
+        return 0 if last < index else self._ends[last] - self._ends[index] + len(self._data[index])
 
     def read(self, offset: int, max_bytes: int, *, first_whole: bool, committed: bool = False) -> bytes:
         """The batches from the one that holds `offset` on: as many as fit into `max_bytes`, each of them whole.
@@ -182,9 +188,11 @@ class PartitionLog:
         end = self.readable_end(committed=committed)
         if offset >= end:
             return b""
-        first = self._index(offset)
+        first, last = self._index(offset), self._last_before(end)
+        if last < first:
+            return b""
         start = self._ends[first] - len(self._data[first])
-        after = bisect_right(self._ends, start + max_bytes, first, self._index(end - 1) + 1)
+        after = bisect_right(self._ends, start + max_bytes, first, last + 1)
         if after <= first:
             return self._data[first] if first_whole else b""
         return self._data[first] if after == first + 1 else b"".join(self._data[first:after])
@@ -222,8 +230,33 @@ class PartitionLog:
         for data, next_offset in zip(self._data, ends, strict=True):
             yield Kept(len(data), next_offset, max_timestamp(data))
 
+    def before(self, offset: int) -> list[bytes]:
+        """The batches that end before `offset`, where a batch ends or a gap."""
+        return self._data[: bisect_left(self._bases, offset)]
+
+    def compact(self, kept: Sequence[bytes | None], cleaned_to: int) -> None:
+        """Put these in the place of the first batches, None for one that is gone. The newest batch is none of them."""
+        bases = [base for base, data in zip(self._bases, kept, strict=False) if data is not None]
+        self._data[: len(kept)] = [data for data in kept if data is not None]
+        self._bases[: len(kept)] = bases
+        self._ends = list(accumulate(map(len, self._data)))
+        self._latest = list(accumulate(map(max_timestamp, self._data), max))
+        self.cleaned_to = cleaned_to
+        self.tombstones = {offset: due for offset, due in self.tombstones.items() if self._holds(offset)}
+        self.tell()
+
+    def _holds(self, offset: int) -> bool:
+        index = bisect_right(self._bases, offset) - 1
+        return index >= 0 and offset <= last_offset(self._data[index])
+
     def _index(self, offset: int) -> int:
-        return bisect_right(self._bases, offset) - 1
+        """The batch that holds the offset, or the next one where compaction has left a gap."""
+        index = bisect_right(self._bases, offset) - 1
+        return index + 1 if offset < self.cleaned_to and not self._holds(offset) else index
+
+    def _last_before(self, offset: int) -> int:
+        """The last batch that begins before the offset; -1 if there is none."""
+        return bisect_left(self._bases, offset) - 1
 
     def cut(self, start_offset: int) -> None:
         """Let the log begin at `start_offset`, at most its end, unless it begins later already.

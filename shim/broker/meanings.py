@@ -53,6 +53,12 @@ MEANINGS: Final = {
     "group.streams.min.session.timeout.ms": "The shortest session timeout that a streams group may have.",
     "group.streams.num.standby.replicas": "How many standbys of each task with state a streams group has.",
     "group.streams.session.timeout.ms": "A member of a streams group that is silent for so long is expelled.",
+    "log.cleaner.backoff.ms": "How often logs that are to be compacted are looked for.",
+    "log.cleaner.delete.retention.ms": "How long a tombstone stays in a compacted topic.",
+    "log.cleaner.max.compaction.lag.ms": "A record of a compacted topic that is older is compacted in any case.",
+    "log.cleaner.min.cleanable.ratio": "A log is compacted when so much of it is new.",
+    "log.cleaner.min.compaction.lag.ms": "Records that are younger are not compacted.",
+    "log.cleanup.policy": "Whether old records go (delete), or those with a newer one of their key (compact), or both.",
     "log.message.timestamp.after.max.ms": "A record may be so far ahead of the broker's clock; else error 32.",
     "log.message.timestamp.before.max.ms": "A record may be so far behind the broker's clock; else error 32.",
     "log.message.timestamp.type": "Whether records keep their own time or get that of the broker.",
@@ -80,7 +86,11 @@ MEANINGS: Final = {
 """What a setting does, for those that something here obeys."""
 
 TOPIC_MEANINGS: Final = {
-    "cleanup.policy": "Where it has `delete`, old records are deleted; nothing here compacts a log.",
+    "cleanup.policy": "Whether old records go (delete), or those with a newer one of their key (compact), or both.",
+    "delete.retention.ms": "How long a tombstone stays once a compacted log was cleaned.",
+    "max.compaction.lag.ms": "A record that is older is compacted in any case.",
+    "min.cleanable.dirty.ratio": "A log is compacted when so much of it is new.",
+    "min.compaction.lag.ms": "Records that are younger are not compacted.",
     "max.message.bytes": "The largest batch of records that the topic takes; else error 10.",
     "message.timestamp.after.max.ms": "A record may be so far ahead of the broker's clock; else error 32.",
     "message.timestamp.before.max.ms": "A record may be so far behind the broker's clock; else error 32.",

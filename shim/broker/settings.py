@@ -85,6 +85,7 @@ those are to be multiplied."""
 BROKER_SETTINGS: Final = _table(
     [
         Setting("auto.create.topics.enable", _BOOLEAN, "true", dynamic=False),
+        Setting("log.cleaner.backoff.ms", _LONG, "15000"),
         Setting("connections.max.idle.ms", _LONG, "600000", dynamic=False),
         Setting("default.replication.factor", _INT, "1", 1, dynamic=False),
         Setting("delete.topic.enable", _BOOLEAN, "true", dynamic=False),

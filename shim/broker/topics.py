@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.log import DEFAULT_LOG_BYTES, PartitionLog, Watcher
+from kafka_shim.broker.setting import as_list
 from kafka_shim.broker.settings import Settings
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -97,10 +98,11 @@ class Topics:
 
     `revision` grows with every change of topics or leaders; then a remembered partition must be looked up again.
     `on_topic_changed(name)` is called for a topic that was created or has grown, `on_topic_deleted(name, id)` for one
-    that is gone. `woken` has the watchers of logs that have changed since the last `settle`. `offsets_owner(index)`
-    says which node coordinates the groups of a partition of `__consumer_offsets`, and so leads it; without it leaders
-    go round. Where several processes share their topics, `offsets_topic_id` is the id that all give
-    `__consumer_offsets`, and `make_later(name)` creates a topic that a client has requested.
+    that is gone. `compacted` are the topics with that policy whose records are in their logs. `woken` has the watchers
+    of logs that have changed since the last `settle`. `offsets_owner(index)` says which node coordinates the groups of
+    a partition of `__consumer_offsets`, and so leads it; without it leaders go round. Where several processes share
+    their topics, `offsets_topic_id` is the id that all give `__consumer_offsets`, and `make_later(name)` creates a
+    topic that a client has requested.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class Topics:
         self.nodes: dict[int, Node] = {node.id: node for node in nodes}
         self.settings = settings
         self.revision = 0
+        self.compacted: set[str] = set()
         self.woken: dict[Watcher, None] = {}
         self.on_topic_changed: list[Callable[[str], None]] = []
         self.on_topic_deleted: list[Callable[[str, bytes], None]] = []
@@ -310,6 +313,7 @@ class Topics:
     def delete(self, topic: Topic) -> None:
         """Forget a topic and its logs; fetches that wait for it are woken."""
         del self._by_name[topic.name], self._by_id[topic.id], self._collisions[topic.name.replace(".", "_")]
+        self.compacted.discard(topic.name)
         self.revision += 1
         for partition in topic.partitions:
             partition.log.tell()
@@ -328,6 +332,8 @@ class Topics:
         topic.log_append_time = value("message.timestamp.type", topic.configs) == "LogAppendTime"
         topic.timestamp_before_max_ms = int(value("message.timestamp.before.max.ms", topic.configs))
         topic.timestamp_after_max_ms = int(value("message.timestamp.after.max.ms", topic.configs))
+        is_compacted = "compact" in as_list(value("cleanup.policy", topic.configs)) and not topic.is_internal
+        (self.compacted.add if is_compacted else self.compacted.discard)(topic.name)
         for partition in topic.partitions:
             partition.log.limit = self._limit(topic)
 

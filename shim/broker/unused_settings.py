@@ -201,7 +201,6 @@ _DYNAMIC: Final[tuple[_Row, ...]] = (
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
     ),
     ("listeners", LIST, "PLAINTEXT://:9092"),
-    ("log.cleaner.backoff.ms", LONG, "15000"),
     ("log.cleaner.dedupe.buffer.size", LONG, "134217728"),
     ("log.cleaner.io.buffer.load.factor", DOUBLE, "0.9"),
     ("log.cleaner.io.buffer.size", INT, "524288"),

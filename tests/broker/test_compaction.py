@@ -1,0 +1,158 @@
+"""What consumers see of topics that keep the newest value of each key."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_shim.persistence.batch import CODECS, Record, read_batch, write_batch
+from tests.broker.context import EPOCH_MS, Cluster, fetch_request, partitions_of
+
+BACKOFF = 15.0
+"""log.cleaner.backoff.ms, in seconds."""
+
+
+def made(**configs: str) -> Cluster:
+    cluster = Cluster(log_bytes=2**22)
+    named = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0"}
+    cluster.topics.create("t", [[1]], named | {name.replace("_", "."): value for name, value in configs.items()})
+    return cluster
+
+
+def write(cluster: Cluster, *pairs: tuple[str, str | None], codec: str = "none") -> None:
+    """One batch, two seconds after the last one, so that the last one's segment is full."""
+    cluster.advance(2)
+    stamp = EPOCH_MS + round(cluster.now * 1000)
+    records = [
+        Record(index, stamp, key.encode(), None if value is None else value.encode())
+        for index, (key, value) in enumerate(pairs)
+    ]
+    assert cluster.send("t", 0, write_batch(records, codec=codec)).error_code == 0
+
+
+def read(cluster: Cluster, offset: int = 0) -> dict[int, tuple[str, str | None]]:
+    """Key and value of all records from an offset on, by offset, fetch by fetch as a consumer does."""
+    found: dict[int, tuple[str, str | None]] = {}
+    while True:
+        answer = cluster.fetch(fetch_request(("t", 0, offset), max_wait_ms=0))
+        data = partitions_of(answer)["t", 0].records or b""
+        if not data:
+            return found
+        while data:
+            parsed = read_batch(data)
+            assert parsed is not None
+            batch, end = parsed
+            for record in batch.records():
+                if record.offset >= offset:
+                    assert record.key is not None
+                    found[record.offset] = (
+                        record.key.decode(),
+                        None if record.value is None else record.value.decode(),
+                    )
+            offset, data = batch.last_offset + 1, data[end:]
+
+
+def clean(cluster: Cluster) -> None:
+    cluster.advance(BACKOFF)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_newest_value_of_each_key_stays_where_it_was(codec: str) -> None:
+    cluster = made()
+    write(cluster, ("a", "1"), ("b", "1"), codec=codec)
+    write(cluster, ("a", "2"), ("c", "1"), codec=codec)
+    write(cluster, ("a", "3"), ("b", "2"), codec=codec)
+    write(cluster, ("d", "1"))
+    clean(cluster)
+    left = {3: ("c", "1"), 4: ("a", "3"), 5: ("b", "2"), 6: ("d", "1")}
+    assert read(cluster) == left
+    for offset in range(8):
+        assert read(cluster, offset) == {each: pair for each, pair in left.items() if each >= offset}
+
+
+def test_the_newest_segment_is_left_alone() -> None:
+    cluster = made(segment_ms="3600000")
+    for value in "123":
+        write(cluster, ("a", value))
+    clean(cluster)
+    assert len(read(cluster)) == 3
+
+
+def test_a_log_that_can_be_compacted_later_is_looked_at_again_and_a_clean_one_stays() -> None:
+    cluster = made(min_compaction_lag_ms="60000")
+    write(cluster, ("a", "1"))
+    write(cluster, ("a", "2"))
+    write(cluster, ("b", "1"))
+    clean(cluster)
+    assert len(read(cluster)) == 3
+    for _ in range(4):
+        clean(cluster)
+    assert read(cluster) == {1: ("a", "2"), 2: ("b", "1")}
+
+
+def test_so_much_must_be_new() -> None:
+    cluster = made(min_cleanable_dirty_ratio="0.6")
+    for key in "abcdefgh":
+        write(cluster, (key, "1"))
+    clean(cluster)
+    write(cluster, ("a", "2"))
+    write(cluster, ("b", "2"))
+    clean(cluster)
+    assert len(read(cluster)) == 10
+    cluster = made(min_cleanable_dirty_ratio="0.9", max_compaction_lag_ms="20000")
+    for key in "aab":
+        write(cluster, (key, "1"))
+    clean(cluster)
+    assert len(read(cluster)) == 2, "all of it was new"
+
+
+def test_a_tombstone_stays_for_a_while_and_goes_with_a_later_cleaning() -> None:
+    cluster = made(delete_retention_ms="60000")
+    write(cluster, ("a", "1"))
+    write(cluster, ("a", None))
+    write(cluster, ("b", "1"))
+    clean(cluster)
+    assert read(cluster) == {1: ("a", None), 2: ("b", "1")}
+    cluster.advance(60)
+    write(cluster, ("b", "2"))
+    write(cluster, ("c", "1"))
+    clean(cluster)
+    assert read(cluster) == {3: ("b", "2"), 4: ("c", "1")}
+
+
+def test_a_policy_that_is_no_more_compacts_no_more() -> None:
+    cluster = made()
+    write(cluster, ("a", "1"))
+    write(cluster, ("a", "2"))
+    topic = cluster.topics.named("t")
+    assert topic is not None
+    cluster.topics.configure(topic, {"segment.ms": "1000"})
+    write(cluster, ("b", "1"))
+    clean(cluster)
+    assert len(read(cluster)) == 3
+    assert cluster.topics.compacted == set()
+
+
+KEYS = st.sampled_from("abcd")
+VALUES = st.one_of(st.none(), st.sampled_from("123"))
+BATCH = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(BATCH, st.booleans()), min_size=1, max_size=12), st.sampled_from(CODECS))
+def test_who_reads_it_all_learns_what_who_read_every_record_did(
+    steps: list[tuple[list[tuple[str, str | None]], bool]], codec: str
+) -> None:
+    cluster = made(delete_retention_ms="30000")
+    everything: list[tuple[str, str | None]] = []
+    for pairs, cleans in steps:
+        write(cluster, *pairs, codec=codec)
+        everything += pairs
+        if cleans:
+            clean(cluster)
+        found = read(cluster)
+        assert all(everything[offset] == pair for offset, pair in found.items())
+        assert {key: value for key, value in dict(found.values()).items() if value is not None} == {
+            key: value for key, value in dict(everything).items() if value is not None
+        }
