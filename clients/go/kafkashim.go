@@ -119,6 +119,76 @@ func (c *Coordinator) Advance(seconds float64) error {
 	return err
 }
 
+// InTest is a coordinator in one test: an error ends the test, and a fault that never happened fails it.
+type InTest struct {
+	*Coordinator
+	t testing.TB
+}
+
+// In is the coordinator in this test; one coordinator may serve many tests.
+func (c *Coordinator) In(t testing.TB) InTest {
+	return InTest{c, t}
+}
+
+// Get is Coordinator.Get without an error.
+func (c InTest) Get(path string) Fields {
+	c.t.Helper()
+	return c.must(c.Coordinator.Get(path))
+}
+
+// Post is Coordinator.Post without an error.
+func (c InTest) Post(path string, body Fields) Fields {
+	c.t.Helper()
+	return c.must(c.Coordinator.Post(path, body))
+}
+
+// Delete is Coordinator.Delete without an error.
+func (c InTest) Delete(path string) Fields {
+	c.t.Helper()
+	return c.must(c.Coordinator.Delete(path))
+}
+
+// Await is Coordinator.Await without an error.
+func (c InTest) Await(group, what string, fields Fields) Fields {
+	c.t.Helper()
+	return c.must(c.Coordinator.Await(group, what, fields))
+}
+
+// Puppet is Coordinator.Puppet without an error.
+func (c InTest) Puppet(group string, topics []string, fields Fields) Fields {
+	c.t.Helper()
+	return c.must(c.Coordinator.Puppet(group, topics, fields))
+}
+
+// Fault is Coordinator.Fault that must have happened when the test ends; the path of the fault.
+func (c InTest) Fault(action, api string, fields Fields) string {
+	c.t.Helper()
+	path := fmt.Sprintf("/v1/faults/%v", c.must(c.Coordinator.Fault(action, api, fields))["fault"])
+	c.t.Cleanup(func() {
+		if fired := c.Delete(path)["fired"]; fired == 0.0 {
+			c.t.Errorf("never happened: %s %s %v", action, api, fields)
+		}
+	})
+	return path
+}
+
+// Advance is Coordinator.Advance without an error; the clock goes on when the test ends.
+func (c InTest) Advance(seconds float64) {
+	c.t.Helper()
+	if err := c.Coordinator.Advance(seconds); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { c.Post("/v1/clock", Fields{"frozen": false}) })
+}
+
+func (c InTest) must(answer Fields, err error) Fields {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer
+}
+
 func with(fields, more Fields) Fields {
 	all := Fields{}
 	for _, each := range []Fields{fields, more} {

@@ -7,27 +7,15 @@ import (
 	"testing"
 )
 
-func must(t *testing.T) func(Fields, error) Fields {
-	return func(answer Fields, err error) Fields {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer
-	}
-}
-
 func TestAMemberThatIsSilentIsExpelledWhenTheClockMoves(t *testing.T) {
-	shim := Start(t, "--topic", "orders:4")
-	must(t)(shim.Puppet("team/billing", []string{"orders"}, Fields{"client_id": "a"}))
-	silent := must(t)(shim.Puppet("team/billing", []string{"orders"}, Fields{"client_id": "b", "session_timeout": 6}))
-	must(t)(shim.Await("team/billing", "stable", Fields{"members": []string{"a", "b"}}))
-	must(t)(shim.Post(fmt.Sprintf("/v1/puppets/%v", silent["puppet"]), Fields{"do": "silence"}))
-	if err := shim.Advance(7); err != nil {
-		t.Fatal(err)
-	}
-	must(t)(shim.Await("team/billing", "stable", Fields{"members": []string{"a"}}))
-	group := must(t)(shim.Get("/v1/groups/team%2Fbilling"))
+	shim := Start(t, "--topic", "orders:4").In(t)
+	shim.Puppet("team/billing", []string{"orders"}, Fields{"client_id": "a"})
+	silent := shim.Puppet("team/billing", []string{"orders"}, Fields{"client_id": "b", "session_timeout": 6})
+	shim.Await("team/billing", "stable", Fields{"members": []string{"a", "b"}})
+	shim.Post(fmt.Sprintf("/v1/puppets/%v", silent["puppet"]), Fields{"do": "silence"})
+	shim.Advance(7)
+	shim.Await("team/billing", "stable", Fields{"members": []string{"a"}})
+	group := shim.Get("/v1/groups/team%2Fbilling")
 	if cause := group["rebalance"].(map[string]any)["cause"]; cause != "SESSION_EXPIRED" {
 		t.Error(cause)
 	}
@@ -35,8 +23,10 @@ func TestAMemberThatIsSilentIsExpelledWhenTheClockMoves(t *testing.T) {
 
 func TestAFaultThatNeverHappenedIsNamed(t *testing.T) {
 	shim := Start(t)
-	must(t)(shim.Fault("error", "Heartbeat", Fields{"error": "REBALANCE_IN_PROGRESS"}))
-	if unfired := must(t)(shim.Delete("/v1/faults"))["unfired"].([]any); len(unfired) != 1 {
+	if _, err := shim.Fault("error", "Heartbeat", Fields{"error": "REBALANCE_IN_PROGRESS"}); err != nil {
+		t.Fatal(err)
+	}
+	if unfired := shim.In(t).Delete("/v1/faults")["unfired"].([]any); len(unfired) != 1 {
 		t.Error(unfired)
 	}
 }

@@ -2,7 +2,12 @@ module example/billing
 
 go 1.26.0
 
-require github.com/twmb/franz-go v1.22.2
+require (
+	github.com/kafka-group-shim/kafka-group-shim/clients/go v0.0.0
+	github.com/twmb/franz-go v1.22.2
+)
+
+replace github.com/kafka-group-shim/kafka-group-shim/clients/go => ../../clients/go
 
 require (
 	github.com/klauspost/compress v1.20.3 // indirect

@@ -15,10 +15,10 @@ type member struct {
 	offsets chan int64
 }
 
-func join(t *testing.T, c *coordinator, group, name string) *member {
+func join(t *testing.T, group, name string) *member {
 	t.Helper()
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(c.bootstrap...), kgo.ConsumerGroup(group), kgo.ClientID(name), kgo.ConsumeTopics("orders"),
+		kgo.SeedBrokers(coordinator.Bootstrap...), kgo.ConsumerGroup(group), kgo.ClientID(name), kgo.ConsumeTopics("orders"),
 		kgo.Balancers(kgo.RangeBalancer()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.HeartbeatInterval(100*time.Millisecond), kgo.SessionTimeout(45*time.Second),
 		kgo.AutoCommitInterval(100*time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner()),

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once, EventEmitter } from 'node:events'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 import kafkajs from 'kafkajs'
-import { Coordinator } from './coordinator.js'
+import { Coordinator } from 'kafka-group-shim'
 
 const everything = { orders: [0, 1, 2, 3] }
 let shim
@@ -20,6 +20,9 @@ afterEach(async () => {
 
 const kafka = (clientId) =>
   new kafkajs.Kafka({ clientId, brokers: shim.brokers, logLevel: kafkajs.logLevel.NOTHING, retry: { initialRetryTime: 50 } })
+
+// A scripted member with the assignor of KafkaJS.
+const puppet = (fields) => shim.puppet(group, ['orders'], { protocols: ['RoundRobinAssigner'], ...fields })
 
 // The consumer under test, joined; `records` tells of each record.
 async function join(name) {
@@ -43,11 +46,10 @@ async function join(name) {
 
 test('a session expires when the clock is put forward', async () => {
   await join('real')
-  const { puppet } = await shim.puppet(group, { client_id: 'silent', session_timeout: 6 })
+  const { puppet: silent } = await puppet({ client_id: 'silent', session_timeout: 6 })
   await shim.await(group, 'stable', { members: ['real', 'silent'] })
-  await shim.post('/v1/clock', { frozen: true })
-  await shim.post(`/v1/puppets/${puppet}`, { do: 'silence' })
-  await shim.post('/v1/clock', { advance: 7 })
+  await shim.post(`/v1/puppets/${silent}`, { do: 'silence' })
+  await shim.advance(7)
   await shim.await(group, 'stable', { members: 1, owners: { real: everything } })
   const { rebalance } = await shim.get(`/v1/groups/${encodeURIComponent(group)}`)
   assert.equal(rebalance.cause, 'SESSION_EXPIRED')
@@ -72,23 +74,23 @@ test('a rewound group consumes again, and nothing from before', async () => {
 test('R04: who is called to rejoin keeps its member id', async () => {
   await join('real')
   const { leader } = await shim.await(group, 'stable', { members: 1 })
-  await shim.post('/v1/faults', { action: 'error', api: 'Heartbeat', group, error: 'REBALANCE_IN_PROGRESS' })
+  await shim.fault('error', 'Heartbeat', { group, error: 'REBALANCE_IN_PROGRESS' })
   assert.equal((await shim.await(group, 'stable', { generation: 2 })).leader, leader)
 })
 
 test('R07: a coordinator that moves leaves no ghost', async () => {
   await join('real')
   await shim.await(group, 'stable', { members: 1 })
-  await shim.post('/v1/faults', { action: 'error', api: 'JoinGroup', client_id: 'real', group, error: 'NOT_COORDINATOR' })
+  await shim.fault('error', 'JoinGroup', { client_id: 'real', group, error: 'NOT_COORDINATOR' })
   const { coordinator } = await shim.get(`/v1/groups/${encodeURIComponent(group)}`)
   await shim.post(`/v1/groups/${encodeURIComponent(group)}/move`, { broker: 3 - coordinator })
-  await shim.puppet(group, { client_id: 'second' })
+  await puppet({ client_id: 'second' })
   await shim.await(group, 'stable', { members: ['real', 'second'] })
   await shim.await(group, 'no-rebalance', { heartbeats: 3 })
 })
 
 test('R08: followers keep alive while the leader takes its time', async () => {
-  await shim.puppet(group, { client_id: 'leader', think: 1.5 })
+  await puppet({ client_id: 'leader', think: 1.5 })
   await shim.await(group, 'stable', { members: 1 })
   await join('real')
   await shim.await(group, 'stable', { members: ['leader', 'real'] })
@@ -98,7 +100,7 @@ test('R08: followers keep alive while the leader takes its time', async () => {
 })
 
 test('R17: a member that closes says so', async () => {
-  await shim.puppet(group, { client_id: 'other' })
+  await puppet({ client_id: 'other' })
   const real = await join('real')
   await shim.await(group, 'stable', { members: ['other', 'real'] })
   await real.disconnect()
@@ -113,8 +115,8 @@ test('R18: two members join with one id each', async () => {
 })
 
 test('R19: a coordinator that is loading is asked again', async () => {
-  const loading = { action: 'error', api: 'JoinGroup', group, error: 'COORDINATOR_LOAD_IN_PROGRESS', times: 3 }
-  const { fault } = await shim.post('/v1/faults', loading)
+  const loading = { group, error: 'COORDINATOR_LOAD_IN_PROGRESS', times: 3 }
+  const { fault } = await shim.fault('error', 'JoinGroup', loading)
   await join('real')
   await shim.await(group, 'stable', { members: 1 })
   assert.equal((await shim.get(`/v1/faults/${fault}`)).fired, 3)

@@ -14,10 +14,14 @@ PAGE = ROOT / "docs/recipes/test_frameworks.md"
 RECIPES = {
     title: (language, program)
     for title, language, program in re.findall(
-        r"^## (.*?)\n.*?^```(python|go)\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE
+        r"^## ([^\n]*)\n(?:(?!^## ).)*?^```(\w+)\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE
     )
 }
-GO = "Go's `testing`, JUnit 5, Node's test runner"
+GO = "Go's `testing`"
+WORKER = "A worker that is a process"
+NODE = "Node's test runner"
+ELSEWHERE = ("JUnit 5", "Spring Boot", NODE)
+"""`languages/test_java.py` and `languages/test_examples.py` run them."""
 PLUGIN = ("-p", "no:kafka-shim", "-p", "kafka_shim.testing.plugin", "-p", "no:cacheprovider", "-p", "no:trio")
 
 
@@ -35,7 +39,8 @@ def saved(folder: Path, title: str, name: str) -> Path:
 
 
 def test_every_program_of_the_page_is_run() -> None:
-    assert list(RECIPES) == ["unittest", "Django", "FastAPI and Starlette", "pytest-xdist", GO]
+    here = ["unittest", "Django", "FastAPI and Starlette", "pytest-xdist", WORKER, GO]
+    assert list(RECIPES) == [*here, *ELSEWHERE]
 
 
 def test_unittest(tmp_path: Path) -> None:
@@ -56,6 +61,11 @@ def test_starlette(tmp_path: Path) -> None:
 def test_xdist(tmp_path: Path) -> None:
     folder = saved(tmp_path, "pytest-xdist", "test_many.py")
     assert "4 passed" in run(folder, sys.executable, "-m", "pytest", *PLUGIN, "-n", "2", "test_many.py")
+
+
+def test_worker(tmp_path: Path) -> None:
+    folder = saved(tmp_path, WORKER, "test_worker.py")
+    assert "1 passed" in run(folder, sys.executable, "-m", "pytest", *PLUGIN, "test_worker.py")
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="Go is not installed")

@@ -1,18 +1,19 @@
 package kafkashim;
 
-import org.junit.jupiter.api.extension.AfterAllCallback;
 import org.junit.jupiter.api.extension.AfterEachCallback;
 import org.junit.jupiter.api.extension.BeforeAllCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
+import org.junit.jupiter.api.extension.ExtensionContext.Namespace;
+import org.junit.jupiter.api.extension.ExtensionContext.Store;
 import org.junit.jupiter.api.extension.ParameterContext;
 import org.junit.jupiter.api.extension.ParameterResolver;
 
 /**
  * A coordinator for the tests of a class: register it as a static field, and take a {@link Coordinator} as a parameter.
- * A test that passed fails after all if a fault that it made never happened.
+ * After each test the clock goes on, and a test that passed fails after all if a fault that it made never happened.
  */
 public final class CoordinatorExtension
-        implements BeforeAllCallback, AfterEachCallback, AfterAllCallback, ParameterResolver {
+        implements BeforeAllCallback, AfterEachCallback, ParameterResolver {
     private final String[] options;
     private Coordinator coordinator;
 
@@ -29,19 +30,18 @@ public final class CoordinatorExtension
     @Override
     public void beforeAll(ExtensionContext context) throws Exception {
         coordinator = new Coordinator(options);
+        // It ends after what other extensions end, such as consumers of a Spring context.
+        Store.CloseableResource closing = coordinator::close;
+        context.getStore(Namespace.create(this)).put("coordinator", closing);
     }
 
     @Override
     public void afterEach(ExtensionContext context) {
+        coordinator.post("/v1/clock", "frozen", false);
         var unfired = coordinator.delete("/v1/faults").get("unfired");
         if (!unfired.isEmpty() && context.getExecutionException().isEmpty()) {
             throw new AssertionError("never happened: " + unfired);
         }
-    }
-
-    @Override
-    public void afterAll(ExtensionContext context) {
-        coordinator.close();
     }
 
     @Override

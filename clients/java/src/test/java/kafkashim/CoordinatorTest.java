@@ -26,7 +26,6 @@ final class CoordinatorTest {
         shim.await("team/billing", "stable", "members", List.of("a"));
         assertEquals("SESSION_EXPIRED",
             shim.get("/v1/groups/team%2Fbilling").get("rebalance").get("cause").asText());
-        shim.post("/v1/clock", "frozen", false);
     }
 
     @Test

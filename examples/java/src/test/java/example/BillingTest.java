@@ -7,61 +7,49 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.List;
 import java.util.Map;
+import kafkashim.Coordinator;
+import kafkashim.CoordinatorExtension;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringSerializer;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInfo;
+import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** Bad moments of a consumer group, made to happen, with the Java consumer; no test sleeps. */
 final class BillingTest {
-    private static Coordinator coordinator;
+    @RegisterExtension
+    static final CoordinatorExtension SHIM = new CoordinatorExtension("--topic", "orders:4", "--brokers", "2");
+
+    private static final List<String> ORDERS = List.of("orders");
+
+    private Coordinator coordinator;
     private String group;
 
-    @BeforeAll
-    static void start() throws Exception {
-        coordinator = new Coordinator("--topic", "orders:4", "--brokers", "2");
-    }
-
-    @AfterAll
-    static void stop() {
-        coordinator.close();
-    }
-
     @BeforeEach
-    void eachTestHasItsGroup(TestInfo test) {
+    void eachTestHasItsGroup(TestInfo test, Coordinator shared) {
+        coordinator = shared;
         group = test.getTestMethod().orElseThrow().getName();
-    }
-
-    @AfterEach
-    void everyFaultHappened() {
-        assertTrue(coordinator.delete("/v1/faults").get("unfired").isEmpty());
     }
 
     @Test
     void aSessionExpiresWhenTheClockIsPutForward() throws Exception {
         try (Member real = new Member(coordinator, group, "real")) {
-            int puppet = coordinator.puppet(group, "client_id", "silent", "session_timeout", 6).get("puppet").asInt();
+            JsonNode silent = coordinator.puppet(group, ORDERS, "client_id", "silent", "session_timeout", 6);
             coordinator.await(group, "stable", "members", List.of("real", "silent"));
-            coordinator.post("/v1/clock", "frozen", true);
-            coordinator.post("/v1/puppets/" + puppet, "do", "silence");
-            coordinator.post("/v1/clock", "advance", 7);
+            coordinator.post("/v1/puppets/" + silent.get("puppet"), "do", "silence");
+            coordinator.advance(7);
             Object everything = Map.of("real", Map.of("orders", List.of(0, 1, 2, 3)));
             coordinator.await(group, "stable", "members", 1, "owners", everything);
             JsonNode rebalance = coordinator.get("/v1/groups/" + group).get("rebalance");
             assertEquals("SESSION_EXPIRED", rebalance.get("cause").asText());
-        } finally {
-            coordinator.post("/v1/clock", "frozen", false);
         }
     }
 
     @Test
     void aRewoundGroupConsumesAgainAndNothingFromBefore() throws Exception {
-        Map<String, Object> settings = Map.of("bootstrap.servers", coordinator.bootstrap);
+        Map<String, Object> settings = Map.of("bootstrap.servers", coordinator.bootstrap());
         try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer());
                 Member real = new Member(coordinator, group, "real")) {
             for (int number = 0; number < 3; number++) {
@@ -78,8 +66,7 @@ final class BillingTest {
     void r04_whoIsCalledToRejoinKeepsItsMemberId() throws Exception {
         try (Member real = new Member(coordinator, group, "real")) {
             JsonNode before = coordinator.await(group, "stable", "members", 1);
-            coordinator.post("/v1/faults", "action", "error", "api", "Heartbeat", "group", group,
-                "error", "REBALANCE_IN_PROGRESS");
+            coordinator.fault("error", "Heartbeat", "group", group, "error", "REBALANCE_IN_PROGRESS");
             JsonNode after = coordinator.await(group, "stable", "generation", 2);
             assertEquals(before.at("/members/0/member_id"), after.at("/members/0/member_id"));
         }
@@ -89,11 +76,10 @@ final class BillingTest {
     void r07_aCoordinatorThatMovesLeavesNoGhost() throws Exception {
         try (Member real = new Member(coordinator, group, "real")) {
             coordinator.await(group, "stable", "members", 1);
-            coordinator.post("/v1/faults", "action", "error", "api", "JoinGroup", "client_id", "real", "group", group,
-                "error", "NOT_COORDINATOR");
+            coordinator.fault("error", "JoinGroup", "client_id", "real", "group", group, "error", "NOT_COORDINATOR");
             int broker = coordinator.get("/v1/groups/" + group).get("coordinator").asInt();
             coordinator.post("/v1/groups/" + group + "/move", "broker", 3 - broker);
-            coordinator.puppet(group, "client_id", "second");
+            coordinator.puppet(group, ORDERS, "client_id", "second");
             coordinator.await(group, "stable", "members", List.of("real", "second"));
             coordinator.await(group, "no-rebalance", "heartbeats", 3);
         }
@@ -101,7 +87,7 @@ final class BillingTest {
 
     @Test
     void r08_followersKeepAliveWhileTheLeaderTakesItsTime() throws Exception {
-        coordinator.puppet(group, "client_id", "leader", "think", 1.5);
+        coordinator.puppet(group, ORDERS, "client_id", "leader", "think", 1.5);
         coordinator.await(group, "stable", "members", 1);
         try (Member real = new Member(coordinator, group, "real")) {
             coordinator.await(group, "stable", "members", List.of("leader", "real"));
@@ -113,7 +99,7 @@ final class BillingTest {
 
     @Test
     void r17_aMemberThatClosesSaysSo() throws Exception {
-        coordinator.puppet(group, "client_id", "other");
+        coordinator.puppet(group, ORDERS, "client_id", "other");
         try (Member real = new Member(coordinator, group, "real")) {
             coordinator.await(group, "stable", "members", List.of("other", "real"));
         }
@@ -133,7 +119,7 @@ final class BillingTest {
 
     @Test
     void r19_aCoordinatorThatIsLoadingIsAskedAgain() throws Exception {
-        int fault = coordinator.post("/v1/faults", "action", "error", "api", "JoinGroup", "group", group,
+        int fault = coordinator.fault("error", "JoinGroup", "group", group,
             "error", "COORDINATOR_LOAD_IN_PROGRESS", "times", 3).get("fault").asInt();
         try (Member real = new Member(coordinator, group, "real")) {
             coordinator.await(group, "stable", "members", 1);

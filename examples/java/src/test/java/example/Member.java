@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import kafkashim.Coordinator;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.errors.WakeupException;
@@ -17,7 +18,7 @@ final class Member implements AutoCloseable {
 
     Member(Coordinator coordinator, String group, String name) {
         consumer = new KafkaConsumer<>(Map.of(
-            "bootstrap.servers", coordinator.bootstrap, "group.id", group, "client.id", name,
+            "bootstrap.servers", coordinator.bootstrap(), "group.id", group, "client.id", name,
             "auto.offset.reset", "earliest", "auto.commit.interval.ms", "100", "session.timeout.ms", "45000",
             "heartbeat.interval.ms", "100"), new StringDeserializer(), new StringDeserializer());
         consumer.subscribe(List.of("orders"));
