@@ -137,7 +137,7 @@ def refuse_unused(context: click.Context, clients: bool, differential: bool) -> 
     "--target",
     default="shim",
     show_default=True,
-    help="shim[:STORE], kafka[:VERSION[xBROKERS]], kfake, rdkafka-mock, HOST:PORT[,HOST:PORT] or FILE.toml.",
+    help="shim[:STORE], kafka[:VERSION[xBROKERS]], kfake, rdkafka-mock, tansu, HOST:PORT[,HOST:PORT] or FILE.toml.",
 )
 @click.option("--start-command", "start", metavar="COMMAND", default="", help="What starts the target, on port {port}.")
 @click.option(

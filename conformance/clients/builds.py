@@ -16,14 +16,21 @@ from typing import Final
 
 from kafka_shim.conformance import processes
 from kafka_shim.conformance.targets.base import TargetError
-from kafka_shim.conformance.targets.kafka import NEWEST, cache_folder, class_path
+from kafka_shim.conformance.targets.kafka import NEWEST, SLF4J, cache_folder, class_path, jars_of
 
 ADAPTERS: Final = Path(__file__).resolve().parent / "adapters"
 ROOT: Final = Path(__file__).resolve().parents[2]
 KAFKA: Final = NEWEST["4.2"]
+OLDER_KAFKAS: Final = ("2.8.2", NEWEST["3.9"], NEWEST["4.0"], NEWEST["4.1"])
 KAFKAJS: Final = "2.2.4"
 FRANZ_GO: Final = "v1.22.2"
 SARAMA: Final = "v1.61.1"
+KAFKA_GO: Final = "v0.4.51"
+SPRING: Final = "4.0.0"
+PLATFORMATIC: Final = "1.22.0"
+CONFLUENT_JS: Final = "1.10.1"
+NODE_RDKAFKA: Final = "3.6.1"
+JACKSON: Final = "com.fasterxml.jackson.core:jackson-databind:2.19.2"
 _PYTHON_CLIENTS: Final = {
     "kafka_python.py": ("kafka", "kafka-python"),
     "aio_kafka.py": ("aiokafka", "aiokafka"),
@@ -58,15 +65,30 @@ def python(adapter: str, lock: str | None) -> list[str]:
 
 
 def java(adapter: str, lock: str | None) -> list[str]:
-    """The Java consumer of the Kafka release that is our target too."""
+    """The Java consumer of a Kafka release, of that which is our target too if none is named."""
+    if lock is None:
+        return _java(adapter, f"client-java-{KAFKA}", lambda: class_path(KAFKA))
+    name = f"client-java-{lock}"
+    return _java(adapter, name, lambda: jars_of(name, f"org.apache.kafka:kafka-clients:{lock}", JACKSON, SLF4J))
+
+
+def spring(adapter: str, lock: str | None) -> list[str]:
+    """Spring Kafka's listener container, with the Java consumer that it brings."""
+    name = f"client-spring-{SPRING}"
+    return _java(
+        adapter, name, lambda: jars_of(name, f"org.springframework.kafka:spring-kafka:{SPRING}", JACKSON, SLF4J)
+    )
+
+
+def _java(adapter: str, name: str, fetch: Callable[[], str]) -> list[str]:
     java, javac = shutil.which("java"), shutil.which("javac")
     if java is None or javac is None:
-        raise ClientMissing("the Java consumer needs a JDK, and there is no java and javac here")
+        raise ClientMissing(f"{name.removeprefix('client-')} needs a JDK, and there is no java and javac here")
     try:
-        jars = class_path(KAFKA)
+        jars = fetch()
     except TargetError as error:
-        raise ClientMissing(f"the Java consumer cannot be had: {error}") from error
-    folder = cache_folder() / f"client-java-{KAFKA}"
+        raise ClientMissing(f"{name.removeprefix('client-')} cannot be had: {error}") from error
+    folder = cache_folder() / name
     _built(folder, adapter, lambda source: [[javac, "-d", str(folder), "-cp", jars, str(source)]])
     options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
@@ -75,11 +97,35 @@ def java(adapter: str, lock: str | None) -> list[str]:
 
 def node(adapter: str, lock: str | None) -> list[str]:
     """KafkaJS."""
+    return _node(adapter, f"kafkajs@{KAFKAJS}")
+
+
+def platformatic(adapter: str, lock: str | None) -> list[str]:
+    """Platformatic's client, which is all JavaScript."""
+    return _node(adapter, f"@platformatic/kafka@{PLATFORMATIC}")
+
+
+def confluent_js(adapter: str, lock: str | None) -> list[str]:
+    """Confluent's JavaScript client: librdkafka, built where no binary can be had."""
+    return _node(adapter, f"@confluentinc/kafka-javascript@{CONFLUENT_JS}", is_native=True)
+
+
+def node_rdkafka(adapter: str, lock: str | None) -> list[str]:
+    """node-rdkafka: librdkafka, built."""
+    return _node(adapter, f"node-rdkafka@{NODE_RDKAFKA}", is_native=True)
+
+
+def _node(adapter: str, package: str, *, is_native: bool = False) -> list[str]:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        raise ClientMissing("KafkaJS needs Node.js, and there is no node and npm here")
-    folder = cache_folder() / f"client-kafkajs-{KAFKAJS}"
-    install = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), f"kafkajs@{KAFKAJS}"]
+        raise ClientMissing(f"{package} needs Node.js, and there is no node and npm here")
+    if is_native and not (shutil.which("c++") and shutil.which("make")):
+        raise ClientMissing(f"{package} is built with a C++ compiler and make, which are not here")
+    folder = cache_folder() / f"client-{package.strip('@').replace('/', '-').replace('@', '-')}"
+    install = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), package]
+    if is_native:
+        # The headers of this Node.js are here; its makers' site need not be asked for them.
+        install += ["--build-from-source", f"--nodedir={Path(node).resolve().parents[1]}"]
     source = _built(folder, adapter, lambda source: [install])
     return [node, str(source)]
 
@@ -92,6 +138,11 @@ def go(adapter: str, lock: str | None) -> list[str]:
 def sarama(adapter: str, lock: str | None) -> list[str]:
     """Sarama."""
     return _go(adapter, f"github.com/IBM/sarama@{SARAMA}")
+
+
+def segmentio(adapter: str, lock: str | None) -> list[str]:
+    """segmentio's kafka-go."""
+    return _go(adapter, f"github.com/segmentio/kafka-go@{KAFKA_GO}")
 
 
 def _go(adapter: str, module: str) -> list[str]:

@@ -163,7 +163,78 @@ CONSUMER_PROTOCOL = {
 }
 """The same with `group.protocol=consumer`: the coordinator assigns (KIP-848)."""
 
-EVERY_CLIENT = CLIENTS | OTHER_LANGUAGES | CONSUMER_PROTOCOL
+_JAVA_ABILITIES = ("revoke-pause", "max-poll", "mixed-assignors", *POSITIONS)
+_JAVA_CONSUMER_ABILITIES = ("revoke-pause", "max-poll", "regex", "classic-too", "subscribe", "unsubscribe")
+
+FURTHER_CLIENTS = {
+    client.name: client
+    for client in (
+        *(
+            Client(
+                f"java-{release}",
+                "Adapter.java",
+                lock=release,
+                assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
+                abilities=_JAVA_ABILITIES,
+                build=builds.java,
+            )
+            for release in builds.OLDER_KAFKAS
+        ),
+        Client(
+            f"spring-kafka-{builds.SPRING}",
+            "Spring.java",
+            assignors=("range", "roundrobin", "sticky", "cooperative-sticky"),
+            abilities=("revoke-pause", "max-poll", "mixed-assignors", "seek", "revoke-commit", "assign-seek"),
+            build=builds.spring,
+        ),
+        Client(
+            f"kafka-go-{builds.KAFKA_GO.removeprefix('v')}",
+            "segmentio.go",
+            assignors=("range", "roundrobin"),
+            static=False,
+            abilities=("revoke-pause",),
+            build=builds.segmentio,
+        ),
+        Client(
+            f"platformatic-kafka-{builds.PLATFORMATIC}",
+            "platformatic.js",
+            assignors=("roundrobin",),
+            static=False,
+            abilities=(),
+            build=builds.platformatic,
+        ),
+        Client(
+            f"confluent-javascript-{builds.CONFLUENT_JS}",
+            "confluent.js",
+            assignors=("range", "roundrobin"),
+            abilities=("revoke-pause",),
+            build=builds.confluent_js,
+        ),
+        Client(
+            f"node-rdkafka-{builds.NODE_RDKAFKA}",
+            "node_rdkafka.js",
+            assignors=("range", "roundrobin"),
+            abilities=("revoke-pause", "max-poll"),
+            build=builds.node_rdkafka,
+        ),
+        *(
+            Client(
+                f"java-{release}-consumer",
+                "Adapter.java",
+                lock=release,
+                assignors=("uniform", "range"),
+                abilities=_JAVA_CONSUMER_ABILITIES,
+                protocol="consumer",
+                build=builds.java,
+            )
+            for release in builds.OLDER_KAFKAS
+            if release.startswith("4.")
+        ),
+    )
+}
+"""Clients that the matrix tries and our tests do not: older releases, and what takes long to fetch or to build."""
+
+EVERY_CLIENT = CLIENTS | OTHER_LANGUAGES | CONSUMER_PROTOCOL | FURTHER_CLIENTS
 
 
 class MemberFailed(AssertionError):

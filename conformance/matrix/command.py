@@ -10,6 +10,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 import click
 
 from kafka_shim.conformance import processes
+from kafka_shim.conformance.clients.catalogue import select_clients
+from kafka_shim.conformance.clients.crew import EVERY_CLIENT
 from kafka_shim.conformance.matrix.data import TARGETS, matrix_of
 from kafka_shim.conformance.matrix.page import page_of
 from kafka_shim.conformance.matrix.readme import written
@@ -26,6 +29,7 @@ from kafka_shim.conformance.matrix.readme import written
 @click.option("--target", "targets", multiple=True, default=TARGETS, show_default=True, help="May be repeated.")
 @click.option("--client", default="all", show_default=True, help="The clients to try on ours; `none` for no client.")
 @click.option("--reports", type=click.Path(path_type=Path), required=True, help="Folder that keeps each run's report.")
+@click.option("--within", type=click.IntRange(min=0), help="Begin no run after this many seconds; say what is left.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the matrix as data.")
 @click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write the matrix as one HTML page.")
 @click.option(
@@ -35,22 +39,36 @@ def matrix(
     targets: tuple[str, ...],
     client: str,
     reports: Path,
+    within: int | None,
     json_path: Path | None,
     html_path: Path | None,
     readme: Path | None,
 ) -> None:
-    """Run all targets and clients, and compare them on one page."""
+    """Run all targets and clients, and compare them on one page. What is in the folder is not run again."""
+    begun = time.monotonic()
     reports.mkdir(parents=True, exist_ok=True)
     runs = [(name_of(target), ["--target", target]) for target in targets]
     if client != "none":
-        runs.append(("clients", ["--target", "shim", "--client", client]))
-    missing = [name for name, arguments in runs if not report_of(reports / f"{name}.json", arguments)]
+        clients = select_clients(EVERY_CLIENT, client)
+        if not clients:
+            raise click.UsageError(f"no client is called {client}; there are {', '.join(EVERY_CLIENT)}")
+        runs += [(f"client-{each.name}", ["--target", "shim", "--client", each.name]) for each in clients]
+    missing, left = [], []
+    for name, arguments in runs:
+        path = reports / f"{name}.json"
+        if within is not None and time.monotonic() - begun > within and not path.exists():
+            left.append(name)
+        elif not report_of(path, arguments):
+            missing.append(name)
+    if left:
+        click.echo(f"left, for the same command again: {', '.join(left)}", err=True)
     if missing:
         click.echo(f"no report came of: {', '.join(missing)}", err=True)
-        sys.exit(2)
-    paths = [reports / f"{name}.json" for name, _ in runs]
+    paths = [path for name, _ in runs if (path := reports / f"{name}.json").exists()]
     made = matrix_of([(json.loads(path.read_text()), date_of(path)) for path in paths], today(), commit())
     write(made, json_path, html_path, readme)
+    if missing or left:
+        sys.exit(2)
 
 
 def report_of(path: Path, arguments: list[str]) -> bool:

@@ -12,7 +12,7 @@ from html import escape
 from itertools import groupby
 from typing import Any, Final
 
-from kafka_shim.conformance.matrix.data import NOT_RUN, Count, counted, counted_clients
+from kafka_shim.conformance.matrix.data import NOT_RUN, Count, counted, counted_clients, excused
 from kafka_shim.conformance.matrix.look import SCRIPT, STYLE
 
 _KINDS: Final = {
@@ -24,6 +24,8 @@ _KINDS: Final = {
     "harness-error": ("part", "!"),
     "skip": ("none", "–"),
     "unimplemented": ("none", "·"),
+    "off": ("none", "○"),
+    "later": ("none", "△"),
 }
 """How a verdict is shown: its colour, and a sign for those who see none."""
 
@@ -35,6 +37,8 @@ _LEGEND: Final = (
     ("timeout", "an answer that was due never came"),
     ("unimplemented", "the API is not advertised"),
     ("skip", "the target cannot be brought there"),
+    ("off", "this release has it switched off"),
+    ("later", "Kafka changed it on purpose after this release"),
 )
 
 
@@ -89,14 +93,15 @@ def _runs(matrix: Mapping[str, Any]) -> str:
     for run in matrix["servers"]:
         count = counted(run, ["*"])
         command = f"kafka-shim conformance --target {run['target']}"
-        rows.append(_run_row(run, f"{len(run['cases'])} cases", count, command))
+        rows.append(_run_row(run, f"{len(run['cases'])} cases", count, excused(run), command))
     for run in matrix["clients"]:
         total = [counted_clients(cases) for cases in run["clients"].values()]
         count = Count(sum(each.passed for each in total), sum(each.ran for each in total), 0)
         command = f"kafka-shim conformance --target {run['target']} --client all"
         shown_run = run | {"description": f"{run['target']}, {run['protocol']} protocol"}
-        rows.append(_run_row(shown_run, f"{len(run['clients'])} clients", count, command))
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("target", "what ran", "passed", "not as expected", "s"))
+        rows.append(_run_row(shown_run, f"{len(run['clients'])} clients", count, 0, command))
+    names = ("target", "what ran", "passed", "off or changed later", "not as expected", "s")
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
     return (
         '<details class="runs"><summary>The runs behind this page</summary><div class="wide"><table><thead><tr>'
         f'{head}<th scope="col">date</th><th scope="col">again</th></tr></thead><tbody>{"".join(rows)}</tbody></table>'
@@ -104,10 +109,10 @@ def _runs(matrix: Mapping[str, Any]) -> str:
     )
 
 
-def _run_row(run: Mapping[str, Any], what: str, count: Count, command: str) -> str:
+def _run_row(run: Mapping[str, Any], what: str, count: Count, excused: int, command: str) -> str:
     return (
         f'<tr><th scope="row">{escape(run["description"])}</th><td>{what}</td><td>{count.text}</td>'
-        f"<td>{run['news']}</td><td>{run['seconds']}</td><td>{escape(run['date'])}</td>"
+        f"<td>{excused}</td><td>{run['news']}</td><td>{run['seconds']}</td><td>{escape(run['date'])}</td>"
         f"<td><code>{escape(command)}</code></td></tr>"
     )
 

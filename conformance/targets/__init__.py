@@ -12,6 +12,7 @@ from kafka_shim.conformance.targets.kafka import KafkaTarget
 from kafka_shim.conformance.targets.kfake import KfakeTarget
 from kafka_shim.conformance.targets.rdkafka_mock import RdkafkaMockTarget
 from kafka_shim.conformance.targets.shim import ShimTarget
+from kafka_shim.conformance.targets.tansu import TansuTarget
 
 __all__ = ["ForeignTarget", "Instance", "Limits", "Target", "TargetError", "open_target"]
 
@@ -40,6 +41,8 @@ def open_target(
             return KfakeTarget(rest) if rest else KfakeTarget()
         if spec == "rdkafka-mock":
             return RdkafkaMockTarget()
+        if spec == "tansu":
+            return TansuTarget()
     declaration = declared(spec, start=start, places=places, capabilities=capabilities)
     return ForeignTarget(replace(declaration, client_id=client_id or declaration.client_id))
 

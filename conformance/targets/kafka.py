@@ -1,4 +1,4 @@
-"""Apache Kafka itself, the oracle: a single KRaft node in a Java process of its own.
+"""Apache Kafka itself, the oracle: KRaft nodes in Java processes of their own, before 3.3 with a ZooKeeper beside them.
 
 Its jars come from Maven, through the machine's `mvn`; the class path is remembered in the cache folder. It does not
 know what the cases ask of it.
@@ -29,8 +29,19 @@ from kafka_shim.conformance.targets.base import (
     wait_until_listening,
 )
 
-NEWEST: Final[Mapping[str, str]] = {"4.2": "4.2.2", "4.1": "4.1.1", "4.0": "4.0.1", "3.9": "3.9.2"}
+NEWEST: Final[Mapping[str, str]] = {
+    "4.2": "4.2.2",
+    "4.1": "4.1.1",
+    "4.0": "4.0.1",
+    "3.9": "3.9.2",
+    "3.6": "3.6.2",
+    "3.3": "3.3.2",
+    "2.8": "2.8.2",
+}
 """The newest patch release of a line, so that a run is repeatable."""
+
+_WITHOUT_ZOOKEEPER: Final = (3, 3)
+"""The first release whose KRaft was for production."""
 
 DEFAULT_VERSION: Final = "4.2"
 
@@ -38,18 +49,17 @@ _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>conformance</groupId>
-  <artifactId>kafka-target</artifactId>
+  <artifactId>target</artifactId>
   <version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version>
-    </dependency>
+  <dependencies>{dependencies}
   </dependencies>
 </project>
 """
+
+_DEPENDENCY: Final = """
+    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"""
+
+SLF4J: Final = "org.slf4j:slf4j-simple:1.7.36"
 
 _SMALL: Final[Mapping[str, str]] = {
     "controller.listener.names": "CONTROLLER",
@@ -69,6 +79,8 @@ _SMALL: Final[Mapping[str, str]] = {
     "share.coordinator.state.topic.num.partitions": "2",
 }
 
+_KRAFT: Final = ("controller.listener.names", "listener.security.protocol.map")
+
 _JAVA: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
@@ -80,7 +92,15 @@ def cache_folder() -> Path:
 
 def class_path(version: str) -> str:
     """The class path of a Kafka release, fetched by Maven the first time; `TargetError` if it cannot be had."""
-    folder = cache_folder() / f"kafka-{version}"
+    return jars_of(f"kafka-{version}", f"org.apache.kafka:kafka_2.13:{version}", SLF4J)
+
+
+def jars_of(name: str, *artifacts: str) -> str:
+    """The class path of artifacts, `group:artifact:version`, fetched by Maven the first time and kept under a name.
+
+    `TargetError` if they cannot be had.
+    """
+    folder = cache_folder() / name
     remembered = folder / "classpath.txt"
     if remembered.exists():
         jars = remembered.read_text().strip()
@@ -88,16 +108,17 @@ def class_path(version: str) -> str:
             return jars
     maven = shutil.which("mvn")
     if maven is None:
-        raise TargetError("Apache Kafka is fetched with Maven, and there is no mvn here")
+        raise TargetError(f"{artifacts[0]} is fetched with Maven, and there is no mvn here")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pom.xml").write_text(_POM.format(version=version))
+    dependencies = "".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts)
+    (folder / "pom.xml").write_text(_POM.format(dependencies=dependencies))
     fetched = processes.run(
         [maven, "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={remembered}"], cwd=folder
     )
     if fetched.returncode != 0 or not remembered.exists():
         errors = (line for line in fetched.stdout.splitlines() if line.startswith("[ERROR] Failed"))
         error = next(errors, fetched.stdout[-500:])
-        raise TargetError(f"Maven could not fetch Kafka {version}: {error}")
+        raise TargetError(f"Maven could not fetch {artifacts[0]}: {error}")
     return remembered.read_text().strip()
 
 
@@ -124,19 +145,22 @@ class KafkaTarget:
             jars = class_path(self.version)
         folder = self._children.folder("conformance-kafka-")
         command = [java, *_JAVA, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars]
-        controller = f"127.0.0.1:{free_port()}"
+        controller = Endpoint("127.0.0.1", free_port())
+        if self._needs_zookeeper:
+            self._start_zookeeper(command, controller, folder)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         endpoints = [Endpoint("127.0.0.1", free_port()) for _ in range(self.brokers)]
         started = []
         for node_id, endpoint in enumerate(endpoints, 1):
             properties = folder / f"server-{node_id}.properties"
-            config = _config(node_id, endpoint, controller, folder) | dict(PROFILES[profile])
-            properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
-            formatted = processes.run(
-                [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", properties]
-            )
-            if formatted.returncode != 0:
-                raise TargetError(f"Kafka {self.version} could not format its storage: {formatted.stderr[-800:]}")
+            config = _config(node_id, endpoint, controller, folder, zookeeper=self._needs_zookeeper)
+            properties.write_text(_lines(config | dict(PROFILES[profile])))
+            if not self._needs_zookeeper:
+                formatted = processes.run(
+                    [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", properties]
+                )
+                if formatted.returncode != 0:
+                    raise TargetError(f"Kafka {self.version} could not format its storage: {formatted.stderr[-800:]}")
             with open(folder / f"log-{node_id}", "wb") as log:
                 started.append(self._children.start([*command, "kafka.Kafka", properties], stdout=log, stderr=log))
         for endpoint, process in zip(endpoints, started, strict=True):
@@ -155,15 +179,51 @@ class KafkaTarget:
     def stop(self) -> None:
         self._children.end()
 
+    @property
+    def _needs_zookeeper(self) -> bool:
+        return tuple(map(int, self.version.split(".")[:2])) < _WITHOUT_ZOOKEEPER
 
-def _config(node_id: int, endpoint: Endpoint, controller: str, folder: Path) -> dict[str, str]:
-    """The settings of a broker; the first is the controller as well."""
-    listeners = {"PLAINTEXT": str(endpoint)} | ({"CONTROLLER": controller} if node_id == 1 else {})
-    return dict(_SMALL) | {
-        "process.roles": "broker,controller" if node_id == 1 else "broker",
-        "node.id": str(node_id),
-        "controller.quorum.voters": f"1@{controller}",
-        "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
-        "advertised.listeners": f"PLAINTEXT://{endpoint}",
-        "log.dirs": str(folder / f"data-{node_id}"),
-    }
+    def _start_zookeeper(self, command: list[str], endpoint: Endpoint, folder: Path) -> None:
+        properties = folder / "zookeeper.properties"
+        properties.write_text(
+            _lines(
+                {
+                    "dataDir": str(folder / "zookeeper"),
+                    "clientPort": str(endpoint.port),
+                    "clientPortAddress": endpoint.host,
+                    "admin.enableServer": "false",
+                }
+            )
+        )
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        with open(folder / "log-zookeeper", "wb") as log:
+            process = self._children.start([*command, main, properties], stdout=log, stderr=log)
+        wait_until_listening(endpoint, process, READY_SECONDS)
+
+
+def _config(node_id: int, endpoint: Endpoint, controller: Endpoint, folder: Path, *, zookeeper: bool) -> dict[str, str]:
+    """The settings of a broker. The first is the controller as well, unless a ZooKeeper listens there."""
+    common = {"advertised.listeners": f"PLAINTEXT://{endpoint}", "log.dirs": str(folder / f"data-{node_id}")}
+    if zookeeper:
+        small = {name: value for name, value in _SMALL.items() if name not in _KRAFT}
+        others = {
+            "broker.id": str(node_id),
+            "zookeeper.connect": str(controller),
+            "listeners": f"PLAINTEXT://{endpoint}",
+        }
+        return small | common | others
+    listeners = {"PLAINTEXT": str(endpoint)} | ({"CONTROLLER": str(controller)} if node_id == 1 else {})
+    return (
+        dict(_SMALL)
+        | common
+        | {
+            "process.roles": "broker,controller" if node_id == 1 else "broker",
+            "node.id": str(node_id),
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
+        }
+    )
+
+
+def _lines(config: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in config.items())

@@ -14,7 +14,6 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
-import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -35,7 +34,7 @@ public final class Adapter implements ConsumerRebalanceListener {
     private boolean rebalanced;
     private Object lastReport;
 
-    private Adapter(JsonNode config) {
+    private Adapter(JsonNode config) throws ReflectiveOperationException {
         this.config = config;
         Properties options = new Properties();
         options.put("bootstrap.servers", config.get("bootstrap").asText());
@@ -69,7 +68,10 @@ public final class Adapter implements ConsumerRebalanceListener {
         }
         consumer = new KafkaConsumer<>(options, new StringDeserializer(), new StringDeserializer());
         if (config.has("pattern")) {
-            consumer.subscribe(new SubscriptionPattern(config.get("pattern").asText()), this);
+            // Of 4.0 and later alone: older releases are compiled from this source too.
+            Class<?> pattern = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+            Object made = pattern.getConstructor(String.class).newInstance(config.get("pattern").asText());
+            KafkaConsumer.class.getMethod("subscribe", pattern, ConsumerRebalanceListener.class).invoke(consumer, made, this);
         } else {
             consumer.subscribe(named(config), this);
         }
