@@ -212,6 +212,13 @@ class GroupOptionsKey(NamedTuple):
     record_type: Literal[-3] = -3
 
 
+class RegisteredGroupKey(NamedTuple):
+    """Type -4, our own: a group whose consumers register, which is an experiment (docs/designs.md)."""
+
+    group: str
+    record_type: Literal[-4] = -4
+
+
 class UnknownKey(NamedTuple):
     """A type whose fields this code does not know; `raw` is all of the key."""
 
@@ -245,6 +252,7 @@ Key: TypeAlias = (
     | PendingOffsetKey
     | TransactionKey
     | GroupOptionsKey
+    | RegisteredGroupKey
     | UnknownKey
 )
 
@@ -253,6 +261,7 @@ _TOPIC_PARTITION_KEYS: Final[dict[int, Callable[[str, str, int], Key]]] = {
     1: OffsetCommitKey,
 }
 _ONE_NAME_KEYS: Final[dict[int, Callable[[str], Key]]] = {
+    -4: RegisteredGroupKey,
     -3: GroupOptionsKey,
     -2: TransactionKey,
     2: GroupMetadataKey,

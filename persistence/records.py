@@ -45,6 +45,7 @@ from kafka_shim.persistence.keys import (
     OffsetCommitKey,
     PendingOffsetKey,
     RecordError,
+    RegisteredGroupKey,
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
     ShareGroupMetadataKey,
@@ -63,6 +64,7 @@ from kafka_shim.persistence.keys import (
     encode_key,
     group_of,
 )
+from kafka_shim.persistence.registered_records import RegisteredGroupValue
 from kafka_shim.persistence.streams_records import (
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,
@@ -104,6 +106,8 @@ __all__ = [
     "PendingOffsetKey",
     "PendingOffsetValue",
     "RecordError",
+    "RegisteredGroupKey",
+    "RegisteredGroupValue",
     "ShareGroupCurrentMemberAssignmentKey",
     "ShareGroupCurrentMemberAssignmentValue",
     "ShareGroupMemberMetadataKey",
@@ -412,6 +416,7 @@ _WRITTEN: Final[dict[type[Message], int]] = {
     ShareGroupStatePartitionMetadataValue: 0,
     TransactionValue: 1,
     GroupOptionsValue: 0,
+    RegisteredGroupValue: 0,
 }
 
 _READ: Final[dict[type, tuple[type[Message], int]]] = {
@@ -437,6 +442,7 @@ _READ: Final[dict[type, tuple[type[Message], int]]] = {
     ShareGroupStatePartitionMetadataKey: (ShareGroupStatePartitionMetadataValue, 0),
     TransactionKey: (TransactionValue, 1),
     GroupOptionsKey: (GroupOptionsValue, 0),
+    RegisteredGroupKey: (RegisteredGroupValue, 0),
 }
 
 _INT16: Final = Packer(">h").pack

@@ -201,7 +201,7 @@ _log_level: Final = click.option(
 )
 @click.option(
     "--experimental",
-    type=click.Choice(["client-assignors"]),
+    type=click.Choice(["client-assignors", "designs"]),
     multiple=True,
     help="Serve what was proposed and no release of Kafka has, on private API keys; may be repeated.",
 )

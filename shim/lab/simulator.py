@@ -35,6 +35,7 @@ from kafka_shim.server.loading import Loader
 
 if TYPE_CHECKING:
     from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet
+    from kafka_shim.lab.registered_puppets import RegisteredPuppet
 
 
 class Simulation:
@@ -101,6 +102,15 @@ class Simulation:
         from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet, ClientAssignorScript
 
         puppet = ClientAssignorPuppet(self.scheduler, ClientAssignorScript(group=group, topics=topics, **script))
+        puppet.join()
+        return puppet
+
+    def registered_puppet(self, group: str, topics: Sequence[str], **script: Any) -> RegisteredPuppet:
+        """A member that registers with the controller of its group; `script` are the other fields of
+        `RegisteredScript`. The simulation must be `experimental=["designs"]`."""
+        from kafka_shim.lab.registered_puppets import RegisteredPuppet, RegisteredScript
+
+        puppet = RegisteredPuppet(self.scheduler, RegisteredScript(group=group, topics=topics, **script))
         puppet.join()
         return puppet
 

@@ -35,7 +35,10 @@ class Experiment(NamedTuple):
 
 NONE: Final = Experiment()
 
-EXPERIMENTS: Final = {"client-assignors": "kafka_shim.server.client_assignors"}
+EXPERIMENTS: Final = {
+    "client-assignors": "kafka_shim.server.client_assignors",
+    "designs": "kafka_shim.server.designs",
+}
 """The module of each experiment, by its name; the module has it as `EXPERIMENT`."""
 
 

@@ -83,6 +83,10 @@ class Coordinator(CoordinatorThread):
         """A scripted member that computes assignments itself; see `Kit.client_assignor_puppet`."""
         return PuppetHandle(self, self.call(partial(self.kit.client_assignor_puppet, group, topics, **script)))
 
+    def registered_puppet(self, group: str, topics: Sequence[str], **script: Any) -> PuppetHandle:
+        """A scripted member that registers, as before Kafka 0.9; see `Kit.registered_puppet`."""
+        return PuppetHandle(self, self.call(partial(self.kit.registered_puppet, group, topics, **script)))
+
     # Faults
 
     def clear_faults(self) -> None:

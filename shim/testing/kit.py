@@ -40,6 +40,7 @@ from kafka_shim.testing.data import TopicData
 
 if TYPE_CHECKING:
     from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet
+    from kafka_shim.lab.registered_puppets import RegisteredPuppet, RegisteredScript
 
 FOR_TESTS: Final = {
     "group.initial.rebalance.delay.ms": "0",
@@ -50,7 +51,7 @@ FOR_TESTS: Final = {
 
 HEARTBEAT_SECONDS: Final = 0.1
 
-Made = TypeVar("Made", bound="Script | Manner | ConsumerScript | ConsumerManner")
+Made = TypeVar("Made", bound="Script | Manner | ConsumerScript | ConsumerManner | RegisteredScript")
 
 
 class UnfiredFaults(AssertionError):
@@ -124,6 +125,19 @@ class Kit(TopicData, LabWorkbench):
         self._check_topics(topics)
         fields = {"group": group, "topics": topics} | script
         puppet = ClientAssignorPuppet(self.scheduler, made_of(ClientAssignorScript, "A puppet", fields))
+        puppet.join()
+        return puppet
+
+    def registered_puppet(self, group: str, topics: Sequence[str], **script: Any) -> RegisteredPuppet:
+        """A scripted member that registers with the controller of its group, as before Kafka 0.9; `script` are the
+        other fields of `RegisteredScript`. The coordinator must serve the experiment `designs`."""
+        from kafka_shim.lab.registered_puppets import RegisteredPuppet, RegisteredScript
+
+        if "designs" not in self.cluster.config.experimental:
+            raise ValueError("The coordinator does not serve designs: start it with experimental=[...].")
+        self._check_topics(topics)
+        fields = {"group": group, "topics": topics, "heartbeat_interval": HEARTBEAT_SECONDS} | script
+        puppet = RegisteredPuppet(self.scheduler, made_of(RegisteredScript, "A puppet", fields))
         puppet.join()
         return puppet
 

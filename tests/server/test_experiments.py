@@ -43,7 +43,8 @@ from kafka_shim.broker.topics import Node
 from kafka_shim import cli
 import kafka_shim.control.run, kafka_shim.testing.kit, kafka_shim.lab.simulator
 make_cluster([Node(1, "localhost", 9092)], ClusterConfig())
-wanted = ("experimental.", "client_assignors.", "server.client_assignors", "client_assignor_puppets", "server.designs")
+wanted = ("experimental.", "client_assignors.", "server.client_assignors", "client_assignor_puppets", "server.designs",
+          "groups.registered", "registered_puppets")
 print([name for name in sys.modules if any(each in name for each in wanted)])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT)

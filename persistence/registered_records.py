@@ -1,0 +1,37 @@
+"""The value of the record of a registered group, which is our own: type -4 (docs/designs.md).
+
+Decides only its fields; the key is in `keys.py`, and `records.py` encodes and decodes it.
+"""
+
+from __future__ import annotations
+
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int32, int64, string
+
+
+class OwnedPartitions(Struct):
+    topic: str = field(string)
+    partitions: list[int] = field(array(int32))
+
+
+class RegisteredMember(Struct):
+    consumer_id: str = field(string)
+    client_id: str = field(string)
+    client_host: str = field(string)
+    owned: list[OwnedPartitions] = field(array(OwnedPartitions))
+
+
+class Rewind(Struct):
+    topic: str = field(string)
+    partition: int = field(int32)
+    offset: int = field(int64)
+
+
+class RegisteredGroupValue(Message, key=-4, versions="0"):
+    """`rewinds` are offsets that count once the owners of their partitions have registered again."""
+
+    generation: int = field(int32)
+    session_timeout_ms: int = field(int64)
+    ephemeral: bool = field(boolean)
+    topics: list[str] = field(array(string))
+    members: list[RegisteredMember] = field(array(RegisteredMember))
+    rewinds: list[Rewind] = field(array(Rewind))

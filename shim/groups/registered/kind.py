@@ -1,0 +1,63 @@
+"""Groups whose consumers register, as one of the kinds of groups.
+
+Decides which rule a timer fires and which answers a request, and what a load and a change of topics begin.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_shim.apis.experimental.controller_create_group import ControllerCreateGroupRequest
+from kafka_shim.apis.experimental.controller_delete_group import ControllerDeleteGroupRequest
+from kafka_shim.apis.experimental.controller_heartbeat import ControllerHeartbeatRequest
+from kafka_shim.apis.experimental.controller_list_groups import ControllerListGroupsRequest
+from kafka_shim.apis.experimental.register_consumer import RegisterConsumerRequest
+from kafka_shim.apis.experimental.rewind_consumer import RewindConsumerRequest
+from kafka_shim.groups import events
+from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.registered.administration import create, delete, info, rewind
+from kafka_shim.groups.registered.group import RegisteredGroup, State, TimerKind
+from kafka_shim.groups.registered.rounds import begin, heartbeat, register, round_timeout, session_timeout
+from kafka_shim.groups.registered.rounds import rewind as begin_rewind
+from kafka_shim.groups.shard import Kind
+from kafka_shim.groups.timers import Timer
+from kafka_shim.persistence.records import RegisteredGroupKey
+
+
+class Registered(RegisteredGroup):
+    """Implements `Group`."""
+
+    def activate(self, now: float) -> None:
+        """Members go on with what they had, and have a whole session to come back in."""
+        if self.shard.outbox.listening:
+            events.group(self.shard.outbox, self, "loaded")
+        for consumer_id in self.members:
+            self.renew_session(consumer_id, now)
+        if self.rewinds:
+            begin_rewind(self, now)
+
+    def fire(self, timer: Timer, now: float) -> None:
+        if timer.kind is TimerKind.ROUND:
+            round_timeout(self, now)
+        else:
+            session_timeout(self, timer.member_id, now)
+
+    def topic_changed(self, topic: str, now: float) -> None:
+        if topic in self.topics and self.members:
+            begin(self, Cause.TOPIC_METADATA_CHANGED, "", now)
+
+
+KIND: Final = Kind(
+    name=RegisteredGroup.type,
+    states=State,
+    make=Registered,
+    records=(RegisteredGroupKey,),
+    rules={
+        ControllerCreateGroupRequest: create,
+        ControllerDeleteGroupRequest: delete,
+        ControllerHeartbeatRequest: heartbeat,
+        ControllerListGroupsRequest: info,
+        RegisterConsumerRequest: register,
+        RewindConsumerRequest: rewind,
+    },
+)

@@ -1,0 +1,88 @@
+"""The experiment `designs`: consumers register with a controller, as the Client Rewrite proposed before Kafka 0.9.
+
+Decides what concerns several groups, and says where the controller of each is. The rules are in `groups/registered/`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafka_shim.apis.experimental import (
+    controller_create_group,
+    controller_delete_group,
+    controller_heartbeat,
+    controller_list_groups,
+    register_consumer,
+    rewind_consumer,
+)
+from kafka_shim.apis.experimental.controller_delete_group import (
+    ControllerDeleteGroupRequest,
+    ControllerDeleteGroupResponse,
+)
+from kafka_shim.apis.experimental.controller_list_groups import (
+    ControllerListGroupsRequest,
+    ControllerListGroupsResponse,
+    GroupInfo,
+)
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.groups.registered.group import RegisteredGroup
+from kafka_shim.groups.registered.kind import KIND
+from kafka_shim.server.call import Call
+from kafka_shim.server.experiments import Experiment
+from kafka_shim.server.requests import CREATE, DELETE, DESCRIBE, READ, Row, Sender, group, topics
+
+
+def _list_groups(request: ControllerListGroupsRequest, call: Call) -> ControllerListGroupsResponse:
+    """Of a group elsewhere only its controller is known here; the error is the first one."""
+    own = [each.group_id for each in call.groups.groups.values() if isinstance(each, RegisteredGroup)]
+    names = request.groups or own
+    here = call.groups.ask_each(ControllerListGroupsRequest, names, lambda name, error: error, empty_id_allowed=True)
+    found: list[GroupInfo] = []
+    errors: list[int] = []
+    for name, info in zip(names, here, strict=True):
+        error, broker_id, host, port = call.groups.coordinator_of(name, 0)
+        if isinstance(info, GroupInfo):
+            found.append(info)
+        elif info is ErrorCode.NOT_COORDINATOR and not error:
+            found.append(GroupInfo(name))
+        else:
+            errors.append(error or info)
+            continue
+        found[-1].broker_id, found[-1].host, found[-1].port = broker_id, host, port
+    return ControllerListGroupsResponse(found, next(iter(errors), 0))
+
+
+def _delete_group(request: ControllerDeleteGroupRequest, call: Call) -> ControllerDeleteGroupResponse:
+    names = list(dict.fromkeys(request.groups))
+    errors = call.groups.ask_each(ControllerDeleteGroupRequest, names, lambda name, error: error, empty_id_allowed=True)
+    deleted = [name for name, error in zip(names, errors, strict=True) if not error]
+    return ControllerDeleteGroupResponse(deleted, next((error for error in errors if error), 0))
+
+
+def _member(request: Any) -> Sender:
+    return Sender(request.consumer_id, None, getattr(request, "generation_id", None))
+
+
+_CREATE, _HEARTBEAT = controller_create_group.API, controller_heartbeat.API
+_REGISTER, _REWIND = register_consumer.API, rewind_consumer.API
+_APIS: Final = (controller_list_groups.API, _CREATE, controller_delete_group.API, _HEARTBEAT, _REGISTER, _REWIND)
+
+EXPERIMENT: Final = Experiment(
+    apis={api.key: api for api in _APIS},
+    rows={
+        controller_list_groups.API.key: Row(_list_groups, (group(DESCRIBE, lambda r: r.groups),)),
+        _CREATE.key: Row(
+            lambda r, c: c.groups.ask(r, _CREATE.error), (group(CREATE), topics(DESCRIBE, lambda r: r.topics))
+        ),
+        controller_delete_group.API.key: Row(_delete_group, (group(DELETE, lambda r: r.groups),)),
+        _HEARTBEAT.key: Row(lambda r, c: c.groups.ask(r, _HEARTBEAT.error, c.arrived), (group(READ),), _member),
+        _REGISTER.key: Row(
+            lambda r, c: c.groups.ask(r, _REGISTER.error, c.client, c, c.arrived), (group(READ),), _member
+        ),
+        _REWIND.key: Row(
+            lambda r, c: c.groups.ask(r, _REWIND.error, c.arrived),
+            (group(READ), topics(READ, lambda r: [each.topic for each in r.offsets])),
+        ),
+    },
+    kinds=(KIND,),
+)
