@@ -231,6 +231,10 @@ own_pairs = st.one_of(
         ),
     ),
     st.tuples(st.builds(records.GroupOptionsKey, names), st.builds(records.GroupOptionsValue, st.booleans(), int32s)),
+    st.tuples(
+        st.builds(records.RegisteredGroupKey, names),
+        st.builds(records.RegisteredGroupValue, int32s, int64s, st.booleans(), st.lists(names, max_size=3)),
+    ),
 )
 """What only stores have."""
 

@@ -189,6 +189,7 @@ def test_keys_of_two_types_are_never_equal(name: str) -> None:
         records.PendingOffsetKey(name, name, 0, 0),
         records.TransactionKey(name),
         records.GroupOptionsKey(name),
+        records.RegisteredGroupKey(name),
     ]
     assert len(set(keys)) == len(keys)
 

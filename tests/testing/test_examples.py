@@ -49,7 +49,7 @@ def programs(page: str) -> list[str]:
 
 
 BLOCKS = programs("testing.md")
-EXPERIMENTS = [*programs("client-assignors.md")]
+EXPERIMENTS = [*programs("client-assignors.md"), *programs("designs.md")]
 
 
 def test_the_documentation_shows_six_programs() -> None:
@@ -66,7 +66,7 @@ def test_what_the_documentation_shows_runs(pytester: pytest.Pytester, block: str
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("block", EXPERIMENTS, ids=["client-assignors"])
+@pytest.mark.parametrize("block", EXPERIMENTS, ids=["client-assignors", "designs"])
 def test_what_the_pages_of_experiments_show_runs(pytester: pytest.Pytester, block: str) -> None:
     program = [sys.executable, str(pytester.makepyfile(block))]
     done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)

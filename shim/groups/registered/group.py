@@ -89,6 +89,13 @@ class RegisteredGroup:
     def size(self) -> int:
         return len(self.members)
 
+    def owned(self) -> dict[str, set[int]]:
+        """What all members own together, by topic."""
+        return {
+            topic: {number for member in self.members.values() for number in member.owned.get(topic, ())}
+            for topic in self.topics
+        }
+
     # Life
 
     def replay(self, key: RegisteredGroupKey, value: RegisteredGroupValue | None) -> None:

@@ -28,11 +28,15 @@ class Registered(RegisteredGroup):
     """Implements `Group`."""
 
     def activate(self, now: float) -> None:
-        """Members go on with what they had, and have a whole session to come back in."""
+        """Members go on with what they had, and have a whole session to come back in. If topics have changed meanwhile,
+        everybody is called."""
         if self.shard.outbox.listening:
             events.group(self.shard.outbox, self, "loaded")
         for consumer_id in self.members:
             self.renew_session(consumer_id, now)
+        topics = self.shard.topics
+        if self.members and self.owned() != {name: set(range(topics.partitions_of(name))) for name in self.topics}:
+            begin(self, Cause.TOPIC_METADATA_CHANGED, "", now)
         if self.rewinds:
             begin_rewind(self, now)
 

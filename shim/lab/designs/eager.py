@@ -17,6 +17,16 @@ from kafka_shim.apis.consumer_protocol import (
     assignment_from_bytes,
     assignment_to_bytes,
 )
+from kafka_shim.apis.experimental.controller_list_groups import (
+    ControllerListGroupsRequest,
+    ControllerListGroupsResponse,
+    GroupInfo,
+)
+from kafka_shim.apis.experimental.register_consumer import (
+    PartitionToOwn,
+    RegisterConsumerRequest,
+    RegisterConsumerResponse,
+)
 from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_shim.apis.join_group import (
     JoinGroupRequest,
@@ -251,28 +261,28 @@ class Registering(Eager):
 
     letter = "r"
     title = "consumers register"
-    interrupted = m.RegisterConsumerResponse(GROUP, -1, [], ErrorCode.REBALANCE_IN_PROGRESS)
+    interrupted = RegisterConsumerResponse(GROUP, -1, [], ErrorCode.REBALANCE_IN_PROGRESS)
 
     def watches_topics(self, member_id: str) -> bool:
         return False
 
     def handle(self, member_id: str, request: Message, reply: Reply) -> None:
-        if isinstance(request, m.ListGroupsRequest):
+        if isinstance(request, ControllerListGroupsRequest):
             session = int(self.world.settings.session * 1000)
-            found = m.ControllerOfGroup(GROUP, list(self.members), [TOPIC], 1, "broker-1", 9092, session)
-            reply(m.ListGroupsResponse([found], 0))
+            found = GroupInfo(GROUP, list(self.members), [TOPIC], 1, "broker-1", 9092, session)
+            reply(ControllerListGroupsResponse([found], 0))
         else:
             self.join(member_id, reply)
 
     def complete(self, joined: Mapping[str, Reply]) -> None:
         shares = dealt(joined, self.world.partitions)
         for name, reply in joined.items():
-            owned = [m.PartitionToOwn(TOPIC, partition, -1) for partition in shares[name]]
-            reply(m.RegisterConsumerResponse(GROUP, self.generation, owned, 0))
+            owned = [PartitionToOwn(TOPIC, partition, -1) for partition in shares[name]]
+            reply(RegisterConsumerResponse(GROUP, self.generation, owned, 0))
 
     def obtain(self, me: Process) -> Obtaining:
-        yield m.ListGroupsRequest([GROUP])
-        response = yield m.RegisterConsumerRequest(GROUP, me.member_id)
+        yield ControllerListGroupsRequest([GROUP])
+        response = yield RegisterConsumerRequest(GROUP, me.member_id)
         if response.error_code:
             return None
         return response.generation_id, [partition.partition for partition in response.partitions]

@@ -11,15 +11,31 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from kafka_shim.apis.experimental.client_assignor_heartbeat import Assignment as ClientAssignment
+from kafka_shim.apis.experimental.client_assignor_heartbeat import (
+    ClientAssignorHeartbeatRequest,
+    ClientAssignorHeartbeatResponse,
+)
+from kafka_shim.apis.experimental.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+    InstalledMember,
+)
+from kafka_shim.apis.experimental.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+    PreparedMember,
+    PreparedTopic,
+)
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.lab.designs import messages as m
 from kafka_shim.lab.designs.eager import GROUP, TOPIC
 from kafka_shim.lab.designs.world import METADATA, Process, Reply, Steps, World
 
@@ -94,7 +110,7 @@ class ServerAssigns:
         self.target, self.target_epoch = target, epoch
 
     def receive(self, member_id: str, request: Message, reply: Reply) -> None:
-        assert isinstance(request, (ConsumerGroupHeartbeatRequest, m.ClientAssignorHeartbeatRequest))
+        assert isinstance(request, (ConsumerGroupHeartbeatRequest, ClientAssignorHeartbeatRequest))
         member = self._members.get(member_id)
         if request.member_epoch == 0:
             if member is None:
@@ -213,32 +229,33 @@ class ClientAssigns(ServerAssigns):
     def receive(self, member_id: str, request: Message, reply: Reply) -> None:
         member = self._members.get(member_id)
         match request:
-            case m.PrepareAssignmentRequest() if member is not None:
+            case ConsumerGroupPrepareAssignmentRequest() if member is not None:
                 members = [
-                    m.PreparedMember(
+                    PreparedMember(
                         name,
                         other.epoch,
                         None,
+                        None,
                         [TOPIC_ID],
                         self._assignor(),
-                        [m.TopicPartitions(TOPIC_ID, sorted(self.target.get(name, ())))],
+                        [TopicPartitions(TOPIC_ID, sorted(self.target.get(name, ())))],
                     )
                     for name, other in self._members.items()
                 ]
-                topic = m.PreparedTopic(TOPIC_ID, TOPIC, self.world.partitions)
-                reply(m.PrepareAssignmentResponse(0, 0, self.generation, "sticky", members, [topic]))
-            case m.InstallAssignmentRequest() if member is not None and member_id == self._computing:
+                topic = PreparedTopic(TOPIC_ID, TOPIC, self.world.partitions)
+                reply(ConsumerGroupPrepareAssignmentResponse(0, 0, None, self.generation, "sticky", members, [topic]))
+            case ConsumerGroupInstallAssignmentRequest() if member is not None and member_id == self._computing:
                 target = {
                     share.member_id: {number for topic in share.partitions for number in topic.partitions}
                     for share in request.members
                 }
                 self._computing = ""
                 self.install(target, request.group_epoch)
-                reply(m.InstallAssignmentResponse(0, 0))
-            case m.PrepareAssignmentRequest():
-                reply(m.PrepareAssignmentResponse(0, ErrorCode.UNKNOWN_MEMBER_ID, -1, "", [], []))
-            case m.InstallAssignmentRequest():
-                reply(m.InstallAssignmentResponse(0, ErrorCode.UNKNOWN_MEMBER_ID))
+                reply(ConsumerGroupInstallAssignmentResponse(0, 0))
+            case ConsumerGroupPrepareAssignmentRequest():
+                reply(ConsumerGroupPrepareAssignmentResponse(0, ErrorCode.UNKNOWN_MEMBER_ID))
+            case ConsumerGroupInstallAssignmentRequest():
+                reply(ConsumerGroupInstallAssignmentResponse(0, ErrorCode.UNKNOWN_MEMBER_ID))
             case _:
                 super().receive(member_id, request, reply)
 
@@ -247,11 +264,11 @@ class ClientAssigns(ServerAssigns):
             self._computing = member_id
         assignment = None
         if granted is not None:
-            assigned = [m.TopicPartitions(TOPIC_ID, sorted(granted))]
+            assigned = [TopicPartitions(TOPIC_ID, sorted(granted))]
             pending = self.target.get(member_id, set()) - granted
-            waiting = [m.TopicPartitions(TOPIC_ID, sorted(pending))] if pending else []
-            assignment = m.ClientAssignorAssignment(0, assigned, waiting, 0, b"")
-        return m.ClientAssignorHeartbeatResponse(
+            waiting = [TopicPartitions(TOPIC_ID, sorted(pending))] if pending else []
+            assignment = ClientAssignment(0, assigned, waiting, 0, b"")
+        return ClientAssignorHeartbeatResponse(
             throttle_time_ms=0,
             error_code=error,
             member_id=member_id,
@@ -262,40 +279,40 @@ class ClientAssigns(ServerAssigns):
         )
 
     def request(self, me: Process, epoch: int, owned: set[int] | None) -> Message:
-        return m.ClientAssignorHeartbeatRequest(
+        return ClientAssignorHeartbeatRequest(
             group_id=GROUP,
             member_id=me.member_id,
             member_epoch=epoch,
             rebalance_timeout_ms=-1 if epoch else int(self.world.settings.rebalance * 1000),
             subscribed_topic_names=None if epoch else [TOPIC],
             client_assignors=None if epoch else [self._assignor()],
-            topic_partitions=None if owned is None else [m.TopicPartitions(TOPIC_ID, sorted(owned))],
+            topic_partitions=None if owned is None else [TopicPartitions(TOPIC_ID, sorted(owned))],
         )
 
     def between(self, me: Process, response: Message) -> Steps:
-        assert isinstance(response, m.ClientAssignorHeartbeatResponse)
+        assert isinstance(response, ClientAssignorHeartbeatResponse)
         if not response.should_compute_assignment:
             return
-        group = yield m.PrepareAssignmentRequest(GROUP, me.member_id, response.member_epoch)
+        group = yield ConsumerGroupPrepareAssignmentRequest(GROUP, me.member_id, response.member_epoch)
         if group.error_code:
             return
         owned = {member.member_id: set(member.target[0].partitions) for member in group.members}
         target = balanced(owned, group.topics[0].partitions)
-        yield m.InstallAssignmentRequest(
+        yield ConsumerGroupInstallAssignmentRequest(
             GROUP,
             me.member_id,
             response.member_epoch,
             group.group_epoch,
             0,
             [
-                m.InstalledMember(name, 0, [m.TopicPartitions(TOPIC_ID, sorted(share))], 0, b"")
+                InstalledMember(name, [TopicPartitions(TOPIC_ID, sorted(share))], 0, b"")
                 for name, share in target.items()
             ],
         )
 
     @staticmethod
-    def _assignor() -> m.ClientAssignor:
-        return m.ClientAssignor("sticky", 0, 0, 0, 0, METADATA)
+    def _assignor() -> ClientAssignor:
+        return ClientAssignor("sticky", 0, 0, 0, 0, METADATA)
 
 
 def granted_by(response: Message) -> set[int] | None:
