@@ -21,7 +21,7 @@ import pyspark
 from kafka_shim.pipeline.java import find_java
 
 _MASTER: Final = re.compile(r"Starting Spark master at (spark://\S+)")
-_REGISTERED: Final = "Successfully registered with master"
+_REGISTERED: Final = re.compile("Successfully registered with master")
 
 
 class Cluster:
@@ -36,10 +36,15 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         try:
-            self.url = self._start("master.Master", "--port", "0", until=_MASTER)[1]
-            for _ in range(self._count):
-                arguments = ["--cores", "1", "--memory", self._memory, "--work-dir", str(self._folder), self.url]
-                self._start("worker.Worker", "--port", "0", *arguments, until=re.compile(_REGISTERED))
+            self.url = self._until(self._start("master.Master", self._folder / "master"), _MASTER)[1]
+            started = []
+            for number in range(self._count):
+                # Each has a disk of its own.
+                own = self._folder / f"worker-{number}"
+                arguments = ["--cores", "1", "--memory", self._memory, "--work-dir", str(own), self.url]
+                started.append(self._start("worker.Worker", own, *arguments))
+            for process in started:
+                self._until(process, _REGISTERED)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -61,7 +66,7 @@ class Cluster:
         """The master's process and the workers'; executors are below these."""
         return [process.pid for process in self._processes]
 
-    def _start(self, name: str, *arguments: str, until: re.Pattern[str]) -> re.Match[str]:
+    def _start(self, name: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
         home = Path(pyspark.__file__).parent
         environment = {
             **os.environ,
@@ -70,22 +75,26 @@ class Cluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             # What executors that are killed leave behind goes with the cluster's folder.
-            "SPARK_LOCAL_DIRS": str(self._folder),
+            "SPARK_LOCAL_DIRS": str(folder),
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "PYSPARK_PYTHON": sys.executable,
         }
-        own = ["--host", "127.0.0.1", "--webui-port", "0"]
+        own = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         process = subprocess.Popen(
             [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *own, *arguments],
             env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         self._processes.append(process)
+        return process
+
+    def _until(self, process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
+        """Wait until it has pattern this."""
         assert process.stderr is not None
         output = []
         for line in process.stderr:
             output.append(line)
-            if found := until.search(line):
+            if found := pattern.search(line):
                 # What else it says is read too, so that the pipe does not fill.
                 Thread(target=process.stderr.read, daemon=True).start()
                 return found
-        raise RuntimeError(f"Spark's {name} did not start: {''.join(output[-20:])}")
+        raise RuntimeError(f"a process of Spark's did not start: {''.join(output[-20:])}")

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,9 +28,9 @@ from pyspark.testing import assertDataFrameEqual
 
 from bench.cluster import Cluster
 from bench.runs import HOME
-from kafka_shim.pipeline.run import answer, answers, build, sort_out
+from kafka_shim.pipeline.run import answer, answers, build, sort_out, store_settings
 from kafka_shim.pipeline.schemas import PLACES, TABLES
-from kafka_shim.pipeline.session import session
+from kafka_shim.pipeline.session import LITTLE, session
 from kafka_shim.pipeline.stream import stream
 from kafka_shim.pipeline.warehouse import Warehouse
 
@@ -38,14 +38,6 @@ UNDISTURBED: Final = "undisturbed"
 READING: Final = "reading"
 SHUFFLING: Final = "violations"
 STREAMED: Final = "ownership"
-
-_COMPILER: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_LITTLE: Final = {
-    "spark.sql.shuffle.partitions": "2",
-    # Compiling well takes longer than what little is done.
-    "spark.driver.extraJavaOptions": _COMPILER,
-    "spark.executor.extraJavaOptions": _COMPILER,
-}
 
 
 def kill(events: int, memory: str = "1g") -> dict[str, Any]:
@@ -79,10 +71,10 @@ def kill(events: int, memory: str = "1g") -> dict[str, Any]:
     return {**result, "runs": runs, "identical": True}
 
 
-def same_tables(found: Warehouse, expected: Warehouse, names: Sequence[str]) -> None:
-    """Asserts that tables hold the same rows, in any order."""
+def same_tables(found: Warehouse, expected: Warehouse, names: Sequence[str], *, without: Collection[str] = ()) -> None:
+    """Asserts that tables hold the same rows, in any order, but for columns `without` which they are compared."""
     for name in names:
-        both = [digest(each.read(name)) for each in (found, expected)]
+        both = [digest(each.read(name).drop(*without)) for each in (found, expected)]
         assert both[0] == both[1], f"{name}: {both[0]} instead of {both[1]} (rows, sum of their hashes)"
 
 
@@ -100,14 +92,32 @@ def digest(rows: DataFrame) -> tuple[int, int]:
 
 
 def on_cluster(
-    data: Path, out: Path, work: Path, dies: Sequence[str], *, workers: int = 2, memory: str = "1g", only: str = ""
+    data: Path | str,
+    out: Path | str,
+    work: Path,
+    dies: Sequence[str],
+    *,
+    workers: int = 2,
+    memory: str = "1g",
+    only: str = "",
+    config: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A run on a cluster of its own; how long it took, and how many workers were killed: one for each of `dies`."""
+    """A run on a cluster of its own, with more settings of Spark in `config`; how long it took, and how many workers
+    were killed: one for each of `dies`."""
     flags = work / "flags"
     flags.mkdir(parents=True)
     with Cluster(work / "cluster", workers=workers, memory=memory) as cluster:
         began = time.monotonic()
-        arguments = [cluster.url, str(data), str(out), str(flags), ",".join(dies), memory, only]
+        arguments = [
+            cluster.url,
+            str(data),
+            str(out),
+            str(flags),
+            ",".join(dies),
+            memory,
+            only,
+            json.dumps(config or {}),
+        ]
         done = subprocess.run(command("run", *arguments), check=True, cwd=HOME, stdout=subprocess.PIPE)
         wall = time.monotonic() - began
         dead = sum(worker.poll() is not None for worker in cluster.workers())
@@ -139,15 +149,15 @@ def command(*arguments: str) -> list[str]:
 # What runs in processes of its own.
 
 
-def run(url: str, data: str, out: str, flags: str, dies: str, memory: str, only: str = "") -> None:
+def run(url: str, data: str, out: str, flags: str, dies: str, memory: str, only: str, more: str) -> None:
     """Tables and answers on a cluster, or `only` some tables; workers die where `dies` says, READING or at a table."""
-    config = {"spark.executor.memory": memory, "spark.driver.memory": "1g"}
+    config = {"spark.executor.memory": memory, "spark.driver.memory": "1g", **json.loads(more)}
     if only:
-        config |= _LITTLE
+        config |= LITTLE
     spark = session(url, config=config)
     warehouse = _Dying(spark, out, Path(flags), dies, only)
     with warehouse.change("run"):
-        build(warehouse, sort_out([data]))
+        build(warehouse, sort_out([data], settings=store_settings(config)))
         if not only:
             answer(warehouse)
     executors = spark.sparkContext._jsc.sc().statusStore().executorList(False).size() - 1
@@ -164,7 +174,7 @@ def streamed(data: str, out: str, max_bytes: str, memory: str, dies: str) -> Non
             if name == dies:
                 os.killpg(0, signal.SIGKILL)
 
-    spark = session("local[2]", config={"spark.driver.memory": memory, **_LITTLE})
+    spark = session("local[2]", config={"spark.driver.memory": memory, **LITTLE})
     stream(Dying(spark, out), sort_out([data]), max_bytes=int(max_bytes)).awaitTermination()
     spark.stop()
 

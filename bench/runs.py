@@ -13,10 +13,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 HOME: Final = Path(__file__).resolve().parent.parent
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -103,7 +107,8 @@ class Family:
 
 
 def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[str, Any]:
-    """All tables of some data, and answers if `what` is "all": wall seconds and bytes shuffled by step."""
+    """All tables of some data, and answers if `what` is "all": wall seconds and bytes shuffled by step, several of
+    which are done side by side."""
     from kafka_shim.pipeline.run import answer, build, sort_out
     from kafka_shim.pipeline.session import session
     from kafka_shim.pipeline.warehouse import Warehouse
@@ -122,19 +127,12 @@ def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[s
     started = time.monotonic()
     steps: dict[str, dict[str, float]] = {}
 
-    def shuffled() -> int:
-        store = spark.sparkContext._jsc.sc().statusStore()
-        stages = spark.sparkContext._jvm.scala.jdk.CollectionConverters.SeqHasAsJava(  # type: ignore[union-attr]
-            store.stageList(None, False, False, spark.sparkContext._gateway.new_array(spark._jvm.double, 0), None)
-        ).asJava()
-        return sum(stage.shuffleWriteBytes() for stage in stages)
-
     @contextmanager
     def step(name: str) -> Iterator[None]:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        before, start = shuffled(), time.monotonic()
+        start = time.monotonic()
         yield
-        steps[name] = {"wall_seconds": round(time.monotonic() - start, 2), "shuffled": shuffled() - before}
+        steps[name] = {"wall_seconds": round(time.monotonic() - start, 2)}
         print(f"{name}: {json.dumps(steps[name])}", file=sys.stderr, flush=True)
 
     warehouse = Warehouse(spark, out)
@@ -146,9 +144,24 @@ def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[s
             answer(warehouse, step)
             result["wall_seconds"] = round(time.monotonic() - began, 2)
             result["violations"] = warehouse.read("violations").count()
-    result["shuffled"] = sum(step["shuffled"] for step in steps.values())
+    for name, count in _shuffled(spark).items():
+        steps.setdefault(name, {})["shuffled"] = count
+    result["shuffled"] = sum(step.get("shuffled", 0) for step in steps.values())
     spark.stop()
     return result
+
+
+def _shuffled(spark: SparkSession) -> dict[str, int]:
+    """Bytes written to be shuffled, by what Spark's page says of the job: the step."""
+    store = spark.sparkContext._jsc.sc().statusStore()
+    stages = spark.sparkContext._jvm.scala.jdk.CollectionConverters.SeqHasAsJava(  # type: ignore[union-attr]
+        store.stageList(None, False, False, spark.sparkContext._gateway.new_array(spark._jvm.double, 0), None)
+    ).asJava()
+    found: Counter[str] = Counter()
+    for stage in stages:
+        name = stage.description()
+        found[name.get() if name.isDefined() and name.get() else "other"] += stage.shuffleWriteBytes()
+    return {name: count for name, count in found.items() if count}
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ session that is warm, and what it costs is compared with the one half as large, 
 from __future__ import annotations
 
 import argparse
+import heapq
 import itertools
 import json
 import os
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,13 +89,12 @@ def commits(count: int, group: str = "busy") -> Iterator[Event]:
 
 
 def mixed(count: int) -> Iterator[Event]:
-    """All three, and ordinary groups."""
-    yield from rounds(count // 20)
-    yield from members(count // 60)
-    yield from commits(count)
-    for number in range(40):
-        yield from rounds(10, f"ordinary-{number}")
-        yield from commits(200, f"ordinary-{number}")
+    """All three at once, in the order of time, beside ordinary groups: with a million commits 200,000 rounds, 10,000
+    members and 4,450 of these."""
+    of_groups = [rounds(count // 5), members(count // 100), commits(count)]
+    for number in range(count * 4450 // 1_000_000):
+        of_groups += [rounds(10, f"ordinary-{number}"), commits(200, f"ordinary-{number}")]
+    return heapq.merge(*of_groups, key=itemgetter("at"))
 
 
 SHAPES: Final[dict[str, tuple[Callable[[int], Iterator[Event]], int]]] = {
@@ -112,11 +113,11 @@ def _exchange(arrived: float, at: float, api: str, group: str, member: str, **bo
 
 
 def write(folder: Path, events: Iterator[Event]) -> int:
-    """The trace of these events, in the order of time; returns how many there are."""
+    """The trace of these events, which come in the order of time; returns how many there are."""
     folder.mkdir(parents=True)
     count = 0
     with (folder / "trace.jsonl").open("w") as file:
-        for count, event in enumerate(sorted(events, key=lambda each: each["at"]), 1):
+        for count, event in enumerate(events, 1):
             at = event.pop("at")
             kind = event.pop("event")
             head = {"event": kind, "seq": count - 1, "mono": at, "wall": WALL + at}
@@ -152,16 +153,27 @@ def main() -> None:
                 shutil.rmtree(out)
                 print(json.dumps({"shape": shape, **results[shape][-1]}), flush=True)
             del results[shape][0]
-        factors = {
-            shape: [round(b["seconds"] / a["seconds"], 2) for a, b in itertools.pairwise(runs)]
-            for shape, runs in results.items()
-        }
-        print(json.dumps({"times_a_doubling": factors}))
+        print(json.dumps({"times_a_doubling": {shape: factors(runs) for shape, runs in results.items()}}))
     finally:
         done.set()
         watch.join()
         spark.stop()
         shutil.rmtree(scratch)
+
+
+def factors(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each run against the one half as large: how often its processor time, and which step grew most of those that
+    take a second and more."""
+    found = []
+    for half, whole in itertools.pairwise(runs):
+        steps = {
+            name: round(seconds / max(half["steps"][name], 0.01), 2)
+            for name, seconds in whole["steps"].items()
+            if seconds >= 1
+        }
+        worst = max(steps.items(), key=itemgetter(1), default=None)
+        found.append({"times": round(whole["seconds"] / half["seconds"], 2), "worst_step": worst})
+    return found
 
 
 def _cost(warehouse: Warehouse, data: Path, family: Family) -> dict[str, Any]:
@@ -177,8 +189,9 @@ def _cost(warehouse: Warehouse, data: Path, family: Family) -> dict[str, Any]:
 
     began = time.monotonic()
     with warehouse.change("run"):
-        build(warehouse, sort_out([str(data)]), step)
-        answer(warehouse, step)
+        # One after the other, so that each step's share is known.
+        build(warehouse, sort_out([str(data)]), step, at_once=1)
+        answer(warehouse, step, at_once=1)
     wall = round(time.monotonic() - began, 1)
     return {"seconds": round(sum(steps.values()), 1), "wall_seconds": wall, "steps": steps}
 

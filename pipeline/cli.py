@@ -1,4 +1,4 @@
-"""`kafka-shim pipeline run | stream | report | tables | sql | expire | generate`.
+"""`kafka-shim pipeline run | stream | report | tables | sql | compact | expire | generate`.
 
 Decides what an operator may say and what a terminal shows meanwhile. Nothing is computed here, and Spark is imported
 only by the commands that need it.
@@ -11,8 +11,10 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -50,15 +52,18 @@ _FORMAT = click.option(
 )
 
 
-def _start(master: str, memory: str, config: tuple[str, ...], needs: Iterable[str]) -> SparkSession:
+def _start(
+    master: str, memory: str, config: tuple[str, ...], needs: Iterable[str], out: str, little: bool
+) -> SparkSession:
     from kafka_shim.pipeline.formats import NoConnector
     from kafka_shim.pipeline.formats import settings as settings_for
     from kafka_shim.pipeline.java import NoJava
-    from kafka_shim.pipeline.session import session
+    from kafka_shim.pipeline.session import LITTLE, session
 
     chosen = _settings(config)
     try:
-        settings = {"spark.driver.memory": memory, **settings_for(needs, chosen), **chosen}
+        made = settings_for(needs, chosen, out)
+        settings = {"spark.driver.memory": memory, **(LITTLE if little else {}), **made, **chosen}
     except NoConnector as error:
         raise Refused(str(error)) from error
     from pyspark.errors import PySparkException
@@ -81,10 +86,12 @@ _SENTENCE: Final = re.compile(r"\b(?:Overtaken|Unreadable): (.+)")
 
 
 @contextmanager
-def _spark(master: str, memory: str, config: tuple[str, ...], needs: Iterable[str] = ()) -> Iterator[SparkSession]:
-    """A session with the connectors of `needs` (`kafka_shim.pipeline.formats.PACKAGES`); what goes wrong in it is one
-    sentence, after what Spark itself has logged of it."""
-    spark = _start(master, memory, config, needs)
+def _spark(
+    master: str, memory: str, config: tuple[str, ...], needs: Iterable[str], out: str, little: bool = False
+) -> Iterator[SparkSession]:
+    """A session with the connectors of `needs` (`kafka_shim.pipeline.formats.PACKAGES`) and of the store that `out` is
+    in, for `little` data or much; what goes wrong in it is one sentence, after what Spark itself has logged of it."""
+    spark = _start(master, memory, config, needs, out, little)
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -130,6 +137,12 @@ def _inputs(
         raise Refused(str(error)) from error
 
 
+def _is_little(inputs: Inputs, config: tuple[str, ...]) -> bool:
+    from kafka_shim.pipeline.run import is_little, store_settings
+
+    return is_little(inputs, store_settings(_settings(config)))
+
+
 def _settings(config: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for each in config:
@@ -151,14 +164,18 @@ def _tables_of(
     from kafka_shim.pipeline.progress import Progress
     from kafka_shim.pipeline.replays import replays
     from kafka_shim.pipeline.run import answer, build
+    from kafka_shim.pipeline.steps import Task
     from kafka_shim.pipeline.warehouse import Warehouse
 
     warehouse = Warehouse(spark, out, kind)
     with Progress(spark, console) as progress, warehouse.change("run", paths):
+
+        def play() -> None:
+            with progress.step("replays"):
+                warehouse.write_result("replays", replays(warehouse))
+
         build(warehouse, inputs, progress.step)
-        answer(warehouse, progress.step)
-        with progress.step("replays"):
-            warehouse.write_result("replays", replays(warehouse))
+        answer(warehouse, progress.step, also=[Task("replays", play, ("migration",))])
     return warehouse
 
 
@@ -179,11 +196,15 @@ def run(
     console = Console(stderr=True)
     inputs = _inputs(paths, config, end_offsets, kafka)
     _writable(out)
-    with _spark(master, memory, config, [kind]) as spark:
+    with _spark(master, memory, config, [kind], out, _is_little(inputs, config)) as spark:
         warehouse = _tables_of(inputs, paths, out, kind, spark, console)
         counts = {name: warehouse.read(name).count() for name in ("violations", "quarantine", "gaps")}
-        told = {"out": warehouse.path, "snapshot": warehouse.snapshot.number if warehouse.snapshot else None, **counts}
-    click.echo(json.dumps(told))
+        summary = {
+            "out": warehouse.path,
+            "snapshot": warehouse.snapshot.number if warehouse.snapshot else None,
+            **counts,
+        }
+    click.echo(json.dumps(summary))
 
 
 @cli.command()
@@ -201,12 +222,21 @@ def report(
     console = Console(stderr=True)
     inputs = _inputs(paths, config, end_offsets, kafka)
     _writable(out)
-    with _spark(master, memory, config, [kind]) as spark:
+    with _spark(master, memory, config, [kind], out, _is_little(inputs, config)) as spark:
+        # Meanwhile Spark works.
+        importing = Thread(target=import_module, args=["kafka_shim.pipeline.report"])
+        importing.start()
+        warehouse = _tables_of(inputs, paths, out, kind, spark, console)
+        importing.join()
+        from kafka_shim.pipeline.report import report as page_about
         from kafka_shim.pipeline.report import write_report
 
-        warehouse = _tables_of(inputs, paths, out, kind, spark, console)
-        page = write_report(warehouse, Path(out) / "report.html", ", ".join([*paths, *filter(None, [kafka])]))
-    click.echo(str(page))
+        of = ", ".join([*paths, *filter(None, [kafka])])
+        if "://" in out:
+            page = warehouse.files.write("report.html", page_about(warehouse, of))
+        else:
+            page = str(write_report(warehouse, Path(out) / "report.html", of))
+    click.echo(page)
 
 
 @cli.command()
@@ -216,28 +246,40 @@ def report(
 )
 @click.option("--every", help='Time between batches, like "10 seconds"; without it, takes what there is and ends.')
 @click.option("--max-bytes", type=click.IntRange(min=1), help="About how much of the trace one batch takes at most.")
+@click.option(
+    "--days", type=click.IntRange(min=1), help="Keep what is about the last so many days (UTC) of events; else all."
+)
 @_FORMAT
 @_spark_options
 def stream(
-    paths: tuple[str, ...], out: str, every: str | None, max_bytes: int | None, kind: str, master: str, memory: str,
-    config: tuple[str, ...],
+    paths: tuple[str, ...], out: str, every: str | None, max_bytes: int | None, days: int | None, kind: str,
+    master: str, memory: str, config: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Keep the tables up to date while traces grow."""
     inputs = _inputs(paths, config)
     if not inputs.traces:
         raise Refused("a stream reads traces, and there are none")
     _writable(out)
-    with _spark(master, memory, config, [kind]) as spark:
+    with _spark(master, memory, config, [kind], out) as spark:
+        from kafka_shim.pipeline.run import store_settings
+        from kafka_shim.pipeline.stream import progress
         from kafka_shim.pipeline.stream import stream as start
         from kafka_shim.pipeline.warehouse import Warehouse
 
         console = Console(stderr=True)
-        query = start(
-            Warehouse(spark, out, kind), inputs, every=every, max_bytes=max_bytes,
-            after_batch=lambda batch: console.print(f"batch {batch} done"),
-        )  # fmt: skip
+        query = start(Warehouse(spark, out, kind), inputs, every=every, max_bytes=max_bytes, days=days)
+        shown = -1
         try:
-            query.awaitTermination()
+            ended = False
+            while not ended:
+                ended = bool(query.awaitTermination(1))
+                now = progress(query, inputs, store_settings(_settings(config)))
+                if now is not None and now.batch > shown:
+                    shown = now.batch
+                    console.print(
+                        f"batch {now.batch}: {now.events:,} events in {now.seconds:.1f} s,"
+                        f" {now.behind_bytes:,} bytes to go"
+                    )
         except KeyboardInterrupt:
             query.stop()
 
@@ -265,7 +307,7 @@ def tables(
             grid.add_row(each, table.row, str(len(table.columns)))
         console.print(grid)
         return
-    with _spark(master, memory, config, _needs(out)) as spark:
+    with _spark(master, memory, config, _needs(out, config), out) as spark:
         from kafka_shim.pipeline.warehouse import Warehouse
 
         warehouse = Warehouse(spark, out)
@@ -296,7 +338,7 @@ def tables(
 @_spark_options
 def sql(out: str, query: str, as_json: bool, master: str, memory: str, config: tuple[str, ...]) -> None:
     """Ask a question in SQL; every table and every answer of a run is a view of its name."""
-    with _spark(master, memory, config, _needs(out)) as spark:
+    with _spark(master, memory, config, _needs(out, config), out) as spark:
         from kafka_shim.pipeline.warehouse import Warehouse
 
         Warehouse(spark, out).views()
@@ -308,16 +350,20 @@ def sql(out: str, query: str, as_json: bool, master: str, memory: str, config: t
             _show(Console(), found.columns, [list(row) for row in found.collect()])
 
 
-def _needs(out: str) -> set[str]:
+def _needs(out: str, config: tuple[str, ...]) -> set[str]:
     """The formats of the tables of a run. Raises Refused if there is none."""
     from kafka_shim.pipeline.formats import needs_of
+    from kafka_shim.pipeline.run import store_settings
+    from kafka_shim.pipeline.sources.places import Place, Unreadable
 
-    if "://" in out:
-        return set()
-    found = sorted((Path(out) / "snapshots").glob("[0-9]*.json"))
-    if not found:
+    try:
+        found = Place(f"{out.rstrip('/')}/snapshots", store_settings(_settings(config))).children()
+        newest = max((each for each in found if re.fullmatch(r"\d+\.json", each.name)), default=None)
+    except Unreadable:
+        newest = None
+    if newest is None:
         raise Refused(f"{out} is not the folder of a run")
-    return needs_of(json.loads(found[-1].read_text())["tables"].values())
+    return needs_of(json.loads(newest.text() or "")["tables"].values())
 
 
 @cli.command()
@@ -326,11 +372,23 @@ def _needs(out: str) -> set[str]:
 @_spark_options
 def expire(out: str, keep: int, master: str, memory: str, config: tuple[str, ...]) -> None:
     """Take away old snapshots, and all files that none of those that stay names."""
-    with _spark(master, memory, config, _needs(out)) as spark:
+    with _spark(master, memory, config, _needs(out, config), out) as spark:
         from kafka_shim.pipeline.warehouse import Warehouse
 
-        gone = Warehouse(spark, out).snapshots.expire(keep)
+        gone = Warehouse(spark, out).expire(keep)
     click.echo(json.dumps({"folders": gone}))
+
+
+@cli.command()
+@click.argument("out")
+@_spark_options
+def compact(out: str, master: str, memory: str, config: tuple[str, ...]) -> None:
+    """Write tables that lie in many small files again as few large ones; a stream goes on from there."""
+    with _spark(master, memory, config, _needs(out, config), out) as spark:
+        from kafka_shim.pipeline.warehouse import Warehouse
+
+        done = Warehouse(spark, out).compact_all()
+    click.echo(json.dumps({"tables": done}))
 
 
 def _show(console: Console, columns: list[str], rows: list[list[Any]]) -> None:

@@ -6,13 +6,16 @@ Every write is one commit of the table, and what a snapshot of the warehouse nam
 `delta/TABLE@VERSION` or `iceberg/TABLE@SNAPSHOT`. So a table is whole for whoever opens it by its format, and all
 tables together are for who reads them through the warehouse. It does not know what is in them.
 
-Their connectors are published for Spark 4.1, and Spark fetches them when it starts.
+Their connectors are published for Spark 4.1, and Spark fetches them when it starts, as it does what it needs to write
+to a store.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Final
 
 import pyspark
@@ -26,6 +29,8 @@ PACKAGES: Final = {
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
 }
 FORMATS: Final = ("parquet", "delta", "iceberg")
+STORES: Final = {"s3a": "org.apache.hadoop:hadoop-aws"}
+"""By the scheme of an address, what Hadoop needs to write there; of the release that Spark comes with."""
 _EXTENSIONS: Final = {
     "delta": "io.delta.sql.DeltaSparkSessionExtension",
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -37,26 +42,34 @@ class NoConnector(RuntimeError):
     """There is no connector for this Spark; the message is one sentence."""
 
 
-def settings(needs: Iterable[str], given: Collection[str] = ()) -> dict[str, str]:
-    """Spark's settings for a session that needs some of `PACKAGES`; `given` are names of settings the user has made. A
-    user who gives jars has the connectors. Raises NoConnector."""
+def settings(needs: Iterable[str], given: Collection[str] = (), out: str = "") -> dict[str, str]:
+    """Spark's settings for a session that needs some of `PACKAGES` and writes to the address `out`; `given` are names
+    of settings the user has made. A user who gives jars has the connectors. Raises NoConnector."""
     names = sorted({*needs} & {*PACKAGES})
-    if not names:
-        return {}
-    if not pyspark.__version__.startswith(f"{LINE}."):
+    if names and not pyspark.__version__.startswith(f"{LINE}."):
         raise NoConnector(
             f"{', '.join(names)} needs PySpark {LINE}, for which connectors are published:"
             f" pip install 'pyspark=={LINE}.*'"
         )
     found = {}
-    if "spark.jars" not in given and "spark.jars.packages" not in given:
-        found["spark.jars.packages"] = ",".join(PACKAGES[name] for name in names)
+    packages = [PACKAGES[name] for name in names]
+    store = STORES.get(out.partition("://")[0])
+    if store is not None:
+        packages.append(f"{store}:{_hadoop()}")
+    if packages and "spark.jars" not in given and "spark.jars.packages" not in given:
+        found["spark.jars.packages"] = ",".join(packages)
     extensions = [_EXTENSIONS[name] for name in names if name in _EXTENSIONS]
     if extensions:
         found["spark.sql.extensions"] = ",".join(extensions)
     if "delta" in names:
         found["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     return found
+
+
+def _hadoop() -> str:
+    """The release of Hadoop that is in this PySpark."""
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    return jar.stem.rpartition("-")[2]
 
 
 def needs_of(tables: Iterable[Iterable[str]]) -> set[str]:
@@ -91,16 +104,14 @@ class Tables:
             if there and replaces is not None:
                 writer = writer.option("replaceWhere", f"bucket in ({', '.join(map(str, replaces)) or 'null'})")
             writer.save(self._place(name))
-            (version,) = self._sql(f"describe history {self._named(name)} limit 1").select("version").collect()
-            return f"delta/{name}@{version.version}"
+            return self._newest(name)
         if there and replaces is not None:
             rows.sortWithinPartitions(*_KEYS).writeTo(self._named(name)).overwrite(F.col("bucket").isin([*replaces]))
         else:
             table = rows.sortWithinPartitions(*_KEYS) if partitioned else rows
             made = table.writeTo(self._named(name)).using("iceberg").tableProperty("format-version", "2")
             (made.partitionedBy(*map(F.col, _KEYS)) if partitioned else made).createOrReplace()
-        current: Any = self._sql(f"select snapshot_id from {self._named(name)}.refs where name = 'main'").collect()
-        return f"iceberg/{name}@{current[0].snapshot_id}" if current else f"iceberg/{name}@"
+        return self._newest(name)
 
     def read(self, named: str) -> DataFrame:
         """A table as a snapshot names it."""
@@ -109,6 +120,42 @@ class Tables:
             return self.spark.read.format("delta").option("versionAsOf", commit).load(self._place(name))
         reader = self.spark.read
         return (reader.option("versionAsOf", commit) if commit else reader).table(self._named(name))
+
+    def compact(self, name: str) -> str:
+        """Writes small files again as large ones, in one commit; returns what a snapshot names."""
+        if self.kind == "delta":
+            self._sql(f"optimize {self._named(name)}")
+        else:
+            self._sql(f"call {self._catalog}.system.rewrite_data_files(table => 'pipeline.{name}')")
+        return self._newest(name)
+
+    def expire(self, name: str, kept: Collection[str], since: float) -> None:
+        """Takes away the commits of a table, and their files, but for those in `kept`, as snapshots name them, and for
+        those since then, in seconds of Unix time."""
+        if self.kind == "delta":
+            # Files that a version needs count from when a later one let go of them.
+            hours = max(time.time() - since, 0.0) / 3600
+            self.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+            self._sql(f"vacuum {self._named(name)} retain {hours:.4f} hours")
+            return
+        commits = self._sql(f"select snapshot_id, committed_at from {self._named(name)}.snapshots").collect()
+        named = {each.rpartition("@")[2] for each in kept}
+        old = [
+            each.snapshot_id
+            for each in commits
+            if str(each.snapshot_id) not in named and each.committed_at.timestamp() < since
+        ]
+        if old:
+            ids = ", ".join(map(str, old))
+            table = f"table => 'pipeline.{name}', snapshot_ids => array({ids})"
+            self._sql(f"call {self._catalog}.system.expire_snapshots({table})")
+
+    def _newest(self, name: str) -> str:
+        if self.kind == "delta":
+            (version,) = self._sql(f"describe history {self._named(name)} limit 1").select("version").collect()
+            return f"delta/{name}@{version.version}"
+        current: Any = self._sql(f"select snapshot_id from {self._named(name)}.refs where name = 'main'").collect()
+        return f"iceberg/{name}@{current[0].snapshot_id}" if current else f"iceberg/{name}@"
 
     def _place(self, name: str) -> str:
         return f"{self.path}/delta/{name}"

@@ -75,10 +75,10 @@ def _pasts(warehouse: Warehouse, candidates: list[_Candidate]) -> dict[str, Past
     )
     owned = warehouse.read("ownership").where(chosen).groupBy("group", "topic")
     topics = owned.agg((F.max("partition") + 1).alias("partitions")).collect()
-    asked = warehouse.read("requests", steady=False).where(chosen & F.col("session_timeout_ms").isNotNull())
+    joins = warehouse.read("requests", steady=False).where(chosen & F.col("session_timeout_ms").isNotNull())
     timeouts = {
         row.group: row.ms / 1000
-        for row in asked.groupBy("group").agg(F.max("session_timeout_ms").alias("ms")).collect()
+        for row in joins.groupBy("group").agg(F.max("session_timeout_ms").alias("ms")).collect()
     }
     return {
         each.group: Past(

@@ -1,12 +1,15 @@
-"""From files to tables to answers, step by step. Decides the order; what a step does is in `tables/` and `jobs/`."""
+"""From files to tables to answers, step by step. Decides which step rests on which; what a step does is in `tables/`
+and `jobs/`, and when it is done in `steps.py`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import reduce
-from typing import NamedTuple, Protocol, TypeAlias
+from functools import partial, reduce
+from itertools import chain
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -15,16 +18,20 @@ from pyspark.sql import functions as F
 from kafka_shim.pipeline.decode.events import Lines
 from kafka_shim.pipeline.jobs import doubts, invariants, members, offsets, rebalances
 from kafka_shim.pipeline.schemas import PLACES
+from kafka_shim.pipeline.session import LITTLE_BYTES
 from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.sources.offsets_log import COMMITS, segments
 from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable, settings_of
 from kafka_shim.pipeline.sources.shim_trace import files
-from kafka_shim.pipeline.tables import groups, partitions, traces
+from kafka_shim.pipeline.steps import Task, side_by_side
+from kafka_shim.pipeline.tables import epochs, groups, partitions, traces
 from kafka_shim.pipeline.tables import offsets as offset_tables
 from kafka_shim.pipeline.warehouse import Warehouse
 
 Step: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Called with the name of a step; the step is done within what it returns."""
+_PACKED: Final = 10
+"""What is packed is about so many times as large."""
 
 
 class _Read(Protocol):
@@ -41,6 +48,16 @@ class Inputs(NamedTuple):
     logs: tuple[str, ...]
     end_offsets: str | None = None
     kafka: str | None = None
+
+
+class Made(NamedTuple):
+    """A table that is made of others: `rows` makes it once those named in `after` are written. One that is made `whole`
+    is about no group."""
+
+    place: str
+    rows: Callable[[], DataFrame]
+    after: tuple[str, ...] = ()
+    whole: bool = False
 
 
 def sort_out(paths: Iterable[str], end_offsets: str | None = None, settings: Settings = ()) -> Inputs:
@@ -68,6 +85,19 @@ def _holds(find: Callable[[str, Settings], list[Place]], place: Place, suffix: s
     return any(suffix in file.name for file in find(place.address, place.settings))
 
 
+def is_little(inputs: Inputs, settings: Settings = ()) -> bool:
+    """Whether there is little to read (`kafka_shim.pipeline.session.LITTLE`). Of a cluster nobody knows."""
+    if inputs.kafka is not None:
+        return False
+    size = 0
+    for find, paths in ((files, inputs.traces), (segments, inputs.logs)):
+        for file in chain.from_iterable(find(path, settings) for path in paths):
+            size += file.size() * (_PACKED if file.is_packed else 1)
+            if size > LITTLE_BYTES:
+                return False
+    return True
+
+
 def reader(spark: SparkSession, source: str) -> DataFrameReader:
     """Reads one of our sources, with what Spark's settings say of stores."""
     found = spark.read.format(source)
@@ -81,34 +111,74 @@ def store_settings(config: Mapping[str, str]) -> Settings:
     return settings_of({name.removeprefix("spark.hadoop."): value for name, value in config.items()})
 
 
-def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext) -> None:
-    """Reads the inputs and makes all tables, within a change of the warehouse."""
+def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext, at_once: int | None = None) -> None:
+    """Reads the inputs and makes all tables, within a change of the warehouse, `at_once` of them side by side."""
     spark = warehouse.spark
     register(spark)
+    reading = []
     if inputs.traces:
-        with step("read traces"):
-            # Nearly all lines are of two kinds with few columns: to read them apart costs less than columns do.
-            for kind in Lines._fields:
-                lines = reader(spark, "kafka_shim_trace").option("lines", kind).load(joined(inputs.traces))
-                warehouse.append_apart(traces.ingested(lines))
-            warehouse.write("trace_gaps", traces.gaps(seqs(warehouse)))
+        for lines in Lines._fields:
+            reading.append(_task(spark, step, f"read {lines}", partial(_read_lines, warehouse, inputs.traces, lines)))
     if inputs.logs or inputs.kafka:
-        with step("read segments" if inputs.logs else "read the topic"):
-            topic = None
-            if inputs.kafka:
-                topic = reader(spark, "kafka_offsets_topic").option("bootstrap", inputs.kafka).load()
-                topic.persist(StorageLevel.DISK_ONLY)
-            others = _records(spark, inputs.logs, topic, "others").persist(StorageLevel.DISK_ONLY)
-            for name, of_log in offset_tables.LOG_TABLES.items():
-                warehouse.write(name, of_log(others))
-            others.unpersist()
-            commits = _records(spark, inputs.logs, topic, "commits")
-            warehouse.write("log_history", offset_tables.history_of_segments(commits))
-            if topic is not None:
-                topic.unpersist()
-    for name, table in derived(warehouse, end_offsets=_end_offsets(spark, inputs.end_offsets)):
-        with step(f"table {PLACES.get(name, name)}"):
-            warehouse.write(name, table())
+        name = "read segments" if inputs.logs else "read the topic"
+        reading.append(_task(spark, step, name, partial(_read_log, warehouse, inputs)))
+    side_by_side(spark, reading, at_once)
+    tables = derived(warehouse, end_offsets=_end_offsets(spark, inputs.end_offsets))
+    write_all(warehouse, tables, step=step, at_once=at_once)
+
+
+def _task(spark: SparkSession, step: Step, name: str, do: Callable[[], object], after: Collection[str] = ()) -> Task:
+    """A task that is a step of its name, which Spark's page shows as that of its jobs."""
+
+    def within() -> None:
+        with step(name):
+            spark.sparkContext.setJobDescription(name)
+            do()
+            spark.sparkContext.setJobDescription("")
+
+    return Task(name, within, after)
+
+
+def _read_lines(warehouse: Warehouse, paths: tuple[str, ...], lines: str) -> None:
+    # Nearly all lines are of two kinds with few columns: to read them apart costs less than columns do.
+    rows = reader(warehouse.spark, "kafka_shim_trace").option("lines", lines).load(joined(paths))
+    warehouse.append_apart(traces.ingested(rows))
+
+
+def _read_log(warehouse: Warehouse, inputs: Inputs) -> None:
+    spark = warehouse.spark
+    topic = None
+    if inputs.kafka:
+        topic = reader(spark, "kafka_offsets_topic").option("bootstrap", inputs.kafka).load()
+        topic.persist(StorageLevel.DISK_ONLY)
+    others = _records(spark, inputs.logs, topic, "others").persist(StorageLevel.DISK_ONLY)
+    for name, of_log in offset_tables.LOG_TABLES.items():
+        warehouse.write(name, of_log(others))
+    others.unpersist()
+    commits = _records(spark, inputs.logs, topic, "commits")
+    warehouse.write("log_history", offset_tables.history_of_segments(commits))
+    if topic is not None:
+        topic.unpersist()
+
+
+def write_all(
+    warehouse: Warehouse,
+    tables: Iterable[Made],
+    *,
+    replaces: list[int] | None = None,
+    step: Step = nullcontext,
+    at_once: int | None = None,
+) -> None:
+    """Writes these tables, or their rows in the buckets of `replaces`, each after those it is made of."""
+
+    def write(made: Made) -> None:
+        warehouse.write(made.place, made.rows(), replaces=None if made.whole else replaces)
+
+    def task(made: Made) -> Task:
+        name = f"table {PLACES.get(made.place, made.place)}"
+        return _task(warehouse.spark, step, name, partial(write, made), made.after)._replace(name=made.place)
+
+    side_by_side(warehouse.spark, map(task, tables), at_once)
 
 
 def _records(spark: SparkSession, logs: tuple[str, ...], topic: DataFrame | None, which: str) -> DataFrame:
@@ -133,51 +203,59 @@ def seqs(warehouse: Warehouse) -> DataFrame:
 
 def derived(
     warehouse: Warehouse, buckets: list[int] | None = None, end_offsets: DataFrame | None = None
-) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
-    """The tables made of what was read, in order, for all groups or those in some buckets; each is made when it is
-    asked for, of those written before it."""
+) -> Iterator[Made]:
+    """The tables made of what was read, for all groups or those in some buckets; those that others wait for first."""
 
     def read(name: str, steady: bool | None = None) -> DataFrame:
         return warehouse.read(name, buckets, steady=steady)
 
     if warehouse.has_traces():
         yield from _derived_of_traces(read)
+        yield Made("trace_gaps", lambda: traces.gaps(seqs(warehouse)), whole=True)
     if end_offsets is not None or warehouse.has_traces():
 
         def lag() -> DataFrame:
             # Ends of partitions are about no group, so in one bucket, whichever were chosen.
-            known = offset_tables.end_offsets_of_trace(
+            ends = offset_tables.end_offsets_of_trace(
                 *(warehouse.read(name, steady=False) for name in ("events", "requests"))
             )
-            every = known if end_offsets is None else known.unionByName(end_offsets)
+            every = ends if end_offsets is None else ends.unionByName(end_offsets)
             return offset_tables.lag(read("offset_history"), every)
 
-        yield "lag", lag
+        yield Made("lag", lag, ("trace_history",))
 
 
-def _derived_of_traces(read: _Read) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
+def _derived_of_traces(read: _Read) -> Iterator[Made]:
     def changes(name: str) -> DataFrame:
         return read(name, False)
 
-    yield "membership", lambda: groups.membership(changes("events"))
-    yield "rounds", lambda: groups.rounds(changes("events"))
-    yield "member_pauses", lambda: groups.member_pauses(changes("requests"))
-    yield "ownership", lambda: partitions.ownership(changes("events"))
-    yield "partition_pauses", lambda: partitions.partition_pauses(read("ownership"))
-    yield "assignments", lambda: partitions.assignments(changes("events"))
-    yield "commits", lambda: traces.commits(read("events", True))
-    yield "trace_history", lambda: offset_tables.history_of_trace(read("events"), changes("requests"))
-    yield (
-        "violations",
-        lambda: invariants.violations(
+    def violations() -> DataFrame:
+        return invariants.violations(
             changes("events"),
             changes("requests"),
             read("events", True),
             read("requests", True),
             read("membership"),
             read("offset_history"),
-        ),
-    )
+            read("ownership"),
+        )
+
+    # Few traces have other kinds of groups than classic ones.
+    has_epochs = not changes("events").where("event = 'epoch'").isEmpty()
+
+    def both(classic: Callable[[DataFrame], DataFrame], of_epochs: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        found = classic(changes("events"))
+        return found.unionByName(of_epochs(changes("events"))) if has_epochs else found
+
+    yield Made("trace_history", lambda: offset_tables.history_of_trace(read("events"), changes("requests")))
+    yield Made("membership", lambda: groups.membership(changes("events")))
+    yield Made("ownership", lambda: both(partitions.ownership, epochs.ownership))
+    yield Made("violations", violations, ("membership", "trace_history", "ownership"))
+    yield Made("partition_pauses", lambda: partitions.partition_pauses(read("ownership")), ("ownership",))
+    yield Made("assignments", lambda: partitions.assignments(changes("events")))
+    yield Made("rounds", lambda: both(groups.rounds, epochs.rounds))
+    yield Made("member_pauses", lambda: groups.member_pauses(changes("requests")))
+    yield Made("commits", lambda: traces.commits(read("events", True)))
 
 
 def _end_offsets(spark: SparkSession, path: str | None) -> DataFrame | None:
@@ -206,13 +284,22 @@ def answers(warehouse: Warehouse) -> dict[str, Callable[[], DataFrame]]:
     }
 
 
-def answer(warehouse: Warehouse, step: Step = nullcontext) -> None:
-    """Asks all questions and writes what they say, within a change of the warehouse."""
+def answer(
+    warehouse: Warehouse, step: Step = nullcontext, at_once: int | None = None, also: Collection[Task] = ()
+) -> None:
+    """Asks all questions and writes what they say, within a change of the warehouse; `also` are other steps, which may
+    name answers to wait for."""
     lacking = incomplete(warehouse)
-    for name, job in answers(warehouse).items():
-        with step(f"job {name}"):
-            found = job()
-            warehouse.write_result(name, doubts.marked(found, lacking) if "group" in found.columns else found)
+
+    def write(name: str, job: Callable[[], DataFrame]) -> None:
+        found = job()
+        warehouse.write_result(name, doubts.marked(found, lacking) if "group" in found.columns else found)
+
+    jobs = answers(warehouse).items()
+    tasks = [
+        _task(warehouse.spark, step, f"job {name}", partial(write, name, job))._replace(name=name) for name, job in jobs
+    ]
+    side_by_side(warehouse.spark, [*tasks, *also], at_once)
 
 
 def incomplete(warehouse: Warehouse) -> DataFrame | None:

@@ -51,6 +51,7 @@ _C = Column
 _GROUP = _C("group", "string", "group id")
 _MEMBER = _C("member_id", "string", "member id")
 _GENERATION = _C("generation", "int", "generation of the group")
+_KIND = _C("kind", "string", "kind of the group: classic, consumer (KIP-848), share or streams")
 _TRACE = _C("trace", "string", "the trace it was seen in: folder and name of its files, less the rotation number")
 _SEQ = _C("seq", "bigint", "sequence number of the event in its trace")
 _AT = _C("at", "timestamp", "when it happened")
@@ -192,9 +193,9 @@ TABLES: Final[dict[str, Table]] = {
             _C("correlation_id", "int", "correlation id"),
             _C("error", "int", "error code of the answer"),
             _C("generation", "int", "generation the request names, or a JoinGroup is answered with"),
-            _C("leader", "string", "leader a JoinGroup is told"),
-            _C("protocol", "string", "protocol a JoinGroup is told"),
-            _C("members", "array<string>", "members a JoinGroup is told, or a LeaveGroup names"),
+            _C("leader", "string", "leader in the answer of a JoinGroup"),
+            _C("protocol", "string", "protocol in the answer of a JoinGroup"),
+            _C("members", "array<string>", "members in the answer of a JoinGroup, or that a LeaveGroup names"),
             _C("offsets", OFFSET_TYPE, "offsets an answer has"),
             _C("session_timeout_ms", "int", "session timeout a JoinGroup asks for"),
             _C("rebalance_timeout_ms", "int", "rebalance timeout a JoinGroup asks for"),
@@ -221,21 +222,27 @@ TABLES: Final[dict[str, Table]] = {
         ),
     ),
     "rounds": Table(
-        "One rebalance of a group, from PreparingRebalance to Stable.",
+        "One rebalance of a group, from PreparingRebalance to Stable; of a group of another kind than classic, one"
+        " group epoch, until the last member has come to its target assignment.",
         (
             _TRACE,
             _SEQ,
             _GROUP,
+            _KIND,
             _GENERATION,
             _C("cause", "string", "why, one of the causes of the trace"),
             _C("trigger", "string", "member that brought it about"),
             _C("started_at", "timestamp", "start"),
-            _C("joined_at", "timestamp", "when the joins were answered"),
-            _C("stable_at", "timestamp", "when the leader had assigned; null if another round came first"),
-            _C("join_ms", "double", "first half: start until the joins were answered"),
+            _C("joined_at", "timestamp", "when the joins were answered, or the target was computed"),
+            _C(
+                "stable_at",
+                "timestamp",
+                "when the leader had assigned, or the last member came to its target; null if another round came first",
+            ),
+            _C("join_ms", "double", "first half: start until the joins were answered, or the target was computed"),
             _C("leader_ms", "double", "second half: the leader's thinking time"),
             _C("total_ms", "double", "start until Stable, or until the joins were answered if it never was"),
-            _C("blamed", "string", "member that joined last"),
+            _C("blamed", "string", "member that joined last, or came to its target last"),
             _C("blamed_ms", "double", "how long it took from the start"),
             _C("behind_ms", "double", "how long it took longer than the last but one"),
             _C(
@@ -258,7 +265,7 @@ TABLES: Final[dict[str, Table]] = {
         ),
     ),
     "member_pauses": Table(
-        "One pause of a member: from the arrival of its JoinGroup to the answer of its SyncGroup.",
+        "One pause of a member of a classic group: from the arrival of its JoinGroup to the answer of its SyncGroup.",
         (
             _TRACE,
             _GROUP,
@@ -284,19 +291,22 @@ TABLES: Final[dict[str, Table]] = {
             _MEMBER,
             _C("from_generation", "int", "first generation"),
             _C("to_generation", "int", "last generation"),
+            _KIND,
             _C("owned_from", "timestamp", "when the assignment took effect"),
             _C("owned_until", "timestamp", "when it was given up; null if it was owned at the end of the trace"),
             _C("ms", "double", "how long"),
             _C("ended_by", "string", "rejoin (eager), revoked (cooperative) or gone"),
-            _C("cooperative", "boolean", "by the protocol's name"),
+            _C("cooperative", "boolean", "by the protocol's name; of other kinds than classic always"),
             *_KEYED,
         ),
     ),
     "partition_pauses": Table(
-        "One time a partition had no owner, between two that did.",
+        "One time a partition had no owner, between two that did. Members of a share group share its partitions, so it"
+        " has none.",
         (
             _TRACE,
             _GROUP,
+            _KIND,
             _TOPIC,
             _PARTITION,
             _C("from_member", "string", "owner before"),
@@ -311,7 +321,7 @@ TABLES: Final[dict[str, Table]] = {
         ),
     ),
     "assignments": Table(
-        "One generation's assignment.",
+        "One generation's assignment, of classic groups.",
         (
             _TRACE,
             _SEQ,
@@ -432,9 +442,11 @@ PARTITIONED: Final = frozenset(name for name, table in TABLES.items() if _BUCKET
 """The tables whose files are partitioned by day and bucket."""
 
 STEADY: Final = {"events": "commit_events", "requests": "renewals"}
-"""Where rows of a table lie that groups at rest bring about: commits, and requests Heartbeat and OffsetCommit. That is
+"""Where rows of a table lie that groups at rest bring about: commits, and requests of `STEADY_APIS`. That is
 nearly all there is, so it lies apart from the rest of its table, and jobs about rebalances never read it."""
-STEADY_APIS: Final = ("Heartbeat", "OffsetCommit")
+EPOCH_HEARTBEATS: Final = ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
+"""What members of the other kinds of groups send, to join and to leave too: their epoch says which."""
+STEADY_APIS: Final = ("Heartbeat", "OffsetCommit", *EPOCH_HEARTBEATS)
 
 PLACES: Final = {
     "events": "events",

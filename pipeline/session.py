@@ -42,6 +42,17 @@ _ALWAYS: Final = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
+LITTLE_BYTES: Final = 32 << 20
+"""So many bytes to read are little: starting and planning takes longer than the work."""
+_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=200m"
+LITTLE: Final = {
+    # To find the best plan, and to compile it well, takes longer than any plan does.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": _QUICK,
+    "spark.executor.extraJavaOptions": _QUICK,
+}
+"""Settings of a session for little data."""
 _ON_THIS_MACHINE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

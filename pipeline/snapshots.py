@@ -3,8 +3,9 @@
     OUT/snapshots/00000007.json
 
 A run or a micro-batch writes its files under names of their own, where nobody looks for them, and then adds a snapshot
-that names them: readers see all of it or nothing. Two that add the same number cannot both succeed, as a rename that
-replaces nothing decides. What no snapshot of the last ones names is taken away. It does not know what is in the files.
+that names them: readers see all of it or nothing. Two that add the same number cannot both succeed, as a file system's
+rename that replaces nothing decides, or a store that refuses to replace a file that is to be new. What no snapshot of
+the last ones names is taken away. It does not know what is in the files.
 
 Files are reached through Hadoop's file systems, as Spark itself does, so a warehouse may be in any store that Spark
 can write to.
@@ -23,6 +24,8 @@ FORMAT: Final = 1
 """Of the snapshot files; a reader refuses one it does not know."""
 _LONGEST_CHANGE_S: Final = 7 * 86_400.0
 """A change that began longer ago died without a word."""
+_CREATES_IF_NEW: Final = "fs.option.create.conditional.overwrite"
+"""What Hadoop calls it where a store itself refuses to replace a file that is to be new (S3)."""
 KEPT: Final = 2
 """How many snapshots stay: a reader may be at work on the last but one."""
 
@@ -76,29 +79,60 @@ class Files:
         finally:
             stream.close()
 
+    def write(self, name: str, text: str) -> str:
+        """Make or replace a file; returns its address."""
+        path = self._path(name)
+        self._put(self._fs.create(path, True), text)
+        return str(path.toString())
+
     def create(self, name: str, text: str) -> bool:
         """Make a file with this text in one step; False if there is one."""
+        path = self._path(name)
+        if self._fs.hasPathCapability(path, _CREATES_IF_NEW):
+            return self._create_in_store(name, path, text)
+        # Readers must not see a part of it: it is written elsewhere, and a rename that replaces nothing decides.
         context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._path("").toUri(), self._conf)
         temporary = self._path(f"{name}.{uuid4().hex}")
         self._fs.mkdirs(temporary.getParent())
-        stream = self._fs.create(temporary, True)
-        stream.write(bytearray(text.encode()))
-        stream.close()
+        self._put(self._fs.create(temporary, True), text)
         rename = self._jvm.org.apache.hadoop.fs.Options.Rename
         only_if_new = self._gateway.new_array(rename, 1)
         only_if_new[0] = rename.NONE
         try:
-            context.rename(temporary, self._path(name), only_if_new)
+            context.rename(temporary, path, only_if_new)
         except Py4JJavaError as error:
             self._fs.delete(temporary, False)
-            if "FileAlreadyExistsException" in error.java_exception.getClass().getName():
+            if _is_taken(error):
                 return False
             raise
         return True
 
+    def _create_in_store(self, name: str, path: Any, text: str) -> bool:
+        """As a store does it whose files are there once they are whole: it takes the first one."""
+        try:
+            builder = self._fs.createFile(path).recursive().overwrite(False).opt(_CREATES_IF_NEW, "true")
+            self._put(builder.build(), text)
+        except Py4JJavaError as error:
+            if not _is_taken(error):
+                raise
+            # A request that was sent twice finds what it made itself.
+            return self.text(name) == text
+        return True
+
+    def _put(self, stream: Any, text: str) -> None:
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
     def remove(self, name: str) -> None:
         """Take away a file, or a folder with all that is in it."""
         self._fs.delete(self._path(name), True)
+
+
+def _is_taken(error: Py4JJavaError) -> bool:
+    name = error.java_exception.getClass().getName()
+    return any(each in name for each in ("FileAlreadyExistsException", "RemoteFileChangedException"))
 
 
 class Snapshots:
@@ -136,8 +170,9 @@ class Snapshots:
         numbers = self.numbers()
         for number in numbers[:-keep]:
             self.files.remove(_name(number))
+        # What was written at once is named in pieces: by table, by day, by bucket.
         named = {
-            folder.partition("/day=")[0]
+            "/".join(folder.split("/")[:2])
             for number in numbers[-keep:]
             for folders in self.read(number).tables.values()
             for folder in folders

@@ -9,18 +9,22 @@ Spark writes and commits the files. They count once a snapshot names them, all o
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import date, timedelta
 from functools import reduce
 from itertools import groupby
+from threading import Lock
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from kafka_shim.pipeline.formats import Tables
-from kafka_shim.pipeline.schemas import PARTITIONED, PLACES, TABLES, Table
+from kafka_shim.pipeline.formats import Tables, needs_of
+from kafka_shim.pipeline.schemas import PARTITIONED, PLACES, STEADY, TABLES, Table
 from kafka_shim.pipeline.snapshots import KEPT, Files, Overtaken, Snapshot, Snapshots, new_write
 from kafka_shim.pipeline.tables.columns import conform
 
@@ -51,6 +55,9 @@ class Warehouse:
         self._snapshot: Snapshot | None = None
         self._tables: dict[str, list[str]] | None = None
         self._changing = False
+        # Several threads may write, each another table, or add to one.
+        self._adding = Lock()
+        self._schemas: dict[str, StructType] = {}
 
     # Snapshots.
 
@@ -129,18 +136,33 @@ class Warehouse:
         kept = [] if replaces is None else self._other_buckets(name, set(replaces))
         self._replace(name, [*kept, *self._write(writer, name, by_bucket=replaces is not None)])
 
-    def append_apart(self, rows: DataFrame) -> list[int]:
+    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> list[int]:
         """Add rows of several tables at once: column `table` names the place of each
-        (`kafka_shim.pipeline.schemas.PLACES`). Returns the buckets they are in."""
+        (`kafka_shim.pipeline.schemas.PLACES`). Returns the buckets they are in. What is named `by_day` `forget` can let
+        go of."""
         folder = f"mixed/{new_write(time.time())}"
         rows.write.partitionBy("table", *_KEYS).parquet(f"{self.path}/data/{folder}")
         buckets: set[int] = set()
         for table in self.files.names(f"data/{folder}"):
             place = table.removeprefix("table=")
             if place in PLACES:
-                self._replace(place, [*self._folders(place), f"{folder}/{table}"])
-                buckets |= {int(each.rpartition("=")[2]) for each in self._parts(f"{folder}/{table}")}
+                parts = self._parts(f"{folder}/{table}")
+                named = _days(parts) if by_day else [f"{folder}/{table}"]
+                with self._adding:
+                    self._replace(place, [*self._folders(place), *named])
+                buckets |= {int(part.rpartition("=")[2]) for part in parts}
         return sorted(buckets)
+
+    def forget(self, days: int) -> None:
+        """Let go of all rows about days before the last so many that events are of, within a change."""
+        assert self._tables is not None
+        every = [_day(folder) for place in STEADY for folder in self._folders(place)]
+        newest = max((day for day in every if day is not None), default=None)
+        if newest is None:
+            return
+        first = (date.fromisoformat(newest) - timedelta(days=days - 1)).isoformat()
+        for name, folders in self._tables.items():
+            self._tables[name] = [each for each in folders if (_day(each) or first) >= first]
 
     def overtaken(self) -> Overtaken:
         """What is to be raised where somebody else has changed the warehouse."""
@@ -227,19 +249,54 @@ class Warehouse:
         found._tables = dict(found._snapshot.tables)
         return found
 
-    def compact(self) -> list[str]:
-        """Writes again, as one, what was written in many parts, within a change; returns what that was."""
-        many = [
-            name
-            for name in PLACES
-            if len(self._folders(name)) > COMPACTED_AT and not any("/bucket=" in each for each in self._folders(name))
-        ]
+    def compact(self, parts: int = COMPACTED_AT) -> list[str]:
+        """Writes again, as one, what was written in more than so many parts, within a change; returns what that was."""
+        many = []
+        for name in PLACES:
+            folders = self._folders(name)
+            writes = {"/".join(each.split("/")[:2]) for each in folders}
+            if len(writes) > parts and not any("/bucket=" in each for each in folders):
+                many.append(name)
         for name in many:
+            by_day = any("/day=" in each for each in self._folders(name))
             rows = self._rows(TABLES[PLACES[name]], [name])
             if PLACES[name] in PARTITIONED:
                 rows = rows.repartition(*_KEYS)
-            self._replace(name, self._write(rows, name))
+            written = self._write(rows, name)
+            self._replace(name, _days(self._parts(written[0])) if by_day and len(written) == 1 else written)
         return many
+
+    def compact_all(self) -> list[str]:
+        """Writes again what lies in several parts, as a change of its own that whoever made the warehouse may go on
+        from; returns which tables that was."""
+        self.refresh()
+        now = self._snapshot
+        if now is None:
+            return []
+        with self.change("compact", now.inputs, anew=False, stream=now.stream, batch=now.batch):
+            done = self.compact(1)
+            for name, folders in list((self._tables or {}).items()):
+                for kind in needs_of([folders]):
+                    self._replace(name, [Tables(self.spark, self.path, kind).compact(name)])
+                    done.append(name)
+        return done
+
+    def expire(self, keep: int = KEPT) -> int:
+        """Takes away all snapshots but the last `keep`, and all that none of these names; returns how many folders of
+        files went. Commits of tables in formats of lakes go with the snapshots that name them."""
+        gone = self.snapshots.expire(keep)
+        kept = [self.snapshots.read(number) for number in self.snapshots.numbers()]
+        if not kept:
+            return gone
+        since = min(each.at for each in kept)
+        named: dict[str, list[str]] = {}
+        for each in kept:
+            for name, folders in each.tables.items():
+                named.setdefault(name, []).extend(folder for folder in folders if "@" in folder)
+        for name, commits in named.items():
+            for kind in needs_of([commits]):
+                Tables(self.spark, self.path, kind).expire(name, commits, since)
+        return gone
 
     def views(self) -> None:
         """Makes every table and every answer a view of its name, for SQL."""
@@ -255,6 +312,7 @@ class Warehouse:
         """Write what a job says, as Parquet and as CSV in one file each; arrays are joined by commas in CSV."""
         write = new_write(time.time())
         rows.coalesce(1).write.parquet(f"{self.path}/data/{name}/{write}")
+        self._schemas[f"{name}/{write}"] = rows.schema
         self._replace(name, [f"{name}/{write}"])
         written = self.result(name)
         flat = written.select(
@@ -269,9 +327,24 @@ class Warehouse:
     def result(self, name: str) -> DataFrame:
         """What a job said."""
         (folder,) = self._folders(name)
-        return self.spark.read.parquet(f"{self.path}/data/{folder}")
+        reader = self.spark.read
+        # Otherwise Spark asks the file, with a job.
+        if folder in self._schemas:
+            reader = reader.schema(self._schemas[folder])
+        return reader.parquet(f"{self.path}/data/{folder}")
 
     def folder(self, name: str) -> str:
         """Where the files of a table or a result are, of one that was written at once."""
         (folder,) = self._folders(name)
         return f"{self.path}/data/{folder}"
+
+
+def _day(folder: str) -> str | None:
+    """The day that all rows in a folder are about, if its name says one."""
+    found = re.search(r"/day=(\d{4}-\d\d-\d\d)", folder)
+    return None if found is None else found[1]
+
+
+def _days(parts: Iterable[str]) -> list[str]:
+    """The folders of days that these folders of buckets are in."""
+    return list(dict.fromkeys(part.rpartition("/")[0] for part in parts))

@@ -8,6 +8,7 @@ events not known here are ignored, as `docs/trace.md` asks. It does not know fil
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.json
+
+from kafka_shim.pipeline.schemas import STEADY_APIS
 
 _OFFSET: Final = pa.struct(
     [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("error", pa.int32())]
@@ -73,7 +76,7 @@ SCHEMA: Final = pa.schema(
 )
 
 _EXCHANGE: Final = b'"event":"exchange"'
-_FAST_APIS: Final = (b'"api":"Heartbeat"', b'"api":"OffsetCommit"')
+_FAST: Final = re.compile(b'"api":"(?:%s)"' % "|".join(STEADY_APIS).encode())
 _COMMIT: Final = b'"event":"commit"'
 _LONGEST_LINE: Final = 1 << 26
 
@@ -92,7 +95,9 @@ _EXCHANGES: Final = _parse_options(
         [
             ("generation_id", pa.int32()),
             ("generation_id_or_member_epoch", pa.int32()),
+            ("member_epoch", pa.int32()),
             ("group_instance_id", pa.string()),
+            ("instance_id", pa.string()),
         ]
     ),
 )
@@ -122,7 +127,7 @@ def sort_out(lines: Sequence[bytes]) -> Lines:
     """The kinds of these lines, by their looks. Empty lines are left out."""
     found = Lines([], [], [])
     for index, line in enumerate(lines):
-        if _EXCHANGE in line and (_FAST_APIS[0] in line or _FAST_APIS[1] in line):
+        if _EXCHANGE in line and _FAST.search(line):
             found.renewals.append(index)
         elif _COMMIT in line:
             found.commits.append(index)
@@ -192,10 +197,9 @@ def _exchanges(lines: list[bytes]) -> dict[str, Any]:
     found = _parsed(lines, _EXCHANGES)
     request = found.pop("request")
     found["member_id"] = found.pop("member")
-    found["instance_id"] = request.field("group_instance_id")
-    found["generation"] = pa.compute.coalesce(
-        request.field("generation_id"), request.field("generation_id_or_member_epoch")
-    )
+    found["instance_id"] = pa.compute.coalesce(request.field("group_instance_id"), request.field("instance_id"))
+    epochs = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
+    found["generation"] = pa.compute.coalesce(*map(request.field, epochs))
     return found
 
 
@@ -250,9 +254,20 @@ def _round(event: dict[str, Any], row: dict[str, Any]) -> None:
 
 def _assignment(event: dict[str, Any], row: dict[str, Any]) -> None:
     row["members"] = list(event["assignments"])
-    row["assignments"] = [
+    row["assignments"] = _assigned(event["assignments"])
+    row["protocol"] = event.get("assignor")
+
+
+def _reconciliation(event: dict[str, Any], row: dict[str, Any]) -> None:
+    row["to"] = event["state"]
+    row["assignments"] = _assigned({event["member_id"]: event["assigned"]})
+    row["waited_for"] = [{"member_id": member_id, "ms": None} for member_id in event["waits_for"]]
+
+
+def _assigned(assignments: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
         {"member_id": member_id, "topic": topic, "partitions": partitions}
-        for member_id, topics in event["assignments"].items()
+        for member_id, topics in assignments.items()
         if isinstance(topics, dict)
         for topic, partitions in topics.items()
     ]
@@ -267,8 +282,9 @@ def _offsets(event: dict[str, Any], row: dict[str, Any]) -> None:
 
 def _exchange(event: dict[str, Any], row: dict[str, Any]) -> None:
     request, answer = event["request"], event["answer"]
-    row["generation"] = request.get("generation_id", request.get("generation_id_or_member_epoch"))
-    row["instance_id"] = request.get("group_instance_id")
+    epochs = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
+    row["generation"] = next((request[name] for name in epochs if name in request), None)
+    row["instance_id"] = request.get("group_instance_id", request.get("instance_id"))
     _BODIES.get(event["api"], _no_body)(request, answer, row)
 
 
@@ -351,6 +367,8 @@ def _offset_delete(request: dict[str, Any], answer: dict[str, Any], row: dict[st
 _DETAILS: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], None]]] = {
     "round": _round,
     "assignment": _assignment,
+    "target": _assignment,
+    "reconciliation": _reconciliation,
     "commit": _offsets,
     "offsets_expired": _offsets,
     "end_offsets": _offsets,

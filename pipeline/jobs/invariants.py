@@ -1,9 +1,9 @@
 """The invariants as queries over the tables: rows of table `violations`, none if all is well.
 
-I1 a partition has at most one owner in a generation; I2 generations only grow; I6 who is not in the group never gets
-error 0 from Heartbeat, SyncGroup or a commit with a generation; I7 one leader per generation, it alone gets the
-members; I8 a fenced id never succeeds again; I9 every rebalance has exactly one cause; I11 a committed offset changes
-only by an accepted commit, expiry or deletion.
+I1 a partition has at most one owner in a generation or epoch; I2 generations only grow; I6 who is not in the group
+never gets error 0 from Heartbeat, SyncGroup or a commit with a generation; I7 one leader per generation, it alone gets
+the members; I8 a fenced id never succeeds again; I9 every rebalance has exactly one cause; I11 a committed offset
+changes only by an accepted commit, expiry or deletion.
 
 What a trace cannot prove is no violation: a member that was there before the trace began is taken for a member, and a
 request is judged against the group only if the group did not change while the request was under way.
@@ -17,7 +17,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kafka_shim.pipeline.tables.columns import conform, in_order, keyed
+from kafka_shim.pipeline.schemas import EPOCH_HEARTBEATS
+from kafka_shim.pipeline.tables.columns import LAST_SECOND, conform, in_order, keyed
 from kafka_shim.pipeline.tables.partitions import assigned, generations
 
 CAUSES: Final = (
@@ -53,11 +54,13 @@ def violations(
     renewals: DataFrame,
     membership: DataFrame,
     history: DataFrame,
+    ownership: DataFrame,
 ) -> DataFrame:
     """Table `violations`. `events` and `requests` are those of groups that change, `commits` and `renewals` the rest
     of the two tables (`kafka_shim.pipeline.schemas.STEADY`); `history` is table `offset_history`."""
     found = [
         one_owner(events),
+        one_owner_at_a_time(ownership),
         generations_grow(events),
         strangers(events, requests.unionByName(renewals), commits, membership),
         one_leader(events, requests),
@@ -89,26 +92,46 @@ def one_owner(events: DataFrame) -> DataFrame:
     )
 
 
+def one_owner_at_a_time(ownership: DataFrame) -> DataFrame:
+    """I1, of the other kinds of groups: nobody gets a partition before the one that had it has given it up. Members of
+    a share group share theirs."""
+    order = Window.partitionBy(*_GROUP, "topic", "partition").orderBy("owned_from", "owned_until")
+    earlier = order.rowsBetween(Window.unboundedPreceding, -1)
+    until = F.struct(F.coalesce("owned_until", F.timestamp_seconds(F.lit(LAST_SECOND))).alias("until"), "member_id")
+    owned = ownership.where("kind in ('consumer', 'streams')").withColumn("before", F.max(until).over(earlier))
+    both = owned.where("before.until > owned_from and before.member_id != member_id")
+    named = both.withColumns({"at": F.col("owned_from"), "seq": F.lit(None).cast("bigint")})
+    return _violations(
+        named,
+        "I1",
+        "concat(topic, '-', partition)",
+        "concat('epoch ', from_generation, ' gives it to ', member_id, ', ', before.member_id, ' has it still')",
+    )
+
+
 def generations_grow(events: DataFrame) -> DataFrame:
     """I2. A group that was deleted or expired may begin again."""
     order = in_order(*_GROUP)
-    relevant = events.where("event = 'round' or (event = 'group' and change in ('deleted', 'expired', 'created'))")
+    relevant = events.where(
+        "event in ('round', 'epoch') or (event = 'group' and change in ('deleted', 'expired', 'created'))"
+    )
     life = relevant.withColumn("life", F.sum((F.col("event") == "group").cast("int")).over(order))
     before = F.lag("generation").over(Window.partitionBy(*_GROUP, "life").orderBy("seq"))
-    back = life.where("event = 'round'").withColumn("before", before).where("generation <= before")
+    back = life.where("event != 'group'").withColumn("before", before).where("generation <= before")
     return _violations(back, "I2", "cast(generation as string)", "concat('after generation ', before)")
 
 
 def strangers(events: DataFrame, requests: DataFrame, commits: DataFrame, membership: DataFrame) -> DataFrame:
     """I6 and I8. `commits` are the events, not the table."""
-    answered = requests.where("error = 0 and api in ('Heartbeat', 'SyncGroup', 'JoinGroup')").select(
-        *_MEMBER, "seq", "at", "arrived_at", "api"
-    )
+    # Of the other kinds of groups, heartbeats with an epoch above 0 are those of a member.
+    beats = F.col("api").isin(*EPOCH_HEARTBEATS) & (F.col("generation") > 0)
+    of_members = F.col("api").isin("Heartbeat", "SyncGroup", "JoinGroup") | beats
+    answered = requests.where((F.col("error") == 0) & of_members).select(*_MEMBER, "seq", "at", "arrived_at", "api")
     committed = commits.where("event = 'commit' and error = 0 and generation >= 0 and member_id != ''").select(
         *_MEMBER, "seq", "at", F.col("at").alias("arrived_at"), F.lit("OffsetCommit").alias("api")
     )
     judged = answered.unionByName(committed)
-    known = membership.select(*_MEMBER, "joined_at", "left_at", "how")
+    stays = membership.select(*_MEMBER, "joined_at", "left_at", "how")
     # Nearly all members are above doubt, which their first and their last request say: the requests of the others only
     # are looked at one by one.
     doubted = (
@@ -117,7 +140,7 @@ def strangers(events: DataFrame, requests: DataFrame, commits: DataFrame, member
             F.max("arrived_at").alias("last_arrived"),
             F.min(F.when(F.col("api") != "JoinGroup", F.col("at"))).alias("first_at"),
         )
-        .join(known, [*_MEMBER], "left")
+        .join(stays, [*_MEMBER], "left")
         .where("left_at < last_arrived or (joined_at is null and left_at is null) or joined_at > first_at")
         .select(*_MEMBER, "joined_at", "left_at", "how")
     )
@@ -148,15 +171,15 @@ def strangers(events: DataFrame, requests: DataFrame, commits: DataFrame, member
 
 def one_leader(events: DataFrame, requests: DataFrame) -> DataFrame:
     """I7. The leader may be replaced under its instance id while the generation lasts."""
-    told = requests.where("api = 'JoinGroup' and error = 0").select(
+    joined = requests.where("api = 'JoinGroup' and error = 0").select(
         *_GROUP,
         "seq",
         "at",
         "generation",
         "member_id",
-        F.col("leader").alias("told"),
+        F.col("leader").alias("named"),
         "members",
-        F.lit("told").alias("kind"),
+        F.lit("join").alias("kind"),
     )
     nothing = F.lit(None)
     decided = events.where("event = 'round' or (event = 'member' and change = 'replaced')").select(
@@ -165,31 +188,31 @@ def one_leader(events: DataFrame, requests: DataFrame) -> DataFrame:
         "at",
         "generation",
         "member_id",
-        F.when(F.col("event") == "round", F.col("leader")).alias("told"),
+        F.when(F.col("event") == "round", F.col("leader")).alias("named"),
         nothing.cast("array<string>").alias("members"),
         F.col("event").alias("kind"),
     )
     order = in_order(*_GROUP)
-    both = told.unionByName(decided).withColumn("round", F.sum((F.col("kind") == "round").cast("int")).over(order))
+    both = joined.unionByName(decided).withColumn("round", F.sum((F.col("kind") == "round").cast("int")).over(order))
     within = Window.partitionBy(*_GROUP, "round").orderBy("seq")
-    decided_leader = F.first(F.when(F.col("kind") == "round", F.col("told")), ignorenulls=True).over(within)
+    decided_leader = F.first(F.when(F.col("kind") == "round", F.col("named")), ignorenulls=True).over(within)
     both = both.withColumn("leader", decided_leader)
     newcomers = both.where("kind = 'member'").select(
-        *_GROUP, "round", F.col("member_id").alias("told"), F.col("seq").alias("since")
+        *_GROUP, "round", F.col("member_id").alias("named"), F.col("seq").alias("since")
     )
-    first_of = newcomers.groupBy(*_GROUP, "round", "told").agg(F.min("since").alias("since"))
-    both = both.where("kind = 'told' and leader is not null")
+    first_of = newcomers.groupBy(*_GROUP, "round", "named").agg(F.min("since").alias("since"))
+    both = both.where("kind = 'join' and leader is not null")
     wrong_leader = (
-        both.where("told != leader")
-        .join(first_of, [*_GROUP, "round", "told"], "left")
+        both.where("named != leader")
+        .join(first_of, [*_GROUP, "round", "named"], "left")
         .where("since is null or since > seq")
     )
-    wrong_members = both.where("told = leader and member_id != told and size(members) > 0")
+    wrong_members = both.where("named = leader and member_id != named and size(members) > 0")
     return _violations(
         wrong_leader,
         "I7",
         "member_id",
-        "concat('is told that ', told, ' leads generation ', generation, ', not ', leader)",
+        "concat('hears that ', named, ' leads generation ', generation, ', not ', leader)",
     ).unionByName(
         _violations(wrong_members, "I7", "member_id", "concat('gets the members of generation ', generation)")
     )
@@ -198,13 +221,13 @@ def one_leader(events: DataFrame, requests: DataFrame) -> DataFrame:
 def one_cause(events: DataFrame) -> DataFrame:
     """I9."""
     # What a relay concludes says nothing of what the coordinator knew.
-    events = events.where("not coalesce(inferred, false) and event in ('round', 'state')")
+    events = events.where("not coalesce(inferred, false) and event in ('round', 'epoch', 'state')")
     announced = F.last(
         F.when((F.col("event") == "state") & (F.col("to") == "PreparingRebalance"), F.col("cause")), ignorenulls=True
     ).over(in_order(*_GROUP))
-    rounds = events.withColumn("announced", announced).where("event = 'round'")
-    known = F.coalesce(F.col("cause").isin(*CAUSES), F.lit(False))
-    rounds = rounds.withColumn("is_known", known).where("not is_known or announced != cause")
+    rounds = events.withColumn("announced", announced).where("event != 'state'")
+    is_known = F.coalesce(F.col("cause").isin(*CAUSES), F.lit(False))
+    rounds = rounds.withColumn("is_known", is_known).where("not is_known or (event = 'round' and announced != cause)")
     return _violations(
         rounds,
         "I9",
@@ -249,15 +272,15 @@ def _doubted(events: DataFrame, fetched: DataFrame, history: DataFrame) -> DataF
     key = ("group", "topic", "partition")
     moving = events.where("event = 'group'").groupBy("group").agg(F.count_distinct("trace").alias("traces"))
     moving = moving.where("traces > 1").select("group", F.lit(True).alias("moves"))
-    asked = fetched.select(*_OFFSET, "seq", "offset", "at", "arrived_at")
+    answers = fetched.select(*_OFFSET, "seq", "offset", "at", "arrived_at")
     # Each change ends what was and begins what is.
     changes = history.where("source = 'trace'").select(
         *(*key, F.col("at").alias("time")),
         F.expr("stack(2, 'begins', coalesce(offset, -1L), 'ends', coalesce(previous, -1L)) as (what, offset)"),
     )
-    changes = changes.join(asked.select(*key, "offset").distinct(), [*key, "offset"], "left_semi")
+    changes = changes.join(answers.select(*key, "offset").distinct(), [*key, "offset"], "left_semi")
     # An answer asks how many began until it was given, its arrival how many ended before; one pass counts both.
-    times = asked.select(
+    times = answers.select(
         *_OFFSET, "seq", "offset", F.expr("stack(2, 'arrived', arrived_at, 'answered', at) as (what, time)")
     )
     both = times.unionByName(changes, allowMissingColumns=True)

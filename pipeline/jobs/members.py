@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kafka_shim.pipeline.schemas import STEADY_APIS
 from kafka_shim.pipeline.tables.columns import hashes, in_one_part, in_order, ms_between
 
 NEAR: Final = 0.7
@@ -22,7 +23,7 @@ def heartbeat_gaps(requests: DataFrame) -> DataFrame:
     """
     renewing = requests.where(
         F.col("member_id").isNotNull()
-        & F.col("api").isin("Heartbeat", "JoinGroup", "SyncGroup", "OffsetCommit")
+        & F.col("api").isin("JoinGroup", "SyncGroup", *STEADY_APIS)
         & F.col("error").isin(0, 27)
     ).select("trace", "group", "member_id", "client_id", "seq", "at", "arrived_at", "session_timeout_ms")
     key = ("trace", "group", "member_id")

@@ -90,28 +90,32 @@ def causes(rounds: DataFrame) -> DataFrame:
 
 
 def cost(rounds: DataFrame, member_pauses: DataFrame, partition_pauses: DataFrame) -> DataFrame:
-    """Eager against cooperative, one row each: what rounds took and what stood still meanwhile.
+    """Eager against cooperative and against the other kinds of groups, which always are, one row each: what rounds took
+    and what stood still meanwhile.
 
     `needless_ms` are the pauses of partitions that came back to the same member.
     """
-    key = "cooperative"
-    by_round = rounds.groupBy(key).agg(
+    key = ["kind", "cooperative"]
+    by_round = rounds.groupBy(*key).agg(
         F.count_distinct("group").alias("groups"),
         F.count("*").alias("rounds"),
         F.avg("total_ms").alias("mean_round_ms"),
         F.percentile_approx("total_ms", 0.99).alias("p99_round_ms"),
     )
-    by_member = member_pauses.groupBy(key).agg(
-        F.count("*").alias("member_pauses"), F.sum("ms").alias("member_pause_ms")
+    # The others have no pauses of members.
+    by_member = (
+        member_pauses.withColumn("kind", F.lit("classic"))
+        .groupBy(*key)
+        .agg(F.count("*").alias("member_pauses"), F.sum("ms").alias("member_pause_ms"))
     )
-    by_partition = partition_pauses.groupBy(key).agg(
+    by_partition = partition_pauses.groupBy(*key).agg(
         F.count("*").alias("partition_pauses"),
         F.sum("ms").alias("partition_pause_ms"),
         F.sum(F.when(~F.col("moved"), F.col("ms")).otherwise(0.0)).alias("needless_ms"),
     )
     found = by_round.join(by_member, key, "left").join(by_partition, key, "left")
     found = found.withColumn("partition_ms_a_round", F.col("partition_pause_ms") / F.col("rounds"))
-    return in_one_part(found, key)
+    return in_one_part(found, *key)
 
 
 def migration(rounds: DataFrame, membership: DataFrame, partition_pauses: DataFrame) -> DataFrame:
@@ -138,9 +142,13 @@ def migration(rounds: DataFrame, membership: DataFrame, partition_pauses: DataFr
         F.count("*").alias("static_saves_rounds"), F.sum("total_ms").alias("static_saves_ms")
     )
     bounces = restarts.groupBy("group").agg(F.count("*").alias("restarts"))
-    pauses = partition_pauses.groupBy("group").agg(
-        F.sum("ms").alias("partition_pause_ms"),
-        F.sum(F.when(~F.col("moved"), F.col("ms")).otherwise(0.0)).alias("kip848_saves_ms"),
+    pauses = (
+        partition_pauses.where("kind = 'classic'")
+        .groupBy("group")
+        .agg(
+            F.sum("ms").alias("partition_pause_ms"),
+            F.sum(F.when(~F.col("moved"), F.col("ms")).otherwise(0.0)).alias("kip848_saves_ms"),
+        )
     )
     every = rounds.groupBy("group").agg(
         F.count("*").alias("rounds"),

@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,6 +18,7 @@ from kafka_shim.pipeline.report import plots
 from kafka_shim.pipeline.report.tables import ROWS, grid, moment, numbers, table
 from kafka_shim.pipeline.run import store_settings
 from kafka_shim.pipeline.sources.places import Place, Unreadable
+from kafka_shim.pipeline.steps import results
 from kafka_shim.pipeline.warehouse import Warehouse
 
 WORST_ROUNDS: Final = 6
@@ -88,7 +90,7 @@ _BECAUSE: Final = {
         "Lower max.poll.records, hand long work to other threads, or raise max.poll.interval.ms.",
     ),
     "SUBSCRIPTION_CHANGED": (
-        "a member wanted other topics",
+        "a member subscribed to other topics",
         "Subscribe once and to all topics; let all members of a group subscribe to the same.",
     ),
     "LEADER_REJOINED": (
@@ -130,19 +132,27 @@ class _Section(NamedTuple):
 
 def write_report(warehouse: Warehouse, page: Path, of: str) -> Path:
     """Writes the page about a warehouse whose questions were answered; `of` says what was read. Returns `page`."""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(report(warehouse, of))
+    return page
+
+
+def report(warehouse: Warehouse, of: str) -> str:
+    """The page about a warehouse whose questions were answered; `of` says what was read."""
     by_cause = _by_cause(warehouse)
-    sections = [
-        _why(by_cause, warehouse),
-        _worst_groups(warehouse),
-        _how_long(warehouse),
-        _who(warehouse),
-        _worst_rounds(warehouse),
-        _storms(warehouse),
-        _advice(warehouse),
-        _offsets(warehouse),
-        _violations(warehouse),
-        _unread(warehouse),
-    ]
+    makers = (
+        partial(_why, by_cause),
+        _worst_groups,
+        _how_long,
+        _who,
+        _worst_rounds,
+        _storms,
+        _advice,
+        _offsets,
+        _violations,
+        _unread,
+    )
+    sections = results(warehouse.spark, [partial(each, warehouse) for each in makers])
     title = f"Rebalances of {escape(of)}"
     shown = [section for section in sections if section.body]
     links = "".join(f'<a href="#{_anchor(each.heading)}">{each.heading}</a>' for each in shown)
@@ -150,15 +160,13 @@ def write_report(warehouse: Warehouse, page: Path, of: str) -> Path:
         f'<h2 id="{_anchor(each.heading)}">{each.heading}</h2><p class="note">{each.note}</p>{"".join(each.body)}'
         for each in shown
     )
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(
+    return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f'<link rel="icon" href="data:,"><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>'
         f"{_facts(warehouse, by_cause)}<nav>{links}</nav>{body}"
         '<p class="note">Tables and answers lie beside this page as Parquet and CSV, in <a href="data/">data</a>;'
         f" `kafka-shim pipeline tables` shows them. Times are UTC.</p><script>{_SCRIPT}</script></html>\n"
     )
-    return page
 
 
 def _anchor(heading: str) -> str:
@@ -185,10 +193,8 @@ def _facts(warehouse: Warehouse, by_cause: dict[str, dict[str, int]]) -> str:
         F.max("inferred").alias("inferred"),
     ).first()
     assert span is not None
-    storms = warehouse.result("storms").count()
-    violations = warehouse.read("violations").count()
-    unreadable = warehouse.read("quarantine").count()
-    missing = warehouse.read("gaps").count()
+    tables = warehouse.result("storms"), *map(warehouse.read, ("violations", "quarantine", "gaps"))
+    storms, violations, unreadable, missing = results(warehouse.spark, [each.count for each in tables])
     facts = [
         ("groups that rebalanced", f"{span.groups:,}", False),
         ("rounds", f"{span.rounds:,}", False),

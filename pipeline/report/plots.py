@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from hashlib import blake2b
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import matplotlib as mpl
@@ -97,6 +99,7 @@ def duration(ms: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
+_DRAWING: Final = Lock()
 _DURATIONS: Final = FuncFormatter(lambda value, _: duration(value))
 _STEPS_S: Final = (
     *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
@@ -112,6 +115,13 @@ def _time_axis(axis: Axis, most_ms: float, ticks: int) -> None:
     axis.set_major_formatter(_DURATIONS)
 
 
+@contextmanager
+def _styled() -> Iterator[None]:
+    """Matplotlib's settings are everybody's, so that only one plot is drawn at a time."""
+    with _DRAWING, mpl.rc_context(_STYLE):
+        yield
+
+
 def both(draw: Callable[[float], str]) -> str:
     """A plot for wide pages and one for narrow ones; the page shows one of them."""
     return f'<div class="wide">{draw(WIDE)}</div><div class="narrow">{draw(NARROW)}</div>'
@@ -119,7 +129,7 @@ def both(draw: Callable[[float], str]) -> str:
 
 def stacked_days(days: Sequence[str], by_cause: Mapping[str, Sequence[float]], width: float = WIDE) -> str:
     """Bars of days, stacked by cause."""
-    with mpl.rc_context(_STYLE):
+    with _styled():
         figure, axes = _figure(2.6, width)
         bottom = [0.0] * len(days)
         for cause, values in by_cause.items():
@@ -139,7 +149,7 @@ def stacked_bars(
     names: Sequence[str], by_cause: Mapping[str, Sequence[float]], ends: Sequence[str], width: float = WIDE
 ) -> str:
     """Horizontal bars of ms, stacked by cause, the first on top; `ends` stands after each."""
-    with mpl.rc_context(_STYLE):
+    with _styled():
         figure, axes = _figure(0.7 + 0.27 * max(len(names), 2), width)
         left = [0.0] * len(names)
         for cause, values in by_cause.items():
@@ -160,7 +170,7 @@ def stacked_bars(
 def histogram(counts: Mapping[int, int], bins_a_decade: int, width: float = WIDE) -> str:
     """How often which duration, on a logarithmic axis: `counts` by the number of the bin, which are `bins_a_decade` to
     a factor of ten, from a millisecond on."""
-    with mpl.rc_context(_STYLE):
+    with _styled():
         figure, axes = _figure(2.3, width)
         edges = {number: 10 ** (number / bins_a_decade) for number in (*counts, *(each + 1 for each in counts))}
         widths = [edges[number + 1] - edges[number] for number in counts]
@@ -184,7 +194,7 @@ def timeline(
 ) -> str:
     """One round: a lane a member, waiting from its JoinGroup to the end of the first half, then the leader's part.
     The last `delay_ms` of the first half nobody is waited for: it is the initial delay of a group."""
-    with mpl.rc_context(_STYLE):
+    with _styled():
         figure, axes = _figure(0.75 + 0.24 * max(len(lanes), 2), width)
         complete = join_ms - delay_ms
         for row, lane in enumerate(lanes):
@@ -211,7 +221,7 @@ def timeline(
 
 def storm_line(began: datetime, marks: Sequence[tuple[datetime, float, str]], width: float = WIDE) -> str:
     """A storm: each round, of a time, ms and a cause, as a bar at its time, as high as it took long."""
-    with mpl.rc_context(_STYLE):
+    with _styled():
         figure, axes = _figure(1.7, width)
         at = [(started - began).total_seconds() * 1000 for started, _, _ in marks]
         span = max(at[-1] if at else 0.0, 1000.0)

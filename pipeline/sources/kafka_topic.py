@@ -56,8 +56,8 @@ class OffsetsTopicReader(DataSourceReader):
     def _consumer(self) -> Any:
         from confluent_kafka import Consumer
 
-        asked = {"group.id": "kafka-shim-pipeline", "enable.auto.commit": False, "isolation.level": "read_committed"}
-        return Consumer({"bootstrap.servers": self.bootstrap, **asked, "enable.partition.eof": True, **self.options})
+        settings = {"group.id": "kafka-shim-pipeline", "enable.auto.commit": False, "isolation.level": "read_committed"}
+        return Consumer({"bootstrap.servers": self.bootstrap, **settings, "enable.partition.eof": True, **self.options})
 
     def partitions(self) -> Sequence[InputPartition]:
         from confluent_kafka import KafkaException
@@ -104,9 +104,9 @@ class OffsetsTopicReader(DataSourceReader):
 
 
 def _columns(messages: list[Any]) -> pa.RecordBatch:
-    told = [(each.key(), each.value(), each.partition(), each.offset(), each.timestamp()[1]) for each in messages]
+    rows = [(each.key(), each.value(), each.partition(), each.offset(), each.timestamp()[1]) for each in messages]
     names = ("key", "value", "partition", "offset", "timestamp")
-    return pa.RecordBatch.from_pylist([dict(zip(names, each, strict=True)) for each in told], schema=_MESSAGES)
+    return pa.RecordBatch.from_pylist([dict(zip(names, each, strict=True)) for each in rows], schema=_MESSAGES)
 
 
 _MESSAGES: Final = pa.schema(

@@ -169,10 +169,10 @@ def _local() -> Any:
 @lru_cache(maxsize=16)
 def _store(scheme: str, host: str, settings: Settings) -> Any:
     if scheme in ("s3", "s3a", "s3n"):
-        known = dict(settings)
-        about: dict[str, Any] = {_S3[name]: value for name, value in known.items() if name in _S3}
-        if endpoint := known.get("fs.s3a.endpoint"):
-            secure = endpoint.startswith("https") or known.get("fs.s3a.connection.ssl.enabled", "true") == "true"
+        named = dict(settings)
+        about: dict[str, Any] = {_S3[name]: value for name, value in named.items() if name in _S3}
+        if endpoint := named.get("fs.s3a.endpoint"):
+            secure = endpoint.startswith("https") or named.get("fs.s3a.connection.ssl.enabled", "true") == "true"
             about["endpoint_override"] = endpoint.rpartition("//")[2]
             about["scheme"] = "http" if endpoint.startswith("http://") or not secure else "https"
         return pa.fs.S3FileSystem(**about)

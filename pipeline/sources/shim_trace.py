@@ -164,8 +164,8 @@ class ShimTraceReader(_Reading, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         sizes = [(path, path.size()) for path in files(self.paths, self.settings)]
         if self.adapts:
-            wanted = sum(size for _, size in sizes) // TASKS
-            self.split_bytes = min(max(wanted, SPLIT_BYTES), MOST_SPLIT_BYTES)
+            share = sum(size for _, size in sizes) // TASKS
+            self.split_bytes = min(max(share, SPLIT_BYTES), MOST_SPLIT_BYTES)
         planned = [part for path, size in sizes for part in self.split(path, 0, size)]
         groups: list[list[Part]] = [[]]
         total = 0
@@ -276,15 +276,15 @@ def read_part(
     names = [name for name in EVENTS.names if name in NARROW[which]] if which in NARROW else None
     chosen_kinds = (which,) if which else events.Lines._fields
     trace = trace_of(path)
-    wanted = [b'"event":"%s"' % kind.encode() for kind in sorted(kinds)]
+    marks = [b'"event":"%s"' % kind.encode() for kind in sorted(kinds)]
     with path.open() as file:
         found = _unpacked(path, file) if path.is_packed else _chunks(file, part.start, part.end)
         for lines, positions in found:
-            if wanted:
+            if marks:
                 chosen = [
                     index
                     for index, line in enumerate(lines)
-                    if any(kind in line for kind in wanted) or not _has_kind(line)
+                    if any(kind in line for kind in marks) or not _has_kind(line)
                 ]
                 lines, positions = [lines[index] for index in chosen], [positions[index] for index in chosen]
             for rows in events.decode(lines, positions, trace, path.address, bodies=bodies, kinds=chosen_kinds):

@@ -42,7 +42,8 @@ def membership(events: DataFrame) -> DataFrame:
 
 
 def rounds(events: DataFrame) -> DataFrame:
-    """Table `rounds` of table `events`. A round's second half is the assignment that comes next, of its generation."""
+    """Rows of classic groups of table `rounds`, of table `events`. A round's second half is the assignment that comes
+    next, of its generation."""
     order = in_order("trace", "group")
     halves = events.where("event in ('round', 'assignment')").withColumns(
         {
@@ -64,6 +65,7 @@ def rounds(events: DataFrame) -> DataFrame:
             "blamed_ms": F.try_element_at("waited_for", F.lit(1))["ms"],
             "cooperative": cooperative(F.col("protocol")),
             "size": F.size("members"),
+            "kind": F.lit("classic"),
         }
     )
     zero = F.lit(0.0)

@@ -102,10 +102,10 @@ def _differences(changes: DataFrame, order: WindowSpec) -> DataFrame:
 def end_offsets_of_trace(events: DataFrame, requests: DataFrame) -> DataFrame:
     """Ends of partitions, as a coordinator or a relay told them or ListOffsets answered: `topic`, `partition`, `at`,
     `end_offset`."""
-    told = events.where("event = 'end_offsets'").select("at", F.explode("offsets").alias("each"))
+    reported = events.where("event = 'end_offsets'").select("at", F.explode("offsets").alias("each"))
     listed = requests.where("api = 'ListOffsets'").select("at", F.explode("offsets").alias("each"))
     return (
-        told.unionByName(listed)
+        reported.unionByName(listed)
         .where("coalesce(each.error, 0) = 0 and each.offset >= 0")
         .select("each.topic", "each.partition", "at", F.col("each.offset").alias("end_offset"))
     )
@@ -139,11 +139,11 @@ def lag(history: DataFrame, end_offsets: DataFrame) -> DataFrame:
         )
     )
     order = Window.partitionBy("topic", "partition").orderBy("at", "is_commit")
-    known = both.withColumns(
+    behind_end = both.withColumns(
         {name: F.last(name, ignorenulls=True).over(order) for name in ("end_offset", "known_at")}
     ).where("is_commit = 1 and end_offset is not null")
     behind = F.greatest(F.col("end_offset") - F.col("offset"), F.lit(0))
-    return conform(keyed(known.withColumn("lag", behind)), "lag")
+    return conform(keyed(behind_end.withColumn("lag", behind)), "lag")
 
 
 def log_records(records: DataFrame) -> DataFrame:

@@ -67,7 +67,7 @@ def _joined(events: DataFrame) -> DataFrame:
 
 
 def ownership(events: DataFrame) -> DataFrame:
-    """Table `ownership` of table `events`."""
+    """Rows of classic groups of table `ownership`, of table `events`."""
     rows = assigned(generations(events)).join(_joined(events), [*_GROUP, "round", "member_id"], "left")
     order = Window.partitionBy(*_PARTITION, "member_id").orderBy("ordinal")
     rejoined = F.col("rejoined_at")
@@ -100,17 +100,20 @@ def ownership(events: DataFrame) -> DataFrame:
         {
             "ms": ms_between(F.col("owned_from"), F.col("owned_until")),
             "ended_by": F.when(F.col("owned_until").isNotNull(), F.col("why")),
+            "kind": F.lit("classic"),
         }
     )
     return conform(keyed(found, "owned_from"), "ownership")
 
 
 def partition_pauses(ownership: DataFrame) -> DataFrame:
-    """Table `partition_pauses` of table `ownership`."""
+    """Table `partition_pauses` of table `ownership`. Members of a share group share its partitions."""
     order = Window.partitionBy(*_PARTITION).orderBy("owned_from", "member_id")
-    found = ownership.withColumns(
-        {"from_member": F.lag("member_id").over(order), "started_at": F.lag("owned_until").over(order)}
-    ).where("started_at is not null and owned_from > started_at")
+    found = (
+        ownership.where("kind != 'share'")
+        .withColumns({"from_member": F.lag("member_id").over(order), "started_at": F.lag("owned_until").over(order)})
+        .where("started_at is not null and owned_from > started_at")
+    )
     found = found.withColumns(
         {
             "to_member": F.col("member_id"),

@@ -37,8 +37,8 @@ def ingested(trace: DataFrame) -> DataFrame:
     if "arrived" in there:
         rows = rows.withColumn("ms", ms_between(F.col("arrived_at"), F.col("at")))
     nothing = F.lit(None).cast("bigint")
-    told = F.coalesce("unreadable", "reason") if "reason" in there else F.col("unreadable")
-    rows = rows.withColumns({"source": F.lit("trace"), "offset": nothing, "bytes": nothing, "reason": told})
+    reason = F.coalesce("unreadable", "reason") if "reason" in there else F.col("unreadable")
+    rows = rows.withColumns({"source": F.lit("trace"), "offset": nothing, "bytes": nothing, "reason": reason})
     rows = keyed(rows)
     columns = {c.name: c.type for name in ("events", "requests", "quarantine") for c in TABLES[name].columns}
     present = {name: kind for name, kind in columns.items() if name in rows.columns}

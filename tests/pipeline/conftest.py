@@ -18,7 +18,7 @@ from kafka_shim.pipeline.generate.write import generate
 from kafka_shim.pipeline.java import NoJava, find_java
 from kafka_shim.pipeline.replays import replays
 from kafka_shim.pipeline.run import answer, build, sort_out
-from kafka_shim.pipeline.session import session
+from kafka_shim.pipeline.session import LITTLE, session
 from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.warehouse import Warehouse
 from tests.once import made_once
@@ -33,13 +33,7 @@ def spark() -> Iterator[SparkSession]:
         find_java()
     except NoJava as error:
         pytest.skip(str(error))
-    config = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1500m",
-        # Small queries: compiling them well takes longer than running them.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
-    made = session("local[2]", name="tests", config=config)
+    made = session("local[2]", name="tests", config={**LITTLE, "spark.driver.memory": "1500m"})
     register(made)
     yield made
     made.stop()

@@ -12,8 +12,8 @@ from kafka_shim.pipeline.warehouse import Warehouse
 class Few(Warehouse):
     """Writes these tables and places (`kafka_shim.pipeline.schemas.PLACES`) alone; the others are empty."""
 
-    def __init__(self, spark: SparkSession, path: str, names: Collection[str]) -> None:
-        super().__init__(spark, path)
+    def __init__(self, spark: SparkSession, path: str, names: Collection[str], kind: str = "parquet") -> None:
+        super().__init__(spark, path, kind)
         self._names = names
 
     def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:

@@ -24,13 +24,21 @@ def few(spark: SparkSession, path: str) -> Few:
     return Few(spark, path, {*PLACES, "membership"})
 
 
-def trace(folder: Path, groups: list[str], first: int = 0) -> Path:
+def trace(folder: Path, groups: list[str], first: int = 0, *, seconds: int = 1) -> Path:
+    """Adds a commit and a member of each of these groups, so many seconds apart, from number `first` on."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "trace.jsonl").open("a") as file:
         for number, group in enumerate(groups, first):
             seq = 2 * number
             offsets = [{"topic": "t", "partition": 0, "offset": seq}]
-            event = {"event": "commit", "seq": seq, "mono": seq / 8, "wall": 1.76e9 + seq, "group": group, "error": 0}
+            event = {
+                "event": "commit",
+                "seq": seq,
+                "mono": seq / 8,
+                "wall": 1.76e9 + seq * seconds / 2,
+                "group": group,
+                "error": 0,
+            }
             file.write(json.dumps({**event, "member_id": "m", "generation": 1, "offsets": offsets}) + "\n")
             member = {**event, "event": "member", "seq": seq + 1, "member_id": f"m{seq}", "change": "added"}
             file.write(json.dumps(member) + "\n")
@@ -87,6 +95,35 @@ def test_a_run_after_a_run_or_a_stream_and_a_stream_after_a_run(spark: SparkSess
     assert len(warehouse.read("gaps").collect()) == 0
     # Only what the last two snapshots say is kept.
     assert len(warehouse.snapshots.numbers()) == 2
+
+
+@pytest.mark.timeout(400)
+def test_a_stream_of_days_keeps_the_last_ones_and_is_made_small_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
+    """A commit and a member each day, for five days, one batch a day; two days are kept."""
+    warehouse = few(spark, str(tmp_path / "out"))
+    source = tmp_path / "in"
+    for day in range(5):
+        trace(source, [f"day-{day}"], day, seconds=86_400)
+        stream(warehouse, sort_out([str(source)]), days=2).awaitTermination()
+        warehouse.refresh()
+        expected = [f"day-{each}" for each in range(max(day - 1, 0), day + 1)]
+        assert groups(warehouse) == groups(warehouse, "membership") == groups(warehouse, "events")[::2] == expected
+        # Of more batches no more is kept.
+        assert len(warehouse._folders("events")) <= 2
+        if day == 3:
+            assert {"events", "commit_events"} <= {*warehouse.compact_all()}
+            assert groups(warehouse, "events")[::2] == expected
+            assert warehouse.compact_all() == []
+    assert warehouse.read("gaps").count() == 0
+
+
+@pytest.mark.timeout(400)
+def test_what_a_stream_has_read_stays_for_its_later_batches(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = few(spark, str(tmp_path / "out"))
+    for number in range(4):
+        follow(warehouse, trace(tmp_path / "in", [f"g{number}"], number))
+    warehouse.refresh()
+    assert groups(warehouse) == groups(warehouse, "events")[::2] == ["g0", "g1", "g2", "g3"]
 
 
 def test_what_fails_leaves_nothing_and_readers_never_see_a_part(spark: SparkSession, tmp_path: Path) -> None:
