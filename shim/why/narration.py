@@ -24,6 +24,13 @@ _MEMBER: Final = {
     "replaced": "takes over the place of the static member before it",
 }
 
+_DELEGATION: Final = {
+    "asked": "is asked to compute the target assignment",
+    "timed out": "did not compute the target assignment within its rebalance timeout",
+    "member gone": "is gone and computes no more",
+    "overtaken": "need not compute any more: the coordinator has assigned",
+}
+
 
 class Line(NamedTuple):
     """One line of the story. `kind` is the kind of event it comes from; `seconds` are since the story began."""
@@ -75,6 +82,13 @@ class Narrator:
             (self._initial.add if event["from"] == "Empty" else self._initial.discard)(event["group"])
             because = clause(event["cause"], self.name(event["trigger"]))
             return [f"rebalance begins, cause {event['cause']}: {because}"]
+        if event["to"] == "Registering":
+            if event["cause"] is None:
+                return ["the owners of rewound partitions are to register"]
+            because = clause(event["cause"], self.name(event["trigger"]))
+            return [f"everybody is to register, cause {event['cause']}: {because}"]
+        if event["to"] == "Stable" and event["rule"] == "registered":
+            return [f"generation {event['generation']} is stable"]
         if event["to"] == "Empty":
             return [f"the group is empty, generation {event['generation']}"]
         if event["to"] == "Stable" and event["rule"] in WITH_EPOCHS:
@@ -106,6 +120,10 @@ class Narrator:
     def _epoch(self, event: Mapping[str, Any]) -> list[str]:
         because = clause(event["cause"], self.name(event["trigger"]))
         return [f"epoch {event['generation']} begins, cause {event['cause']}: {because}"]
+
+    def _delegation(self, event: Mapping[str, Any]) -> list[str]:
+        what = _DELEGATION.get(event["change"])
+        return [] if what is None else [f"{self.name(event['member_id'])} {what}, epoch {event['generation']}"]
 
     def _target(self, event: Mapping[str, Any]) -> list[str]:
         lines = [f"target assignment of epoch {event['generation']}, by {event['assignor']}; what is new of it:"]

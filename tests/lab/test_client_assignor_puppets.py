@@ -22,6 +22,7 @@ from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import Simulation
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.testing import CoordinatorServer
+from kafka_shim.why.narration import Narrator
 
 EXPERIMENT = ["client-assignors"]
 EVERYTHING = sorted(("orders", number) for number in range(12))
@@ -83,7 +84,7 @@ def test_the_assignor_is_the_members_own_and_what_it_says_reaches_them() -> None
 
 
 def test_another_takes_over_when_the_one_that_computes_dies() -> None:
-    simulated = simulation()
+    simulated, narrator = simulation(), Narrator()
     doomed = simulated.client_assignor_puppet("billing", ["orders"], client_id="doomed", computes=100.0)
     simulated.run(1)
     other = simulated.client_assignor_puppet("billing", ["orders"], client_id="other")
@@ -94,6 +95,11 @@ def test_another_takes_over_when_the_one_that_computes_dies() -> None:
     assert owned(other) == EVERYTHING
     changes = [e["change"] for _, _, e in simulated.history.since(0, "billing") if e["event"] == "delegation"]
     assert changes == ["asked", "prepared", "member gone", "asked", "prepared", "installed"]
+    story = [
+        line.text for _, now, event in simulated.history.since(0, "billing") for line in narrator.lines(event, now)
+    ]
+    assert "doomed is asked to compute the target assignment, epoch 2" in story
+    assert "doomed is gone and computes no more, epoch 2" in story
 
 
 def test_a_slow_one_is_passed_over_and_its_late_result_refused() -> None:

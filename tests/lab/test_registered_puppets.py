@@ -25,6 +25,7 @@ from kafka_shim.lab.scheduler import Network
 from kafka_shim.lab.simulator import Simulation
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.testing import CoordinatorServer
+from kafka_shim.why.narration import Narrator
 from tests.server.wire import Client
 
 EXPERIMENT = ["designs"]
@@ -106,6 +107,12 @@ def test_a_rewind_calls_the_owners_alone_and_they_begin_there() -> None:
     assert affected.positions["orders", 5] == 123
     assert other.assignments == assignments
     assert affected.generation == other.generation
+    narrator = Narrator()
+    story = [
+        line.text for _, now, event in simulated.history.since(0, "billing") for line in narrator.lines(event, now)
+    ]
+    assert story[-2:] == ["the owners of rewound partitions are to register", "generation 2 is stable"]
+    assert "everybody is to register, cause NEW_MEMBER: b is new" in "\n".join(story)
     other.rewind({("orders", 6): 1})
     other.rewind({("orders", 5): -1})
     simulated.run(1)

@@ -11,6 +11,7 @@ import pytest
 from kafka_shim.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_shim.apis.keys import ExperimentalKey
 from kafka_shim.apis.profiles import PROFILES
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header
 from kafka_shim.cli import serve
@@ -92,3 +93,11 @@ def test_an_unknown_experiment_is_one_sentence() -> None:
         CoordinatorServer(experimental=["none"])
     with pytest.raises(ValueError, match="experimental are a list of names"):
         CoordinatorServer(experimental="designs")
+
+
+def test_members_cannot_compute_where_the_release_has_no_consumer_groups() -> None:
+    own = experiments.load(["client-assignors"])
+    with CoordinatorServer(release="3.9", experimental=["client-assignors"]) as server:
+        for api in own.apis.values():
+            with Client(server.bootstrap) as client:
+                assert client.ask(api.request(), 0, api.response).error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -100,6 +100,7 @@ def rewind(group: RegisteredGroup, now: float) -> None:
         _commit_rewinds(group, now)
         group.write(group.generation, group.members, {})
         return
+    group.cause, group.trigger = None, ""
     group.round = Round(owners, full=False)
     group.shard.arm(group.timer_of_round, now + group.session_timeout_ms / 1000)
     group.trace_state(State.STABLE)

@@ -6,14 +6,19 @@ import pytest
 
 from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.consumer_group_heartbeat import TopicPartitions
+from kafka_shim.apis.experimental.client_assignor_heartbeat import API as HEARTBEAT
+from kafka_shim.apis.experimental.client_assignor_heartbeat import ClientAssignorHeartbeatRequest
 from kafka_shim.apis.experimental.consumer_group_install_assignment import InstalledMember
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.client_assignors.choice import computers, elect
 from kafka_shim.groups.consumer.member import Member as MemberOfGroup
+from kafka_shim.groups.consumer.offload import LARGE
+from kafka_shim.groups.interface import PARKED, Client
 from tests.groups.client_assignors.context import EVEN, Cluster, Member, settle
+from tests.groups.consumer.context import HOST
 from tests.groups.consumer.safety import check_records
-from tests.groups.context import GROUP
+from tests.groups.context import GROUP, Reply
 
 ORDERS = {("orders", number) for number in range(4)}
 
@@ -419,3 +424,23 @@ def test_a_group_shows_who_computes(cluster: Cluster) -> None:
     shown = cluster.assigned_group.describe()
     assert (shown.leader, shown.protocol, shown.state) == ("a", "even", "Assigning")
     assert cluster.described().assignor_name == "even"
+
+
+def test_a_heartbeat_waits_while_the_coordinator_assigns_elsewhere() -> None:
+    """Without assignors of its own a member is assigned by the coordinator, which leaves much to a worker."""
+    cluster = Cluster(orders=LARGE)
+    cluster.outbox.offloads = True
+    first = cluster.member("a", assignors=(), assignor="range")
+    assert first.join().member_epoch == 1
+    second = cluster.member("b", assignors=(), assignor="range")
+    exchange = Reply(0, cluster.client, cluster.now, cluster.service, None)
+    request = ClientAssignorHeartbeatRequest(
+        GROUP, "b", 0, rebalance_timeout_ms=1000, subscribed_topic_names=second.topics, topic_partitions=[]
+    )
+    parked = cluster.service.ask(request, HEARTBEAT.error, Client("b", HOST), exchange, cluster.now)
+    assert parked is PARKED
+    (computation,) = cluster.outbox.computations
+    computation.finish(computation.compute(), cluster.now)
+    cluster.parked.add(exchange)
+    cluster.settle()
+    assert (exchange.error, exchange.member_epoch, exchange.should_compute_assignment) == (0, 2, False)
