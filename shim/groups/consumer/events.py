@@ -7,60 +7,21 @@ fields say is in `trace.py`.
 from __future__ import annotations
 
 from kafka_shim.apis.wire.types import uuid_text
+from kafka_shim.groups import epoch_events
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
-from kafka_shim.groups.consumer.states import GroupState, MemberState
+from kafka_shim.groups.consumer.states import MemberState
 from kafka_shim.groups.consumer.target import Target
+from kafka_shim.groups.epoch_events import epoch, member, state
 
-
-def epoch(group: ConsumerGroup) -> None:
-    """A new group epoch has just begun."""
-    cause = None if group.cause is None else group.cause.value
-    group.shard.outbox.event(
-        "epoch", group=group.group_id, generation=group.group_epoch, cause=cause, trigger=group.trigger
-    )
-
-
-def state(group: ConsumerGroup, before: GroupState) -> None:
-    """The group may be in another state than before."""
-    after = group.state
-    if after is not before:
-        group.shard.outbox.event(
-            "state",
-            group=group.group_id,
-            **{"from": before.value},
-            to=after.value,
-            generation=group.group_epoch,
-            cause=None if group.cause is None else group.cause.value,
-            trigger=group.trigger,
-            rule="consumer",
-        )
+__all__ = ["epoch", "member", "named", "reconciliation", "state", "target", "waits_for"]
 
 
 def target(group: ConsumerGroup, computed: Target) -> None:
     """A target assignment was computed."""
-    group.shard.outbox.event(
-        "target",
-        group=group.group_id,
-        generation=group.target_epoch,
-        assignor=computed.assignor,
-        assignments={member_id: named(group, partitions) for member_id, partitions in computed.changed.items()},
-    )
-
-
-def member(group: ConsumerGroup, member: Member, change: str) -> None:
-    """Something happened to a member."""
-    group.shard.outbox.event(
-        "member",
-        group=group.group_id,
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        change=change,
-        rule="consumer",
-    )
+    assignments = {member_id: named(group, partitions) for member_id, partitions in computed.changed.items()}
+    epoch_events.target(group, computed.assignor, assignments)
 
 
 def reconciliation(group: ConsumerGroup, member: Member) -> None:

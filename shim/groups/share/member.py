@@ -29,6 +29,10 @@ class Member:
     topic_names: frozenset[str] = frozenset()
     assigned: Partitions = field(default_factory=lambda: NO_PARTITIONS)
 
+    @property
+    def instance_id(self) -> None:
+        """A share group has no static members."""
+
 
 def metadata_of(member: Member) -> ShareGroupMemberMetadataValue:
     """What the member told of itself, as a record."""

@@ -9,60 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kafka_shim.groups import epoch_events
+from kafka_shim.groups.epoch_events import epoch, member, state
 from kafka_shim.groups.streams.live import StreamsGroup
 from kafka_shim.groups.streams.member import Member
-from kafka_shim.groups.streams.states import GroupState, MemberState
+from kafka_shim.groups.streams.states import MemberState
 from kafka_shim.groups.streams.target import Target
 from kafka_shim.groups.streams.tasks import each_task, in_order
 
-
-def epoch(group: StreamsGroup) -> None:
-    """A new group epoch has just begun."""
-    cause = None if group.cause is None else group.cause.value
-    group.shard.outbox.event(
-        "epoch", group=group.group_id, generation=group.group_epoch, cause=cause, trigger=group.trigger
-    )
-
-
-def state(group: StreamsGroup, before: GroupState) -> None:
-    """The group may be in another state than before."""
-    after = group.state
-    if after is not before:
-        group.shard.outbox.event(
-            "state",
-            group=group.group_id,
-            **{"from": before.value},
-            to=after.value,
-            generation=group.group_epoch,
-            cause=None if group.cause is None else group.cause.value,
-            trigger=group.trigger,
-            rule="streams",
-        )
+__all__ = ["epoch", "member", "reconciliation", "shown", "state", "target", "waits_for"]
 
 
 def target(group: StreamsGroup, computed: Target) -> None:
     """A target assignment was computed."""
-    group.shard.outbox.event(
-        "target",
-        group=group.group_id,
-        generation=group.target_epoch,
-        assignor=group.protocol,
-        assignments={member_id: shown(tasks.active) for member_id, tasks in computed.changed.items()},
-    )
-
-
-def member(group: StreamsGroup, member: Member, change: str) -> None:
-    """Something happened to a member."""
-    group.shard.outbox.event(
-        "member",
-        group=group.group_id,
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        change=change,
-        rule="streams",
-    )
+    assignments = {member_id: shown(tasks.active) for member_id, tasks in computed.changed.items()}
+    epoch_events.target(group, group.protocol, assignments)
 
 
 def reconciliation(group: StreamsGroup, member: Member) -> None:
