@@ -492,6 +492,24 @@ def downgrade(t: Trial) -> None:
     t.expect(member.join(), leader=member.id)
 
 
+@migrate_case(
+    "migrate/classic/5",
+    "A group that becomes classic and is converted again gives away what its classic member has not given up",
+    source="proved on Apache Kafka 4.2; semantics 4.8",
+    level=Level.MAY,
+)
+def twice(t: Trial) -> None:
+    topic = t.topic(3)
+    member = classic_consumer(t, topic)
+    one, other = t.consumer(topic), t.consumer(topic)
+    t.expect(one.full(), error_code=0, member_epoch=2)
+    t.expect(one.leave(), error_code=0)
+    t.expect(listed(t)[t.group], group_type="classic")
+    t.expect(other.full(), error_code=0)
+    t.equal(len(other.assigned), 1, "number of partitions that the second newcomer is assigned at once")
+    t.equal(member.heartbeat(), E.ILLEGAL_GENERATION, "the classic member's heartbeat")
+
+
 @migrate_case("migrate/delete/1", "What deleted a consumer group leaves room for a classic one", source="semantics 4.3")
 def after_delete(t: Trial) -> None:
     (one,) = live(t)

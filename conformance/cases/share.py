@@ -127,6 +127,8 @@ def epochs(t: Trial) -> None:
     t.expect(member.heartbeat(member_epoch=epoch - 1), error_code=E.FENCED_MEMBER_EPOCH)
     answer = t.expect(member.join(), error_code=0, member_epoch=member.epoch)
     t.check(answer.assignment is not None, "no assignment for who joins again")
+    answer = t.expect(member.heartbeat(subscribed_topic_names=member.topics), error_code=0, member_epoch=member.epoch)
+    t.check(answer.assignment is not None, "no assignment for who names its topics")
 
 
 @heartbeat_case(
@@ -271,6 +273,19 @@ def limited(t: Trial) -> None:
         return
     t.equal(member.said_of((0, 5, [2])), 0, "the error of releasing them")
     t.equal(member.acquire(max_records=2, share_acquire_mode=1), [(0, 1, 2)], "what it acquired by mode 1")
+
+
+@fetch_case(
+    "share/fetch/4",
+    "Of a batch that its member has released in part, another acquires that part alone",
+    source="KIP-932; semantics 4.13 step 10",
+)
+def released_in_part(t: Trial) -> None:
+    topic, member = prepared(t, b"a", b"b", b"c")
+    other = ShareMember(t, topic)
+    t.equal(member.acquire(), [(0, 2, 1)], "what the first acquires")
+    t.equal(member.said_of((1, 1, [2])), E.NONE, "the error of a release")
+    t.equal(other.acquire(), [(1, 1, 2)], "what the other acquires")
 
 
 @fetch_case(

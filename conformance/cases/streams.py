@@ -8,6 +8,7 @@ from typing import Any
 from kafka_shim.apis.delete_groups import DeleteGroupsRequest
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_shim.apis.list_groups import ListGroupsRequest
+from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.apis.streams_group_describe import DescribedGroup, StreamsGroupDescribeRequest
 from kafka_shim.apis.streams_group_heartbeat import CopartitionGroup, Subtopology, TaskIds, TopicInfo, Topology
@@ -160,6 +161,7 @@ def handed_over(t: Trial) -> None:
     t.expect(new.join(), error_code=0, member_epoch=3, active_tasks=[])
     t.expect(old.report(), error_code=0, member_epoch=2)
     t.equal(len(old.active), 2, "tasks that the old member keeps")
+    t.expect(old.heartbeat(), error_code=0, member_epoch=2)
     t.expect(new.obey(), error_code=0)
     t.equal(new.active, set(), "tasks of the new member")
     t.expect(old.obey(), error_code=0, member_epoch=3)
@@ -249,6 +251,8 @@ def changelog(t: Trial) -> None:
     t.equal(member.statuses, {MISSING_INTERNAL: f"Internal topics are missing: {name}"}, "statuses")
     t.until(lambda: (member.obey(), member.active)[1], lambda tasks: tasks == {0, 1, 2}, "the tasks never came")
     t.equal(member.statuses, {}, "statuses")
+    metadata = t.call(MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=False))
+    t.equal(len(metadata.topics[0].partitions), 3, "partitions of the changelog")
 
 
 @heartbeat_case(

@@ -75,8 +75,8 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a full request is not answered with the assignment",
         _HEARTBEAT,
-        "    shows = joins or is_full or ",
-        "    shows = joins or ",
+        "joins or is_full or reconciled.assigned",
+        "joins or reconciled.assigned",
         ("consumer/answer/*",),
     ),
     Mutant(

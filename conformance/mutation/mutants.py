@@ -15,6 +15,7 @@ from kafka_shim.conformance.mutation.streams_mutants import STREAMS_MUTANTS
 
 _CLASSIC: Final = "shim/groups/classic/"
 _JOIN: Final = f"{_CLASSIC}join.py"
+_TRIGGERS: Final = f"{_CLASSIC}triggers.py"
 _GROUP: Final = f"{_CLASSIC}group.py"
 _REBALANCE: Final = f"{_CLASSIC}rebalance.py"
 _SYNC: Final = f"{_CLASSIC}sync.py"
@@ -65,7 +66,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "member id not required",
-        _JOIN,
+        _TRIGGERS,
         "        return Trigger.JOIN_NEW_ID_REQUIRED if member_id_required else Trigger.JOIN_NEW\n",
         "        return Trigger.JOIN_NEW\n",
         ("join/*",),
@@ -79,15 +80,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "protocols of a joiner not checked",
-        _JOIN,
+        _TRIGGERS,
         "    if not group.supports(request.protocol_type, [name for name, _ in protocols]):\n",
         "    if not group.supports(group.protocol_type or request.protocol_type, group.supporters or ['any']):\n",
         ("join/*",),
     ),
     Mutant(
         "the size of a group has no limit",
-        _JOIN,
-        "    if not group.has_room(member_id, shard.config.group_max_size):\n",
+        _TRIGGERS,
+        "    if not group.has_room(member_id, max_size):\n",
         "    if not group.has_room(member_id, 1 << 31):\n",
         ("*size*", "join/*", "limits/*"),
     ),
@@ -100,7 +101,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a leader that joins again gets the current generation",
-        _JOIN,
+        _TRIGGERS,
         "    return Trigger.JOIN_LEADER if group.leader == member_id else Trigger.JOIN_SAME\n",
         "    return Trigger.JOIN_SAME\n",
         ("join/*",),

@@ -9,6 +9,7 @@ changed. Exit code 0: every mutant is caught; 1: some survive, and are named.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -24,13 +25,13 @@ from kafka_shim.conformance.mutation.mutant import Mutant
 from kafka_shim.conformance.mutation.mutants import MUTANTS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PACKAGES: Final = ("kafka_shim", "apis", "persistence", "shim", "conformance", "pipeline")
+PACKAGES: Final = ("kafka_shim", "apis", "persistence", "shim", "conformance", "pipeline", "tests")
 JOBS: Final = 12
 
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a mutant: the cells that noticed; none if it survived."""
+    """What became of a mutant: the cells, or test files, that noticed; none if it survived."""
 
     mutant: Mutant
     noticed: tuple[str, ...]
@@ -67,19 +68,32 @@ def surprises(folder: Path, patterns: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{each['case']}@{each['version']}" for each in cells if each["surprise"])
 
 
+def failures(folder: Path, tests: Sequence[str]) -> tuple[str, ...]:
+    """The test files of these that fail in a folder."""
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    return tuple(
+        test
+        for test in tests
+        if subprocess.run([*command, test], cwd=folder, env=environment, capture_output=True).returncode == 1
+    )
+
+
 def copy(folder: Path) -> None:
     """Copy our sources to a folder, as they are at this moment."""
+    shutil.copy(ROOT / "pyproject.toml", folder)
     for package in PACKAGES:
         shutil.copytree(ROOT / package, folder / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def fate_of(mutant: Mutant, folder: Path) -> Fate:
-    """Run the suite on a copy with the mutant in it: its own areas first, everything if they do not notice."""
+    """Run the suite on a copy with the mutant in it: its own areas first, then its tests, everything if they do not
+    notice."""
     path = folder / mutant.file
     source = path.read_text()
     try:
         path.write_text(mutated(source, mutant))
-        return Fate(mutant, surprises(folder, mutant.areas) or surprises(folder, ()))
+        return Fate(mutant, surprises(folder, mutant.areas) or failures(folder, mutant.tests) or surprises(folder, ()))
     finally:
         path.write_text(source)
 
@@ -94,7 +108,7 @@ def main(names: tuple[str, ...]) -> None:
         copy(Path(name))
         for mutant in chosen:
             fate = fate_of(mutant, Path(name))
-            seen = f"{len(fate.noticed)} cells, such as {fate.noticed[0]}" if fate.noticed else "SURVIVED"
+            seen = f"{len(fate.noticed)} of cells and tests, such as {fate.noticed[0]}" if fate.noticed else "SURVIVED"
             click.echo(f"{mutant.name}: {seen}")
             if not fate.noticed:
                 survivors.append(mutant.name)

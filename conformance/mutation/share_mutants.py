@@ -44,10 +44,10 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("share/epoch/*",),
     ),
     Mutant(
-        "a share member that joins again is not told its assignment",
+        "a share member that names its topics gets no assignment",
         _HEARTBEAT,
-        "    shows = joins or reconciled.assigned",
-        "    shows = reconciled.assigned",
+        "    shows = joins or reconciled.assigned != member.assigned or names is not None\n",
+        "    shows = joins or reconciled.assigned != member.assigned\n",
         ("share/epoch/*", "share/join/*"),
     ),
     Mutant(
@@ -161,6 +161,7 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
         "                record.deadline = deadline\n            else:",
         "                pass\n            else:",
         ("share/acknowledge/*",),
+        ("tests/broker/test_share_partition.py",),
     ),
     Mutant(
         "locks never run out",
@@ -168,5 +169,6 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
         "if record[1].deadline <= now)",
         "if record[1].deadline <= 0)",
         ("share/acknowledge/*", "share/fetch/*"),
+        ("tests/broker/test_share_partition.py",),
     ),
 )

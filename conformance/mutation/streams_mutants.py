@@ -55,13 +55,6 @@ STREAMS_MUTANTS: Final[tuple[Mutant, ...]] = (
         ("streams/join/*",),
     ),
     Mutant(
-        "the delay of the first assignment never ends",
-        _LEAVE,
-        "    target = compute(group, None, group.configured, group.group_epoch, group.configs)\n",
-        "    target = compute(group, None, group.configured, group.group_epoch, group.configs)._replace(records=[])\n",
-        ("streams/join/*",),
-    ),
-    Mutant(
         "an epoch of the future is accepted in a streams group",
         _HEARTBEAT,
         "        if epoch > member.epoch or (\n",
@@ -120,7 +113,7 @@ STREAMS_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "internal topics of another number of partitions are used",
         _TOPICS,
-        "        elif found != wanted[name].partitions:\n",
+        "        elif found != internal[name].partitions:\n",
         "        elif found < 0:\n",
         ("streams/topics/*",),
     ),

@@ -125,6 +125,8 @@ def test_a_task_goes_to_a_new_member_only_after_its_old_one_has_given_it_up() ->
     answer = a.heartbeat()
     assert (a.epoch, len(a.active)) == (2, 2), "it keeps its epoch until it says that it has given up"
     assert answer.active_tasks is not None
+    a.heartbeat()
+    assert a.epoch == 2, "who says nothing of tasks still has them"
     b.report()
     assert b.active == set()
     a.report()
