@@ -60,9 +60,9 @@ CLIENT = Client("bench", "/127.0.0.1")
 class Topics:
     """The topics of the bench: implements `TopicCatalogue`."""
 
-    def __init__(self, count: int, partitions: int) -> None:
+    def __init__(self, count: int, partitions: int, new_id: Callable[[str], bytes]) -> None:
         self._partitions = partitions
-        self._ids = {f"topic-{number}": uuid.uuid4().bytes for number in range(count)}
+        self._ids = {name: new_id(name) for name in (f"topic-{number}" for number in range(count))}
         self._names = {topic_id: name for name, topic_id in self._ids.items()}
 
     def names(self) -> list[str]:
@@ -84,9 +84,11 @@ class Topics:
 class Bench:
     """A coordinator of one group of so many members, stable at epoch 1, without a server around it."""
 
-    def __init__(self, members: int, topics: int) -> None:
+    def __init__(
+        self, members: int, topics: int, new_id: Callable[[str], bytes] = lambda name: uuid.uuid4().bytes
+    ) -> None:
         self.now = NOW
-        self.topics = Topics(topics, max(1, members * PARTITIONS_PER_MEMBER // topics))
+        self.topics = Topics(topics, max(1, members * PARTITIONS_PER_MEMBER // topics), new_id)
         self.outbox = Outbox()
         ids = itertools.count()
         self.service = GroupService(

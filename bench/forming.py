@@ -4,7 +4,8 @@
 
 One process plays all members, each on a connection of its own: it joins, owns what it is assigned, and says so with its
 next heartbeat. `joined` is when every join was answered, `formed` when all partitions have an owner and nobody has more
-than one more than another. `client` is the CPU time of the members themselves.
+than one more than another. `client` is the CPU time of the members themselves, `server` that of the server. A member
+that waits for the others sends a heartbeat every five seconds.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import selectors
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
+from bench.load import Process
 from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -122,8 +124,20 @@ def all_beat(members: list[Member]) -> None:
     selector.close()
 
 
-def measure(name: str, members: int, topics: int, partitions: int) -> tuple[float, float, float, int]:
-    """Seconds until all had joined and until all was assigned, CPU seconds of the members, rounds of heartbeats."""
+class Formed(NamedTuple):
+    """How a group formed: seconds until all had joined and until all was assigned, CPU seconds of the members and of
+    the server, KiB by which the server has grown, and rounds of heartbeats."""
+
+    joined: float
+    formed: float
+    client: float
+    server: float
+    grown_kib: int
+    rounds: int
+
+
+def measure(name: str, members: int, topics: int, partitions: int) -> Formed:
+    """Let a group form on a server of its own."""
     target = ShimTarget(traced=False) if name == "shim" else open_target(name)
     try:
         instance = target.start("default")
@@ -138,15 +152,24 @@ def measure(name: str, members: int, topics: int, partitions: int) -> tuple[floa
         coming = FindCoordinatorRequest(coordinator_keys=[GROUP])
         while ask(address, coming, 4).coordinators[0].error_code and time.monotonic() < limit:
             time.sleep(0.2)
+        process = Process.listening_on(instance.port)
+        resident = process.resident_kib()
         everybody = [Member(number, address, names) for number in range(members)]
-        began, used = time.perf_counter(), time.process_time()
+        began, used, served = time.perf_counter(), time.process_time(), process.cpu_seconds()
         all_beat(everybody)
         joined = time.perf_counter() - began
         rounds = 0
         while not formed(everybody, topics * partitions):
             rounds += 1
             all_beat(everybody)
-        return joined, time.perf_counter() - began, time.process_time() - used, rounds
+        return Formed(
+            joined,
+            time.perf_counter() - began,
+            time.process_time() - used,
+            process.cpu_seconds() - served,
+            process.resident_kib() - resident,
+            rounds,
+        )
     finally:
         target.stop()
 
@@ -165,12 +188,12 @@ def main() -> None:
     arguments = parser.parse_args()
     show: Callable[[float], str] = "{:.2f}".format
     table = Table(title=f"{arguments.members} members, {arguments.topics} topics of {arguments.partitions} partitions")
-    for column in ("server", "joined s", "formed s", "client s", "rounds"):
+    for column in ("server", "joined s", "formed s", "client s", "server s", "grown KiB", "rounds"):
         table.add_column(column, justify="left" if column == "server" else "right")
     for name in arguments.servers.split(","):
         try:
-            *seconds, rounds = measure(name, arguments.members, arguments.topics, arguments.partitions)
-            table.add_row(name, *map(show, seconds), str(rounds))
+            found = measure(name, arguments.members, arguments.topics, arguments.partitions)
+            table.add_row(name, *map(show, found[:4]), f"{found.grown_kib:,}", str(found.rounds))
         except (TargetError, RuntimeError, OSError) as error:
             table.add_row(name, str(error))
         Console(width=100).print(table)

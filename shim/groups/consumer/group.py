@@ -33,6 +33,7 @@ from kafka_shim.persistence.records import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 
+NO_NUMBERS: Final[frozenset[int]] = frozenset()
 NO_TARGET: Final = -1
 """The target epoch once it was deleted."""
 
@@ -228,19 +229,21 @@ class ConsumerGroupState:
         old = self.targets.get(member_id, NO_PARTITIONS)
         new = NO_PARTITIONS if value is None else from_records(value.topic_partitions)
         for topic, had in old.items():
-            has = new.get(topic)
+            has = new.get(topic, NO_NUMBERS)
             if has == had:
                 continue
             owners = self.target_owners.get(topic, {})
-            for partition in had if has is None else had - has:
+            for partition in had:
                 # Another member's record may have come first.
-                if owners.get(partition) == member_id:
+                if partition not in has and owners.get(partition) == member_id:
                     del owners[partition]
             if not owners:
                 self.target_owners.pop(topic, None)
         for topic, has in new.items():
-            if has and old.get(topic) != has:
-                self.target_owners.setdefault(topic, {}).update(dict.fromkeys(has, member_id))
+            if has != old.get(topic, NO_NUMBERS):
+                owners = self.target_owners.setdefault(topic, {})
+                for partition in has:
+                    owners[partition] = member_id
         if value is None:
             self.targets.pop(member_id, None)
         else:
