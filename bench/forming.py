@@ -14,13 +14,15 @@ import argparse
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
 from bench.load import Process
+from bench.servers import serving
 from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -34,7 +36,6 @@ from kafka_shim.apis.wire.frames import FrameSplitter, frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 from kafka_shim.conformance.targets import open_target
 from kafka_shim.conformance.targets.base import TargetError
-from kafka_shim.conformance.targets.shim import ShimTarget
 
 GROUP = "forming"
 INTERVAL = 5.0
@@ -136,12 +137,9 @@ class Formed(NamedTuple):
     rounds: int
 
 
-def measure(name: str, members: int, topics: int, partitions: int) -> Formed:
-    """Let a group form on a server of its own."""
-    target = ShimTarget(traced=False) if name == "shim" else open_target(name)
-    try:
-        instance = target.start("default")
-        address = instance.host, instance.port
+def measure(name: str, members: int, topics: int, partitions: int, at_once: int | None = None) -> Formed:
+    """Let a group form on a server of its own; `at_once` members join together, all of them if None."""
+    with _server(name) as address:
         names = [f"topic-{number}" for number in range(topics)]
         for each in names:
             # Kafka refuses to make all of them with one request.
@@ -152,11 +150,12 @@ def measure(name: str, members: int, topics: int, partitions: int) -> Formed:
         coming = FindCoordinatorRequest(coordinator_keys=[GROUP])
         while ask(address, coming, 4).coordinators[0].error_code and time.monotonic() < limit:
             time.sleep(0.2)
-        process = Process.listening_on(instance.port)
+        process = Process.listening_on(address[1])
         resident = process.resident_kib()
         everybody = [Member(number, address, names) for number in range(members)]
         began, used, served = time.perf_counter(), time.process_time(), process.cpu_seconds()
-        all_beat(everybody)
+        for some in range(0, members, at_once or members):
+            all_beat(everybody[some : some + (at_once or members)])
         joined = time.perf_counter() - began
         rounds = 0
         while not formed(everybody, topics * partitions):
@@ -170,6 +169,19 @@ def measure(name: str, members: int, topics: int, partitions: int) -> Formed:
             process.resident_kib() - resident,
             rounds,
         )
+
+
+@contextmanager
+def _server(name: str) -> Iterator[tuple[str, int]]:
+    """The address of a server; ours has no control server, which others have not either."""
+    if name == "shim":
+        with serving() as (_, port):
+            yield "127.0.0.1", port
+        return
+    target = open_target(name)
+    try:
+        instance = target.start("default")
+        yield instance.host, instance.port
     finally:
         target.stop()
 

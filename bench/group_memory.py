@@ -2,9 +2,10 @@
 
     python -m bench.group_memory [--servers shim,kfake,kafka] [--members 500] [--topics 10] [--partitions 500]
 
-The group forms twice, each time on a server of its own: once with a partition of each topic for every tenth member or
-so (`FEW`), once with all. What the server has grown by since the topics were made is taken from the kernel (resident
-memory). A member is what it grew by with few partitions, its connection included; a partition is the difference.
+The group forms twice, each time on a server of its own: once with `FEW` partitions of each topic, once with all;
+`AT_ONCE` members join together. What the server has grown by since the topics were made is taken from the kernel
+(resident memory). A member is what it grew by with few partitions, its connection included; a partition is the
+difference. What is no longer needed and was not given back to the kernel counts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from bench.forming import measure
 from kafka_shim.conformance.targets.base import TargetError
 
 FEW = 5
+AT_ONCE = 10
 
 
 def main() -> None:
@@ -33,7 +35,7 @@ def main() -> None:
         table.add_column(column, justify="left" if column == "server" else "right")
     for name in arguments.servers.split(","):
         try:
-            few, many = (measure(name, members, topics, count).grown_kib * 1024 for count in (FEW, partitions))
+            few, many = (measure(name, members, topics, count, AT_ONCE).grown_kib * 1024 for count in (FEW, partitions))
             by_partition = (many - few) / (topics * (partitions - FEW))
             table.add_row(name, f"{few / members:,.0f}", f"{by_partition:,.0f}")
         except (TargetError, RuntimeError, OSError) as error:
