@@ -24,6 +24,10 @@ suppress_warnings: list[str] = []
 
 
 REPOSITORY = "https://github.com/kafka-group-shim/kafka-group-shim/blob/main/"
+# A picture of the light page stands for both: there is one of the dark page beside it.
+_IN_BOTH_THEMES = "\n\n".join(
+    f":::{{image}} \\2-{theme}.webp\n:alt: \\1\n:class: only-{theme}\n:::" for theme in ("light", "dark")
+)
 ROOT = Path(__file__).resolve().parent.parent
 log = logging.getLogger(__name__)
 
@@ -44,5 +48,6 @@ def as_sphinx_reads_it(app: Sphinx, page: str, source: list[str]) -> None:
             log.warning("%s: no file %s", page, link[1])
         return f"]({REPOSITORY}{target.relative_to(ROOT)}"
 
+    source[0] = re.sub(r"^!\[([^\]]+)\]\((\S+)-light\.webp\)$", _IN_BOTH_THEMES, source[0], flags=re.M)
     text = re.sub(r"\]\(((?:\.\./)+(?!docs/)[^)#]+)", to_repository, source[0])
     source[0] = re.sub(r'^<a id="([^"]+)"></a>$', r"(\1)=", text, flags=re.M)

@@ -104,16 +104,24 @@ class Browser:
             f" const look = () => ({condition}) ? done() : requestAnimationFrame(look); look(); }})"
         )
 
-    def screenshot(self, to: Path) -> None:
-        """The whole page as a PNG file."""
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+    def screenshot(self, to: Path, of: str = "body", height: float = 20_000) -> None:
+        """What a selector finds, from its top down to `height` pixels, as a file of PNG or WebP, as its name says."""
+        box = self.evaluate(
+            f"(({{ x, y, width, height }}) => ({{ x: x + scrollX, y: y + scrollY, width, height }}))"
+            f"(document.querySelector({of!r}).getBoundingClientRect())"
+        )
+        clip = box | {"height": min(box["height"], height), "scale": 1}
+        quality = {"quality": 85} if to.suffix == ".webp" else {}
+        found = self.call(
+            "Page.captureScreenshot", format=to.suffix[1:], clip=clip, captureBeyondViewport=True, **quality
+        )
         to.write_bytes(base64.b64decode(found["data"]))
 
-    def violations(self) -> list[str]:
-        """What axe finds wrong with the page as it is, for people who cannot see it or use no mouse."""
+    def violations(self, of: str = "document") -> list[str]:
+        """What axe finds wrong with the page, or with an element of it, for whoever cannot see it or uses no mouse."""
         self.evaluate(f"{_AXE.read_text()};0")
         found: list[str] = self.evaluate(
-            "axe.run().then((all) => all.violations.map((each) =>"
+            f"axe.run({of}).then((all) => all.violations.map((each) =>"
             " `${each.id}: ${each.nodes.map((node) => node.target.join()).join('; ')}`))"
         )
         return found

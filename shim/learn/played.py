@@ -82,7 +82,12 @@ def _event(scene: Scene, entry: Entry) -> dict[str, Any]:
 
 
 def _number(pair: FramePair) -> dict[str, Any]:
-    return {"connection": pair.connection, "correlation_id": pair.correlation_id, "arrived": pair.arrived}
+    return {
+        "connection": pair.connection,
+        "correlation_id": pair.correlation_id,
+        "arrived": pair.arrived,
+        "api": pair.api,
+    }
 
 
 def _is_quiet(pair: FramePair) -> bool:

@@ -34,10 +34,18 @@ _UNLOADED: Final = Arrow("moved to another broker", (), ("2.1 step 2",))
 
 CLASSIC: Final[Mapping[tuple[State, State], Arrow]] = {
     (_E, _P): Arrow("joins", (Rule.ADD,), ("2.4 step 2", "2.4 step 3")),
-    (_P, _E): Arrow("nobody joined", _ENDS_ROUND, ("2.5 step 4", "2.5 step 5")),
+    # What begins a round also ends it where there is nobody to wait for.
+    (_P, _E): Arrow(
+        "nobody joined",
+        (*_ENDS_ROUND, Rule.LEAVE, Rule.EXPIRE, Rule.EXPEL_UNSYNCED),
+        ("2.5 step 4", "2.5 step 5"),
+    ),
     (_P, _C): Arrow(
         "all joined, or time is up",
-        (*_ENDS_ROUND, Rule.ADD_IN_ROUND, Rule.REJOIN_IN_ROUND, Rule.TAKE_OVER_IN_ROUND),
+        (
+            *(*_ENDS_ROUND, Rule.ADD_IN_ROUND, Rule.REJOIN_IN_ROUND, Rule.TAKE_OVER_IN_ROUND),
+            *(Rule.REJOIN, Rule.TAKE_OVER, Rule.TAKE_OVER_STABLE),
+        ),
         ("2.4 step 3", "2.4 step 4", "2.5 step 1", "2.5 step 5"),
     ),
     (_C, _S): Arrow("leader's SyncGroup", (Rule.ASSIGN,), ("2.6 step 1", "2.6 step 2")),

@@ -69,6 +69,54 @@ def test_an_ephemeral_group_goes_with_its_last_member(server: CoordinatorServer,
     answer_to(http, "GET", "/v1/groups/brief", 404)
 
 
+def test_a_request_is_shown_by_its_bytes_while_somebody_reads_the_events(
+    server: CoordinatorServer, http: httpx.Client
+) -> None:
+    with http.stream("GET", "/v1/events", params={"frames": "true", "group": "watched"}) as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith(":")
+        server.puppet("watched", ["orders"], client_id="one")
+        events = (json.loads(line[6:]) for line in lines if line.startswith("data: "))
+        join = next(event for event in events if event["event"] == "exchange" and not event["error"])
+        where = {"connection": join["conn"], "correlation_id": join["correlation_id"], "arrived": join["arrived"]}
+        found = http.get("/v1/frames", params=where).json()
+        assert (found["api"], found["client_id"], found["concerns"]) == ("JoinGroup", "one", ["READ of group watched"])
+        assert [cell["does"] for cell in found["row"]["cells"] if cell["here"]] == ["add"]
+        pieces = found["request"]["pieces"]
+        assert pieces[-1]["end"] == len(bytes.fromhex(found["request"]["hex"]))
+        assert {"group_id": "'watched'", "api_key": "11 JoinGroup"}.items() <= {
+            piece["path"]: piece["text"] for piece in pieces
+        }.items()
+    wrong = http.get("/v1/frames", params={**where, "arrived": 1.5})
+    assert (wrong.status_code, wrong.json()["error"]) == (404, "NOT_FOUND")
+
+
+def test_a_group_is_divided_by_every_assignor(http: httpx.Client) -> None:
+    members = {"before": ["a", "b"], "after": ["a", "b", "c"]}
+    found = answer_to(http, "POST", "/v1/assignments", topics={"orders": 6}, **members)["divisions"]
+    assert [(each["assignor"], each["moved"], each["needed"]) for each in found] == [
+        ("range", 3, 2),
+        ("roundrobin", 4, 2),
+        ("sticky", 2, 2),
+        ("cooperative-sticky", 2, 2),
+        ("uniform", 2, 2),
+    ]
+    for wrong in ({"before": []}, {"after": ["a", "a"]}, {"topics": {"orders": 100_000}}):
+        answer_to(http, "POST", "/v1/assignments", 400, **{"topics": {"orders": 6}, **members, **wrong})
+
+
+def test_a_lesson_is_played(http: httpx.Client) -> None:
+    listed = answer_to(http, "GET", "/v1/lessons")["lessons"]
+    assert [each["number"] for each in listed] == list(range(1, len(listed) + 1))
+    played = answer_to(http, "GET", "/v1/lessons/fencing")
+    commit = played["steps"][1]
+    assert [option["text"] for option in commit["options"] if option["right"]] == ["UNKNOWN_MEMBER_ID (25)"]
+    shown = [each for each in played["frames"] if commit["bytes"][0].items() <= each.items()]
+    assert [each["api"] for each in shown] == ["OffsetCommit"]
+    assert "<p>" in played["intro"]
+    answer_to(http, "GET", "/v1/lessons/%2Fetc%2Fpasswd", 404)
+
+
 def test_faults_barriers_and_time(server: CoordinatorServer, http: httpx.Client) -> None:
     fault = answer_to(
         http, "POST", "/v1/faults", action="error", api="OffsetCommit", error="NOT_COORDINATOR", group="f"

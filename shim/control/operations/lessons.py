@@ -49,6 +49,7 @@ class RequestNumber(Answer, kw_only=True):
     connection: int
     correlation_id: int
     arrived: float | None
+    api: str
 
 
 class PlayedStep(Answer, kw_only=True):

@@ -65,16 +65,18 @@ function matrix(rows, members, nameOf) {
       return id === before ? element("td", "gives", GIVES) : element("td", "", "");
     }));
   });
-  const all = found.between <= found.needed - found.orphans;
+  // Of those that moved from one to another that both stay, all had to, or none, or nobody can say which.
+  const even = found.needed - found.orphans;
+  const between = found.between <= even ? "yes" : even > 0 ? "?" : "no";
   const had = shown.map(([, before, after]) => {
     if (before === undefined || before === after) return element("td", "", "");
-    return element("td", "had", !members.includes(before) || all ? "yes" : "?");
+    return element("td", "had", members.includes(before) ? between : "yes");
   });
   const foot = element("th", "", "had to");
   foot.scope = "row";
   const table = element("table", "matrix", element("thead", "", topics, heads), element("tbody", "", ...lines, ...(found.moved ? [element("tr", "", foot, ...had)] : [])));
   const left = rows.length - shown.length;
-  return { table, found, note: left > 0 ? `${left} partitions that stayed are not shown.` : "" };
+  return { table, found, unsure: between === "?", note: left > 0 ? `${left} partitions that stayed are not shown.` : "" };
 }
 
 function byPartition(a, b) {
@@ -96,12 +98,12 @@ function fillDivision(group, rebalance) {
   const division = rebalance?.division;
   panel.hidden = !division || !division.rows.length;
   if (panel.hidden) return;
-  const { table, found, note } = matrix(division.rows, division.members, (id) => group.nameOf(id));
+  const { table, found, note, unsure } = matrix(division.rows, division.members, (id) => group.nameOf(id));
   panel.replaceChildren(
     element("h3", "", "The assignment before and after"),
     element("p", "", movement(found, division.rows.length)),
     scrolled(table, "The assignment before and after"),
-    element("p", "faint", `${KEEPS} keeps it, ${GETS} gets it, ${GIVES} gives it up; ? is one of those of which some had to move. ${note}`),
+    element("p", "faint", `${KEEPS} keeps it, ${GETS} gets it, ${GIVES} gives it up.${unsure ? " Of those with ? some had to move." : ""} ${note}`),
   );
   const topics = new Map();
   for (const [key] of division.rows) {

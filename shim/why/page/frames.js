@@ -148,7 +148,7 @@ function rowOf(frames) {
   else {
     made.push(element("p", "", `The table of ${row.table} has a row for it: ${row.name}.`));
     const lines = row.cells.map((cell) => {
-      const head = element("th", "", cell.column), line = element("tr", cell.here ? "here" : "", head, element("td", "wrap", cell.does));
+      const head = element("th", "", cell.column), line = element("tr", cell.here ? "here" : "", head, element("td", "", cell.does));
       head.scope = "row";
       if (cell.here) line.setAttribute("aria-current", "true");
       return line;
@@ -156,7 +156,7 @@ function rowOf(frames) {
     made.push(element("table", "", element("tbody", "", ...lines)));
     if (row.does) {
       const guarded = frames.answer !== null && row.error !== errorOf(frames);
-      made.push(element("p", "", row.does), ...(guarded ? [element("p", "faint", "The answer is another: what the request says was refused, or accepted, by a guard beside the table.")] : []));
+      made.push(element("p", "", row.does), ...(guarded ? [element("p", "faint", `A guard comes before the table: the answer is ${outcome(errorOf(frames))}, whatever the state.`)] : []));
     }
   }
   if (frames.concerns.length) made.push(element("p", "faint", `A client must be allowed: ${frames.concerns.join("; ")}.`));

@@ -29,14 +29,15 @@ async function beginLesson(name) {
   const frames = new Map(lesson.data.frames.map((each) => [numberOf(each), each]));
   disconnect();
   page.zero = 0;
-  page.source = { frames: async (event) => frames.get(numberOf({ ...event, connection: event.conn })) ?? null };
+  page.source = { frames: async (event) => frames.get(numberOf(event)) ?? null };
   lesson.frames = frames;
   $("#lesson-list").value = name;
   location.hash = `lesson=${name}`;
   goTo(0, false);
 }
 
-const numberOf = (each) => `${each.connection} ${each.correlation_id} ${each.arrived}`;
+/** What a request is known by: on virtual time two may have come at the same moment, by the same number. */
+const numberOf = (each) => `${each.connection ?? each.conn} ${each.correlation_id} ${each.arrived} ${each.api}`;
 
 /** Show the lesson at a step, before it happened or after. */
 function goTo(step, revealed, answer = -1) {
@@ -62,7 +63,7 @@ function openNumber(number) {
   const frames = lesson.frames.get(numberOf(number));
   if (!frames) return;
   for (const group of page.model.groups.values()) {
-    const mark = group.marks.find((each) => each.line && numberOf({ ...JSON.parse(each.line), connection: JSON.parse(each.line).conn }) === numberOf(number));
+    const mark = group.marks.find((each) => each.line && numberOf(JSON.parse(each.line)) === numberOf(number));
     if (!mark) continue;
     if (group.name !== page.group) select(group.name);
     openRequest(mark);
@@ -88,6 +89,7 @@ function renderLesson() {
   parts.push(element("p", "buttons", ...buttons));
   $("#lesson").replaceChildren(...parts);
   $("#lesson").hidden = false;
+  $("main").classList.add("with-lesson");
   $("#lesson h3").tabIndex = -1;
   $("#lesson h3").focus();
 }
@@ -148,6 +150,7 @@ function leaveLesson() {
   lesson.data = null;
   page.zero = null;
   $("#lesson").hidden = true;
+  $("main").classList.remove("with-lesson");
   history.replaceState(null, "", location.pathname);
   show(new Model(), "");
   connect();

@@ -260,6 +260,8 @@ function choose(at, inSight = false) {
 function select(name) {
   closeRequest();
   Object.assign(page, { group: name, selected: -1, moment: null, follow: true, why: null });
+  const group = page.model.groups.get(name);
+  if (group) fit(group);
   $("#drawer").hidden = $("#division").hidden = true;
   explain();
   redraw();

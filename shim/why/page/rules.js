@@ -60,6 +60,21 @@ const ARROWS = {
      "triggers": [
       "a pending id runs out"
      ]
+    },
+    {
+     "rule": "leave",
+     "does": "Remove the leavers, start a rebalance.",
+     "triggers": []
+    },
+    {
+     "rule": "expire",
+     "does": "Remove the member, start a rebalance.",
+     "triggers": []
+    },
+    {
+     "rule": "expel-unsynced",
+     "does": "Remove the members that have not synced, start a rebalance.",
+     "triggers": []
     }
    ]
   },
@@ -125,6 +140,21 @@ const ARROWS = {
       "JoinGroup without an id, with an instance id the group has",
       "JoinGroup that takes a static member over, whose record is too large to store"
      ]
+    },
+    {
+     "rule": "rejoin",
+     "does": "Update the member, park its request, start a rebalance.",
+     "triggers": []
+    },
+    {
+     "rule": "take-over",
+     "does": "Give the static member a new id, fence the old one (82), park the request, start a rebalance.",
+     "triggers": []
+    },
+    {
+     "rule": "take-over-stable",
+     "does": "Give the static member a new id, fence the old one (82); answer with the current generation, unless the protocol to select changes: then park the request and start a rebalance.",
+     "triggers": []
     }
    ]
   },

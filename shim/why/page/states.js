@@ -62,7 +62,7 @@ function arrow([x1, y1], [x2, y2], from, to, label, bend) {
 /** @param {string} kind @param {string} present */
 function machine(kind, present) {
   const { places, bends, silent } = MACHINES[kind];
-  const tip = svg("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, svg("path", { d: "M0 0 L8 4 L0 8 z" }));
+  const tip = svg("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto", markerUnits: "userSpaceOnUse" }, svg("path", { d: "M0 0 L8 4 L0 8 z" }));
   const drawn = svg("svg", { viewBox: "0 0 770 275", role: "group", "aria-label": `States of a ${kind} group; it is ${present}` }, svg("defs", {}, tip));
   for (const [name, { label }] of Object.entries(ARROWS[kind])) {
     const [from, to] = name.split(">");
@@ -90,7 +90,7 @@ function openArrow(kind, name) {
   const parts = [element("h3", "", `${name.replace(">", " → ")}: ${label}`)];
   if (rules.length) {
     parts.push(element("ul", "", ...rules.map((each) => element("li", "",
-      element("code", "", each.rule), ` ${each.does}`, ...(each.triggers.length ? [element("span", "faint", ` ${each.triggers.join("; ")}.`)] : [])))));
+      element("code", "", each.rule), `: ${each.does}`, ...(each.triggers.length ? [element("span", "faint", ` ${each.triggers.join("; ")}.`)] : [])))));
   }
   const terms = element("dl", "");
   for (const cite of cites) {

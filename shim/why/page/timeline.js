@@ -102,6 +102,7 @@ function draw(scene, group, from, to, selected, now, moment = null) {
     pen.fillRect(chip.left, 0, chip.right - chip.left, bottom);
     pen.globalAlpha = 1;
   }
+  axis(pen, plan, from, to, width, height, colours);
   pen.save();
   pen.beginPath();
   pen.rect(0, HEAD - 6, width, bottom - HEAD + 6);
@@ -117,7 +118,6 @@ function draw(scene, group, from, to, selected, now, moment = null) {
     pen.fillText(chip.cause, Math.min(chip.left, width - wide - 4), 12);
     free = chip.left + wide + 12;
   }
-  axis(pen, plan, from, to, width, height, colours);
   if (moment !== null && moment >= from && moment <= to) {
     pen.fillStyle = colours.accent;
     pen.fillRect(Math.round(plan.x(moment)) - 1, HEAD - 6, 2, bottom - HEAD + 6);

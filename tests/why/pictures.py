@@ -1,0 +1,104 @@
+"""The pictures of docs/page.md: views of the page in a real browser, light and dark.
+
+The groups are real: a recording of kafka-python's consumers on Kafka 4.2, and a lesson. `python -m tests.why.pictures`
+writes them anew after the page has changed; a test checks that each is there and small.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafka_shim.testing import CoordinatorServer
+from kafka_shim.why.page import standalone
+from tests.browser import DRAWN, Browser
+
+FOLDER: Final = Path(__file__).parents[2] / "docs" / "pictures"
+TRACE: Final = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
+LARGEST: Final = 150_000
+"""Bytes of a picture."""
+WIDE, NARROW = 1400, 420
+
+
+class View(NamedTuple):
+    """A picture: `prepare` is done in the page, then what `of` finds is taken, from its top down to `height` pixels."""
+
+    name: str
+    page: str
+    prepare: str
+    of: str
+    height: int = 1000
+    width: int = WIDE
+
+
+_BILLING: Final = f"select('billing'); {DRAWN}"
+_OPENED: Final = f"select('billing'); open(page.model.groups.get('billing').rebalances.length - 1); {DRAWN}"
+_LESSON: Final = (
+    "(async () => { await beginLesson('fencing'); goTo(1, true, 1);"
+    " while ($('#frame').hidden) await new Promise(requestAnimationFrame); })()"
+)
+_ALONE: Final = f"{_LESSON}.then(() => $('main').classList.remove('with-lesson'))"
+"""What the lesson has opened, as wide as it is without one."""
+VIEWS: Final = (
+    View("timeline", "trace", _BILLING, "#group"),
+    View("rebalance", "trace", _OPENED, "#group", 1200),
+    View(
+        "request",
+        "server",
+        f"{_ALONE}.then(() => document.querySelector('#frame .fields [data-piece=\"8\"]')"
+        ".dispatchEvent(new PointerEvent('pointerover', { bubbles: true })))",
+        "#frame",
+    ),
+    View(
+        "assignors", "server", f"{_ALONE}.then(() => {{ $('#assignors').open = true; return divide(); }})", "#assignors"
+    ),
+    View(
+        "states",
+        "trace",
+        f"{_BILLING}.then(() => {{ $('#machine').open = true; return {DRAWN}; }})"
+        ".then(() => openArrow('classic', 'Stable>PreparingRebalance'))",
+        "#machine",
+    ),
+    View("lesson", "server", _LESSON, "main", 1300),
+    View("phone", "trace", _OPENED, "body", 1400, NARROW),
+)
+
+
+def pictures() -> Iterator[tuple[Path, View, bool]]:
+    """Each picture's file, its view, and whether it is dark."""
+    for view in VIEWS:
+        for dark in (False, True):
+            yield FOLDER / f"page-{view.name}-{'dark' if dark else 'light'}.webp", view, dark
+
+
+def take(browser: Browser, folder: Path, only: str = "", width: int | None = None) -> None:
+    """Write the pictures into `folder`."""
+    with tempfile.TemporaryDirectory() as scratch, CoordinatorServer(topics={"orders": 6}, control=True) as server:
+        trace = Path(scratch) / "trace.html"
+        trace.write_bytes(standalone(gzip.decompress(TRACE.read_bytes()), "recorded on Kafka 4.2"))
+        pages = {"trace": trace.as_uri(), "server": server.control_url + "/"}
+        for path, view, dark in pictures():
+            if only not in path.name:
+                continue
+            browser.open(pages[view.page], dark=dark, width=width or view.width)
+            browser.wait("page.model.groups.size > 0" if view.page == "trace" else "page.live")
+            browser.evaluate(view.prepare)
+            browser.evaluate(DRAWN)
+            browser.screenshot(folder / path.name, view.of, view.height)
+            assert browser.errors == []
+
+
+def main() -> None:
+    """Write all of docs/pictures, or those whose names have the word given, into a folder given."""
+    folder = Path(sys.argv[2]) if len(sys.argv) > 2 else FOLDER
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as profile, Browser(Path(profile)) as browser:
+        take(browser, folder, *sys.argv[1:2], width=int(sys.argv[3]) if len(sys.argv) > 3 else None)
+
+
+if __name__ == "__main__":
+    main()
