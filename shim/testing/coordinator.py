@@ -15,7 +15,7 @@ from kafka_shim.lab import arguments
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.server import Server, ServerConfig
 from kafka_shim.testing.data import StoredRecord, Value
-from kafka_shim.testing.handles import Clock, PuppetHandle
+from kafka_shim.testing.handles import ClientAssignorHandle, Clock, PuppetHandle, RegisteredHandle
 from kafka_shim.testing.kit import server_config as config_for_tests
 from kafka_shim.testing.thread import CoordinatorThread
 
@@ -79,13 +79,13 @@ class Coordinator(CoordinatorThread):
         """A scripted member of the consumer protocol (KIP-848); see `Kit.consumer_puppet`."""
         return PuppetHandle(self, self.call(partial(self.kit.consumer_puppet, group, topics, **script)))
 
-    def client_assignor_puppet(self, group: str, topics: Sequence[str], **script: Any) -> PuppetHandle:
+    def client_assignor_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ClientAssignorHandle:
         """A scripted member that computes assignments itself; see `Kit.client_assignor_puppet`."""
-        return PuppetHandle(self, self.call(partial(self.kit.client_assignor_puppet, group, topics, **script)))
+        return ClientAssignorHandle(self, self.call(partial(self.kit.client_assignor_puppet, group, topics, **script)))
 
-    def registered_puppet(self, group: str, topics: Sequence[str], **script: Any) -> PuppetHandle:
+    def registered_puppet(self, group: str, topics: Sequence[str], **script: Any) -> RegisteredHandle:
         """A scripted member that registers, as before Kafka 0.9; see `Kit.registered_puppet`."""
-        return PuppetHandle(self, self.call(partial(self.kit.registered_puppet, group, topics, **script)))
+        return RegisteredHandle(self, self.call(partial(self.kit.registered_puppet, group, topics, **script)))
 
     # Faults
 

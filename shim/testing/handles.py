@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.lab import arguments
@@ -18,6 +18,10 @@ from kafka_shim.lab.group_waits import TIMEOUT, GroupWaits, OwnedPartitions
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.snapshots import GroupSnapshot
 from kafka_shim.testing.thread import CoordinatorThread
+
+if TYPE_CHECKING:
+    from kafka_shim.lab.client_assignor_puppets import ClientAssignorPuppet, PuppetAssignor
+    from kafka_shim.lab.registered_puppets import RegisteredPuppet
 
 T = TypeVar("T")
 
@@ -245,3 +249,43 @@ class PuppetHandle:
     def commit(self, offsets: Mapping[tuple[str, int], int], *, generation: int | None = None) -> None:
         """Commit offsets by topic and partition, as a member of its generation or of another one."""
         self._server.call(partial(self._puppet.commit, offsets, generation=generation))
+
+
+class ClientAssignorHandle(PuppetHandle):
+    """A scripted member that computes assignments itself; see `ClientAssignorPuppet`."""
+
+    _puppet: ClientAssignorPuppet
+
+    @property
+    def installed(self) -> list[int]:
+        """The group epochs whose assignment it computed."""
+        return self._seen(lambda: list(self._puppet.installed))
+
+    @property
+    def metadata(self) -> bytes:
+        """What the assignor said to it with its assignment."""
+        return self._seen(lambda: self._puppet.metadata)
+
+    @property
+    def assignor_error(self) -> int:
+        """The error that the assignor said to it, 0 for none."""
+        return self._seen(lambda: self._puppet.assignor_error)
+
+    def say(self, *assignors: PuppetAssignor) -> None:
+        """Have these assignors from now on, or say other metadata."""
+        self._server.call(lambda: self._puppet.say(*assignors))
+
+
+class RegisteredHandle(PuppetHandle):
+    """A scripted member that registers; see `RegisteredPuppet`."""
+
+    _puppet: RegisteredPuppet
+
+    @property
+    def positions(self) -> dict[tuple[str, int], int]:
+        """The offsets that it began from, by topic and partition, -1 where none was committed."""
+        return self._seen(lambda: dict(self._puppet.positions))
+
+    def rewind(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Let the group go on from these offsets."""
+        self._server.call(lambda: self._puppet.rewind(offsets))

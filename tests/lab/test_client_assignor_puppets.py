@@ -175,7 +175,10 @@ def test_a_second_server_goes_on_from_the_store_of_the_first() -> None:
         assert stable.protocol == "evenly"
         assert [len(member.owned["orders"]) for member in stable.members] == [2, 2]
         assert [member.errors for member in members] == [[], []]
-        assert server.call(lambda: members[0]._puppet.installed + members[1]._puppet.installed)
+        assert members[0].installed or members[1].installed
+        assert [(member.metadata, member.assignor_error) for member in members] == [(b"", 0), (b"", 0)]
+        members[0].say(PuppetAssignor(metadata=b"new"))
+        stable = server.group("billing").stable(members=2, generation=stable.generation + 1)
     # What was computed is in the records.
     with CoordinatorServer(topics={"orders": 4}, store=store, experimental=EXPERIMENT, config=settings) as server:
         now = server.group("billing").now

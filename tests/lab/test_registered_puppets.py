@@ -205,8 +205,11 @@ def test_groups_are_created_listed_and_deleted_by_request() -> None:
         assert create(client, "") == E.INVALID_GROUP_ID
         assert create(client, "none", topics=[]) == E.INVALID_REQUEST
         assert create(client, "none", timeout=0) == E.INVALID_SESSION_TIMEOUT
-        server.registered_puppet("billing", ["orders"], client_id="a")
+        member = server.registered_puppet("billing", ["orders"], client_id="a")
         server.group("billing").stable(owners={"a": {"orders": range(4)}})
+        assert member.positions["orders", 2] == -1
+        member.rewind({("orders", 2): 5})
+        assert server.group("billing").committed("orders", 2) == 5
         create(client, "idle")
         listed = ask(client, ControllerListGroupsRequest(), ControllerListGroupsResponse)
         assert {(each.group, len(each.members), each.session_timeout) for each in listed.groups} == {
