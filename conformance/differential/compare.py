@@ -25,7 +25,7 @@ _ASSIGNED: Final = frozenset({"topic_partitions", "active_tasks", "standby_tasks
 _SHARES: Final = frozenset({"assignment", "target_assignment", "active_tasks", "standby_tasks"})
 _FOLLOWING: Final = frozenset({"member_epoch", "group_state"})
 _RANDOM: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{27}$")
-_DEPARTURES: Final = frozenset({"leave", "wait", "disconnect", "depart"})
+_DEPARTURES: Final = frozenset({"leave", "wait", "disconnect", "depart", "enter"})
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,8 @@ class View:
 def _is_chosen_freely(script: Script, one: Any, other: Any, at: int) -> bool:
     """Whether two join answers differ in a choice that Kafka makes by the order of a hash table.
 
-    That is the leader where the one before may be gone, and the protocol where members voted differently.
+    That is the leader where the one before may be gone, or a consumer group has become classic, and the protocol where
+    members voted differently.
     """
     if not (isinstance(one, dict) and isinstance(other, dict)) or "leader" not in one or "leader" not in other:
         return False

@@ -97,11 +97,18 @@ class _Deal:
         self._next = 0
 
     def add(self, assignment: Partitions, count: int) -> Partitions:
-        """The assignment with as many partitions more."""
+        """The assignment with as many partitions more, or all that are left.
+
+        There are too few when a member has just taken a static one's place: what it had itself counts as owned, and is
+        dealt out at the next epoch, as in Kafka.
+        """
         grown = dict(assignment)
         while count:
             if self._next == len(self._partitions):
-                self._topic, self._partitions = next(self._rest)
+                more = next(self._rest, None)
+                if more is None:
+                    break
+                self._topic, self._partitions = more
                 self._next = 0
             piece = self._partitions[self._next : self._next + count]
             if piece:

@@ -129,8 +129,8 @@ class Share(ShareGroup):
 
 def _join(shard: Shard, request: JoinGroupRequest, *arguments: Any, **flags: Any) -> JoinGroupResponse:
     """A share group does not make room for a classic one, not even when it is Empty: INCONSISTENT_GROUP_PROTOCOL
-    (23)."""
-    return join_refused(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    (23), without the member id."""
+    return join_refused(JoinGroupRequest(group_id=request.group_id), ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 KIND: Final = Kind(

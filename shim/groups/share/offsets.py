@@ -106,8 +106,9 @@ def delete(shard: Shard, request: DeleteShareGroupOffsetsRequest) -> DeleteShare
     deleted, gone = [], set()
     for topic in request.topics:
         topic_id = shard.topics.topic_id(topic.topic_name)
-        answer = DeletedTopic(topic.topic_name, topic_id or _NO_ID)
+        answer = DeletedTopic(topic.topic_name, _NO_ID)
         if topic_id in group.initialized:
+            answer.topic_id = topic_id
             gone.add(topic_id)
         else:
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -300,3 +300,19 @@ def test_a_member_that_subscribes_anew_again_and_again_is_assigned_each_time() -
         assert {topic for topic, _ in member.owned} == set(topics) - {"missing"}
     member.topics = ["t"]
     assert member.join(subscribed_topic_regex="t.*").error_code == 0
+
+
+def test_who_takes_a_static_members_place_gets_what_it_had_itself_with_the_next_epoch() -> None:
+    cluster = Cluster(t=4, u=2)
+    gone, member = cluster.consumer("s", "t", instance_id="i"), cluster.consumer("b", "t")
+    gone.join()
+    member.join()
+    settle(gone, member)
+    gone.leave(-2)
+    had = set(member.assigned)
+    member.topics, member.instance_id = ["t", "u"], "i"
+    assert member.join().error_code == 0
+    assert member.assigned == gone.assigned | {("u", 0), ("u", 1)}
+    cluster.create("u", 3)
+    settle(member)
+    assert member.assigned == gone.assigned | had | {("u", 0), ("u", 1), ("u", 2)}

@@ -208,7 +208,8 @@ def test_no_other_kind_of_group_takes_its_place() -> None:
         )
     )
     assert refused.error_code == E.GROUP_ID_NOT_FOUND
-    assert cluster.join().error == E.INCONSISTENT_GROUP_PROTOCOL
+    refused = cluster.join("a").response
+    assert (refused.error_code, refused.member_id) == (E.INCONSISTENT_GROUP_PROTOCOL, "")
     (deleted,) = cluster.service.delete([GROUP], cluster.now)
     assert deleted.error_code == 0
     cluster.settle()
@@ -237,9 +238,10 @@ def test_a_group_with_members_is_not_deleted_nor_altered() -> None:
     state = cluster.share_group.shard.share_states.get(Place(GROUP, topic_id, 0))
     assert state is not None
     assert state.start_offset == 7
-    assert [each.error_code for each in cluster.service.delete_share_offsets(delete).responses] == [
-        0,
-        E.UNKNOWN_TOPIC_OR_PARTITION,
+    cluster.create("u", 1)
+    assert [(each.topic_id, each.error_code) for each in cluster.service.delete_share_offsets(delete).responses] == [
+        (topic_id, 0),
+        (bytes(16), E.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert cluster.share_group.initialized == {}
 
