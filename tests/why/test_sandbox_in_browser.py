@@ -40,8 +40,9 @@ def test_a_run_goes_on_from_before_the_rebalance_that_is_open(browser: Browser, 
         for width, dark in ((1400, False), (420, True)):
             browser.open(sandbox, width=width, dark=dark)
             # What went before is there, and what came after is not.
-            browser.wait(f"{LAST}?.cause === 'NEW_MEMBER' && document.querySelector('#lab').hidden === false")
-            assert browser.evaluate("page.model.groups.get('billing').generation") == 2
+            browser.wait("page.model.groups.get('billing')?.generation === 2")
+            browser.wait("document.querySelector('#lab').hidden === false")
+            assert browser.evaluate(f"{LAST}.cause") == "NEW_MEMBER"
             # Its time is that of the moment, not that of this machine.
             assert browser.evaluate("page.wall()") == pytest.approx(moment, abs=11.0)
             browser.evaluate(f"document.querySelector('#lab').open = true; {DRAWN}")
