@@ -19,14 +19,17 @@ from kafka_shim.groups.assignors.spec import Partitions
 from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
 from kafka_shim.groups.classic.member import Member as ClassicMember
 from kafka_shim.groups.classic.states import State
+from kafka_shim.groups.consumer.kind import Consumer
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.sessions import heartbeat_interval_ms, session_timeout
 from kafka_shim.groups.consumer.timers import TimerKind
+from kafka_shim.groups.share.group import ShareGroup
 from kafka_shim.lab.client_assignors import ASSIGNORS
 from kafka_shim.lab.consumer_puppets import ConsumerPuppet, ConsumerScript
 from kafka_shim.lab.puppets import COOPERATIVE, Place, Puppet, Script
 from kafka_shim.lab.scheduler import Scheduler
+from kafka_shim.lab.share_puppets import SharePuppet
 
 HEARTBEAT_SECONDS: Final = 3.0
 """How often members of the classic protocol send heartbeats: what Kafka's clients do unless they are told otherwise.
@@ -55,8 +58,10 @@ class Continuation:
                 group = node.groups.groups[name]
                 if isinstance(group, ClassicGroup):
                     self._play_classic(group)
-                elif isinstance(group, ConsumerGroup):
+                elif type(group) is Consumer:
                     self._play_consumer(group)
+                elif isinstance(group, ShareGroup):
+                    self._play_share(group)
                 else:
                     members = [each.member_id for each in group.describe().members]
                     self._leave_out(name, members, f"there are no puppets of {group.type} groups")
@@ -162,6 +167,26 @@ class Continuation:
             offers=offers,
         )
         self._take_over(Puppet(self._scheduler, script), place)
+
+    # Share groups
+
+    def _play_share(self, group: ShareGroup) -> None:
+        interval = group.heartbeat_interval_ms / 1000
+        for member in sorted(group.members.values(), key=lambda each: (each.client_id, each.member_id)):
+            session = group.session(member.member_id).deadline
+            heard = self._now if session == inf else session - group.session_timeout_ms / 1000
+            topics = sorted(member.topic_names)
+            script = ConsumerScript(
+                group=group.group_id, topics=topics, client_id=member.client_id, rack_id=member.rack_id
+            )
+            place = Place(
+                member_id=member.member_id,
+                generation=member.epoch,
+                owned=self._named(member.assigned),
+                beats_at=max(self._now, heard + interval),
+                interval=interval,
+            )
+            self._take_over(SharePuppet(self._scheduler, script), place)
 
     def _named(self, partitions: Partitions) -> dict[str, list[int]]:
         found = ((self._cluster.topics.with_id(topic_id), numbers) for topic_id, numbers in partitions.items())

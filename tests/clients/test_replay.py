@@ -10,9 +10,12 @@ from pathlib import Path
 
 import orjson
 import pytest
+import trio
 
 from kafka_shim.lab.replay import Replay
+from kafka_shim.lab.snapshots import snapshot
 from kafka_shim.persistence.sqlite import SqliteStore
+from kafka_shim.testing.sandbox import Sandbox
 
 from .harness import CLIENTS, SHORT_SESSION_MS, Crew, all_of
 
@@ -21,6 +24,25 @@ OF_THREE_LIBRARIES = [CLIENTS[name] for name in ("kafka-python-3.0", "aiokafka-0
 
 def shim(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "kafka_shim", *map(str, arguments)]
+
+
+async def goes_on(journal: Path) -> None:
+    """From when the three shared the partitions on: a puppet plays each of them, and nothing more happens."""
+    with journal.open("rb") as lines:
+        replay = Replay(lines)
+        sandbox = Sandbox(replay)
+        while not (group := snapshot(replay.cluster, "billing")).is_stable or len(group.members) < 3:
+            assert replay.step()
+    async with trio.open_nursery() as nursery:
+        kit, continuation = await sandbox.serve(("127.0.0.1", 0), nursery)
+        kit.advance(600)
+        assert snapshot(kit.cluster, "billing") == group
+        assert [puppet.errors for puppet in continuation.puppets] == [[], [], []]
+        continuation.puppets[0].leave()
+        kit.advance(30)
+        after = snapshot(kit.cluster, "billing")
+        assert (after.is_stable, after.generation > group.generation, len(after.members)) == (True, True, 2)
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
@@ -72,6 +94,7 @@ def test_a_run_of_real_clients_is_replayed_exactly(store: str, tmp_path: Path) -
     with journal.open("rb") as lines:
         replay = Replay(lines)
         replay.run()
+    trio.run(goes_on, journal)
     if store == "sqlite":
         kept = SqliteStore(tmp_path / "groups.db", 50)
         kept.open()

@@ -14,8 +14,10 @@ import pytest
 import trio
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.lab.consumer_puppets import ConsumerScript
 from kafka_shim.lab.continuation import Continuation
 from kafka_shim.lab.replay import Replay, TooEarly
+from kafka_shim.lab.share_puppets import SharePuppet
 from kafka_shim.lab.snapshots import snapshot
 from kafka_shim.server.journal import Journal
 from kafka_shim.testing import Network, Simulation
@@ -177,6 +179,26 @@ async def test_a_group_that_migrates_is_played_by_both_protocols(tmp_path: Path)
         assert snapshot(kit.cluster, "billing") == then
         assert (then.is_stable, len(continuation.puppets)) == (True, 3)
         assert [puppet.errors for puppet in continuation.puppets] == [[], [], []]
+
+
+async def test_members_of_a_share_group_are_played(tmp_path: Path) -> None:
+    simulation, journal = recorded(tmp_path / "journal")
+    with journal:
+        for name in "ab":
+            SharePuppet(simulation.scheduler, ConsumerScript(group="work", topics=["orders"], client_id=name)).join()
+            simulation.run(20)
+    async with continued(tmp_path / "journal", lines_of(tmp_path / "journal")[-1]["seq"]) as (kit, continuation):
+        then = snapshot(kit.cluster, "work")
+        assert (then.state, len(then.members), continuation.unplayed) == ("Stable", 2, [])
+        had = [puppet.owned for puppet in continuation.puppets]
+        assert sorted({number for owned in had for number in owned["orders"]}) == [*range(6)]
+        kit.advance(600)
+        assert snapshot(kit.cluster, "work") == then
+        assert [(puppet.owned, puppet.errors) for puppet in continuation.puppets] == [(owned, []) for owned in had]
+        continuation.puppets[0].crash()
+        kit.advance(60)
+        assert len(snapshot(kit.cluster, "work").members) == 1
+        assert continuation.puppets[1].owned == {"orders": [*range(6)]}
 
 
 def stops(path: Path, chance: Random, number: int) -> Sequence[int]:
