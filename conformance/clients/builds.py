@@ -28,8 +28,6 @@ SARAMA: Final = "v1.61.1"
 KAFKA_GO: Final = "v0.4.51"
 SPRING: Final = "4.0.0"
 PLATFORMATIC: Final = "1.22.0"
-CONFLUENT_JS: Final = "1.10.1"
-NODE_RDKAFKA: Final = "3.6.1"
 JACKSON: Final = "com.fasterxml.jackson.core:jackson-databind:2.19.2"
 _PYTHON_CLIENTS: Final = {
     "kafka_python.py": ("kafka", "kafka-python"),
@@ -105,27 +103,12 @@ def platformatic(adapter: str, lock: str | None) -> list[str]:
     return _node(adapter, f"@platformatic/kafka@{PLATFORMATIC}")
 
 
-def confluent_js(adapter: str, lock: str | None) -> list[str]:
-    """Confluent's JavaScript client: librdkafka, built where no binary can be had."""
-    return _node(adapter, f"@confluentinc/kafka-javascript@{CONFLUENT_JS}", is_native=True)
-
-
-def node_rdkafka(adapter: str, lock: str | None) -> list[str]:
-    """node-rdkafka: librdkafka, built."""
-    return _node(adapter, f"node-rdkafka@{NODE_RDKAFKA}", is_native=True)
-
-
-def _node(adapter: str, package: str, *, is_native: bool = False) -> list[str]:
+def _node(adapter: str, package: str) -> list[str]:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         raise ClientMissing(f"{package} needs Node.js, and there is no node and npm here")
-    if is_native and not (shutil.which("c++") and shutil.which("make")):
-        raise ClientMissing(f"{package} is built with a C++ compiler and make, which are not here")
     folder = cache_folder() / f"client-{package.strip('@').replace('/', '-').replace('@', '-')}"
     install = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), package]
-    if is_native:
-        # The headers of this Node.js are here; its makers' site need not be asked for them.
-        install += ["--build-from-source", f"--nodedir={Path(node).resolve().parents[1]}"]
     source = _built(folder, adapter, lambda source: [install])
     return [node, str(source)]
 

@@ -203,20 +203,6 @@ FURTHER_CLIENTS = {
             abilities=(),
             build=builds.platformatic,
         ),
-        Client(
-            f"confluent-javascript-{builds.CONFLUENT_JS}",
-            "confluent.js",
-            assignors=("range", "roundrobin"),
-            abilities=("revoke-pause",),
-            build=builds.confluent_js,
-        ),
-        Client(
-            f"node-rdkafka-{builds.NODE_RDKAFKA}",
-            "node_rdkafka.js",
-            assignors=("range", "roundrobin"),
-            abilities=("revoke-pause", "max-poll"),
-            build=builds.node_rdkafka,
-        ),
         *(
             Client(
                 f"java-{release}-consumer",

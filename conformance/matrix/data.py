@@ -28,7 +28,7 @@ TARGETS: Final = (
     "kfake",
     "rdkafka-mock",
 )
-"""What is run if nothing else is said. Tansu is not among them: a join takes fifteen seconds there, a run hours."""
+"""What is run if nothing else is said. Tansu is not among them: a run takes more than ten minutes there."""
 
 EXCUSED: Final = frozenset({Kind.OFF, Kind.LATER})
 """What a target is not blamed for."""
