@@ -94,7 +94,7 @@ class Played:
     """The answers of a target to a script.
 
     `answers` in the order they came. `states`: the group after each step. `ids`: by member id, the actor that
-    got it and how many ids that actor had before. `unanswered`: the steps whose requests were still waiting at the end.
+    got it and the step. `unanswered`: the steps whose requests were still waiting at the end.
     """
 
     answers: list[Answer] = field(default_factory=list)
@@ -279,10 +279,7 @@ class Player:
     def _joined(self, due: _Due, message: Any) -> None:
         actor = self._actors[due.actor]
         if message.error_code in (0, ErrorCode.MEMBER_ID_REQUIRED) and message.member_id:
-            count = sum(name.startswith(f"m{actor.number}.") for name in self._played.ids.values())
-            self._played.ids.setdefault(message.member_id, f"m{actor.number}.{count}")
-            if actor.id != message.member_id:
-                actor.former, actor.id = actor.id or actor.former, message.member_id
+            self._met(actor, message.member_id, due.sent)
         if message.error_code == 0:
             actor.generation = message.generation_id
             actor.members = [member.member_id for member in message.members]
@@ -306,7 +303,7 @@ class Player:
     def _beaten(self, due: _Due, message: Any) -> None:
         """A heartbeat to a coordinator that assigns was answered."""
         actor = self._actors[due.actor]
-        self._met(actor, message.member_id)
+        self._met(actor, message.member_id, due.sent)
         actor.generation = message.member_epoch
         if due.step.do.startswith("stream"):
             actor.endpoint_epoch = message.endpoint_information_epoch
@@ -325,10 +322,11 @@ class Player:
         (group,) = self._ask(DescribeShareGroupOffsetsRequest([RequestGroup(self._group, None)])).groups
         return there <= {(each.topic_name, one.partition_index) for each in group.topics for one in each.partitions}
 
-    def _met(self, actor: Actor, member_id: str | None) -> None:
+    def _met(self, actor: Actor, member_id: str | None, sent: int) -> None:
+        """The actor has this id since the answer to that step: two requests may be answered in any order."""
+        if member_id:
+            self._played.ids.setdefault(member_id, f"m{actor.number}.{sent}")
         if member_id and actor.id != member_id:
-            count = sum(name.startswith(f"m{actor.number}.") for name in self._played.ids.values())
-            self._played.ids.setdefault(member_id, f"m{actor.number}.{count}")
             actor.former, actor.id = actor.id or actor.former, member_id
 
     def _state(self) -> Any:
@@ -408,7 +406,7 @@ class Player:
         """An id that the member makes itself, if it has none."""
         if step.who == "own" and not actor.id:
             member = f"{self._group}-m{actor.number}"
-            self._met(actor, member)
+            self._met(actor, member, self._at)
         return member
 
     def _instance(self, actor: Actor, step: Step, api: str, since: int) -> str | None:
