@@ -327,6 +327,7 @@ def late_commit(t: Trial) -> None:
     t.equal(commit(t, old, topic, now, mine), E.NONE, "error at the member's epoch")
     t.equal(commit(t, old, topic, before, mine), E.NONE, "error at an epoch before, for a task it had then")
     t.equal(commit(t, new, topic, before, others), E.STALE_MEMBER_EPOCH, "error at an epoch before, for one it had not")
+    t.equal(commit(t, old, topic, before, others), E.STALE_MEMBER_EPOCH, "error at an epoch before, for one it gave up")
     t.equal(commit(t, old, topic, now + 1, mine), E.STALE_MEMBER_EPOCH, "error at a later epoch")
     t.equal(commit(t, old, topic, now, mine, version=8), E.UNSUPPORTED_VERSION, "error in version 8")
 

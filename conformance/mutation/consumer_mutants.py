@@ -239,6 +239,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
         '    if shard.config.group_consumer_migration_policy not in ("upgrade", "bidirectional"):\n',
         "    if not shard.config.group_consumer_migration_policy:\n",
         ("migrate/*",),
+        ("tests/groups/consumer/test_migration.py",),
     ),
     Mutant(
         "a group with assignments of its own is converted",
@@ -246,5 +247,6 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
         "        elif assignment.user_data:\n",
         "        elif assignment.user_data == b'never':\n",
         ("migrate/*",),
+        ("tests/groups/consumer/test_migration.py",),
     ),
 )

@@ -116,6 +116,7 @@ STREAMS_MUTANTS: Final[tuple[Mutant, ...]] = (
         "        elif found != internal[name].partitions:\n",
         "        elif found < 0:\n",
         ("streams/topics/*",),
+        ("tests/groups/streams/test_heartbeat.py",),
     ),
     Mutant(
         "topics that are read together may have other numbers of partitions",
@@ -165,6 +166,7 @@ STREAMS_MUTANTS: Final[tuple[Mutant, ...]] = (
         "            self.metadata_stale = True\n",
         "            self.metadata_stale = False\n",
         ("streams/topics/*",),
+        ("tests/groups/streams/test_heartbeat.py",),
     ),
     Mutant(
         "a streams group with members can be deleted",
@@ -179,6 +181,7 @@ STREAMS_MUTANTS: Final[tuple[Mutant, ...]] = (
         "        if self.topology is None or self.topology.epoch != self.validated_epoch:\n",
         "        if self.topology is None:\n",
         ("streams/topics/*",),
+        ("tests/groups/streams/test_heartbeat.py",),
     ),
     Mutant(
         "one streams member runs every task",

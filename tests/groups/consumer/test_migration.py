@@ -1,7 +1,56 @@
 """What a random script on a real Kafka has shown of groups that change their protocol."""
 
+import pytest
+
+from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, assignment_to_bytes
 from tests.groups.consumer.context import Cluster
 from tests.groups.context import GROUP, subscription
+
+RANGE = ("range", subscription("orders"))
+ALL = [TopicPartition("orders", [0, 1, 2, 3])]
+
+
+def classic_group(policy: str, assignment: ConsumerProtocolAssignment) -> Cluster:
+    """A classic group of one member that was assigned this."""
+    cluster = Cluster("group.initial.rebalance.delay.ms=0", f"group.consumer.migration.policy={policy}", orders=4)
+    member_id = cluster.join("", RANGE).response.member_id
+    cluster.join(member_id, RANGE)
+    cluster.advance(1)
+    cluster.sync(member_id, 1, {member_id: assignment_to_bytes(assignment, 0)})
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"), [("bidirectional", 0), ("upgrade", 0), ("downgrade", 69), ("disabled", 69)]
+)
+def test_a_classic_group_is_converted_where_the_policy_allows_it(policy: str, error: int) -> None:
+    cluster = classic_group(policy, ConsumerProtocolAssignment(ALL))
+    assert cluster.consumer("new", "orders").join().error_code == error
+    assert cluster.service.groups[GROUP].type == ("classic" if error else "consumer")
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind"), [("bidirectional", "classic"), ("downgrade", "classic"), ("upgrade", "consumer")]
+)
+def test_a_group_of_classic_members_alone_goes_back_where_the_policy_allows_it(policy: str, kind: str) -> None:
+    cluster = Cluster(f"group.consumer.migration.policy={policy}", orders=4)
+    newcomer = cluster.consumer("new", "orders")
+    newcomer.join()
+    member_id = cluster.join("", RANGE).response.member_id
+    assert cluster.join(member_id, RANGE).error == 0
+    newcomer.leave()
+    assert cluster.service.groups[GROUP].type == kind
+
+
+def test_no_classic_member_joins_a_consumer_group_where_the_policy_is_disabled() -> None:
+    cluster = Cluster("group.consumer.migration.policy=disabled", orders=4)
+    cluster.consumer("new", "orders").join()
+    assert cluster.join("", RANGE).error == 23
+
+
+def test_a_classic_group_whose_assignor_keeps_data_in_assignments_is_not_converted() -> None:
+    cluster = classic_group("bidirectional", ConsumerProtocolAssignment(ALL, b"data"))
+    assert cluster.consumer("new", "orders").join().error_code == 69
 
 
 def test_parked_joins_are_called_back_even_if_the_group_cannot_be_converted() -> None:
