@@ -1,11 +1,11 @@
 """Server-side assignors on the grid of Kafka's `ServerSideAssignorBenchmark`, beside Kafka's own classes.
 
-    python -m bench.assignors [--members 100,1000,10000] [--topics 10,100] [--runs 7]
+    python -m bench.assignors [--members 100,1000,10000] [--topics 10,100]
 
 Ten partitions a member. `full`: nobody has anything yet. `incremental`: all but one member hold an assignment, and one
-more has joined. Times are the median of the last runs, after as many again and at least 50 ms of others: the virtual
-machine of Kafka's is warm then. Ours runs with the garbage collector as `kafka-shim serve` sets it. Times are
-milliseconds; `of Kafka` is ours divided by Kafka's.
+more has joined. Times are milliseconds of CPU time of the thread, since machines are shared: the median of `BATCHES`
+batches of at least `BATCH_SECONDS`, after two others, when Kafka's virtual machine is warm. That of Kafka's garbage
+collector is not in them; ours is, set as `kafka-shim serve` sets it. `of Kafka` is ours divided by Kafka's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import gc
 import itertools
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 from rich.console import Console
@@ -28,6 +29,8 @@ from kafka_shim.groups.assignors.registry import BUILT_IN
 from kafka_shim.groups.assignors.spec import GroupSpec, MemberSpec, group_spec
 
 PARTITIONS_PER_MEMBER = 10
+BATCHES = 3
+BATCH_SECONDS = 0.05
 BUCKETS = 5
 """Subscriptions in a heterogeneous group: its topics are cut into as many parts."""
 
@@ -53,32 +56,21 @@ def incremental(name: str, members: int, topics: int, heterogeneous: bool) -> Gr
     return group_spec(specs, before.partition_counts)
 
 
-def milliseconds(name: str, spec: GroupSpec, runs: int) -> float:
-    """The median time of ours, warm."""
-    probe = seconds(name, spec, runs)
-    return statistics.median(seconds(name, spec, _warm(runs, probe) + runs)[-runs:]) * 1000
+def milliseconds(seconds: Callable[[int], float]) -> float:
+    """The time of a run, warm; `seconds(runs)` is that of so many together."""
+    runs = max(1, int(BATCH_SECONDS / max(seconds(1), 1e-6)))
+    seconds(runs)
+    runs = max(1, int(BATCH_SECONDS / max(seconds(runs) / runs, 1e-6)))
+    return statistics.median(seconds(runs) for _ in range(BATCHES)) / runs * 1000
 
 
-def seconds(name: str, spec: GroupSpec, runs: int) -> list[float]:
-    """How long each of some runs of ours took."""
-    times = []
+def ours(name: str, spec: GroupSpec, runs: int) -> float:
+    """CPU seconds of some runs together."""
     gc.collect()
+    began = time.thread_time()
     for _ in range(runs):
-        began = time.perf_counter()
         BUILT_IN[name].assign(spec)
-        times.append(time.perf_counter() - began)
-    return times
-
-
-def _warm(runs: int, probe: list[float]) -> int:
-    """How many runs come before those that count."""
-    return max(runs, int(0.05 / max(min(probe), 1e-6)))
-
-
-def kafka_milliseconds(kafka: KafkaAssignors, name: str, spec: GroupSpec, runs: int) -> float:
-    """The median time of Kafka's, warm."""
-    probe = kafka.seconds(name, spec, runs)
-    return statistics.median(kafka.seconds(name, spec, _warm(runs, probe) + runs)[-runs:]) * 1000
+    return time.thread_time() - began
 
 
 def grid(members: list[int], topics: list[int]) -> Iterator[tuple[str, bool, bool, int, int]]:
@@ -89,7 +81,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", default="100,1000,10000")
     parser.add_argument("--topics", default="10,100")
-    parser.add_argument("--runs", type=int, default=7)
     arguments = parser.parse_args()
     members, topics = ([int(size) for size in sizes.split(",")] for sizes in (arguments.members, arguments.topics))
     gc.freeze()
@@ -100,10 +91,10 @@ def main() -> None:
         table.add_column(column, justify="left" if column in ("assignor", "subscriptions", "assignment") else "right")
     for name, heterogeneous, grows, count, size in grid(members, topics):
         spec = incremental(name, count, size, heterogeneous) if grows else full(count, size, heterogeneous, count)
-        ours = milliseconds(name, spec, arguments.runs)
-        theirs = kafka_milliseconds(kafka, name, spec, arguments.runs)
+        took = milliseconds(partial(ours, name, spec))
+        theirs = milliseconds(partial(kafka.seconds, name, spec))
         kinds = ("heterogeneous" if heterogeneous else "homogeneous", "incremental" if grows else "full")
-        table.add_row(name, *kinds, f"{count:,}", str(size), f"{ours:.2f}", f"{theirs:.2f}", f"{ours / theirs:.1f}")
+        table.add_row(name, *kinds, f"{count:,}", str(size), f"{took:.2f}", f"{theirs:.2f}", f"{took / theirs:.1f}")
     kafka.close()
     Console(width=100).print(table)
 

@@ -32,12 +32,14 @@ from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_shim.apis.find_coordinator import FindCoordinatorRequest
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.wire.frames import FrameSplitter, frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 from kafka_shim.conformance.targets import open_target
 from kafka_shim.conformance.targets.base import TargetError
 
 GROUP = "forming"
+NOT_READY = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 INTERVAL = 5.0
 """Seconds after which a member sends a heartbeat that has nothing to say."""
 
@@ -149,6 +151,10 @@ def measure(name: str, members: int, topics: int, partitions: int, at_once: int 
         limit = time.monotonic() + 120
         coming = FindCoordinatorRequest(coordinator_keys=[GROUP])
         while ask(address, coming, 4).coordinators[0].error_code and time.monotonic() < limit:
+            time.sleep(0.2)
+        # It may be found before it has loaded its partition.
+        stranger = ConsumerGroupHeartbeatRequest(GROUP, "stranger", 1)
+        while ask(address, stranger, 1).error_code in NOT_READY and time.monotonic() < limit:
             time.sleep(0.2)
         process = Process.listening_on(address[1])
         resident = process.resident_kib()

@@ -33,10 +33,9 @@ class KafkaAssignors:
             for member_id, assignment in assigned.items()
         }
 
-    def seconds(self, assignor: str, spec: GroupSpec, runs: int) -> list[float]:
-        """How long each of some runs took, in order: the first ones are those of a cold virtual machine."""
-        answer = self._ask(assignor, spec, runs, assignment=False)
-        return [nanoseconds / 1e9 for nanoseconds in answer["nanoseconds"]]
+    def seconds(self, assignor: str, spec: GroupSpec, runs: int) -> float:
+        """CPU time of the thread for some runs together, without that of the garbage collector and the compiler."""
+        return float(self._ask(assignor, spec, runs, assignment=False)["nanoseconds"]) / 1e9
 
     def close(self) -> None:
         self._process.communicate(timeout=30)

@@ -66,7 +66,8 @@ def joins(address: tuple[str, int], numbers: itertools.count[int], **fields: Any
     """One member joins: milliseconds until it is answered, and the longest that another client waits."""
     bystander = Bystander(address)
     time.sleep(0.2)
-    request = ConsumerGroupHeartbeatRequest(GROUP, f"new-{next(numbers):018}", 0, rebalance_timeout_ms=300_000)
+    # Among the first by its id: `range` has other ranges for all who come after it.
+    request = ConsumerGroupHeartbeatRequest(GROUP, f"{next(numbers):022}n", 0, rebalance_timeout_ms=300_000)
     request.topic_partitions = []
     for name, value in fields.items():
         setattr(request, name, value)
