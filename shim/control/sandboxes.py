@@ -101,6 +101,7 @@ class Sandboxes:
                     output += data.decode(errors="replace")
         except BaseException as error:
             process.terminate()
+            await trio.aclose_forcefully(process.stdout)
             if isinstance(error, trio.TooSlowError):
                 reason = f"The replay takes longer than {START_SECONDS:.0f} seconds: use kafka-shim replay --serve."
                 raise Refused(ErrorCode.REQUEST_TIMED_OUT, reason) from None
@@ -132,5 +133,6 @@ async def _run(command: list[str], environment: dict[str, str], task_status: tri
 
 async def _drain(output: trio.abc.ReceiveStream) -> None:
     """Read what a sandbox says until it ends, so that it never waits for a reader."""
-    while await output.receive_some():
-        pass
+    async with output:
+        while await output.receive_some():
+            pass
