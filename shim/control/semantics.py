@@ -47,6 +47,7 @@ def _page() -> bytes:
     body = body.replace("<table>", '<div class="table" tabindex="0"><table>').replace("</table>", "</table></div>")
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="data:,">'
         f"<title>Semantics</title><style>{STYLE}{_WIDE} .table {{ overflow-x: auto }}</style>"
     )
     return f'<!doctype html><html lang="en">{head}<main>{body}</main></html>'.encode()

@@ -239,12 +239,17 @@ def test_each_arrow_leads_to_its_rules(browser: Browser, server: CoordinatorServ
         assert browser.evaluate("document.activeElement.id") == "rule"
         assert browser.evaluate("document.documentElement.scrollWidth") <= width
         assert browser.violations() == []
-        browser.open(server.control_url + "/semantics#2.1", width=width, dark=dark)
+    for width, dark in SIZES:
+        browser.open(f"{server.control_url}/semantics?{width}#2.1", width=width, dark=dark)
         assert browser.evaluate("document.getElementById('2.1') !== null")
         assert browser.evaluate("document.documentElement.scrollWidth") <= width
-        # The whole document takes axe ten seconds.
-        assert browser.violations("document.querySelector('main > ol')") == []
-        assert browser.violations("document.querySelector('main > .table')") == []
+    # The beginning of it: axe needs seconds for so long a document.
+    browser.evaluate(
+        "(() => { const main = document.querySelector('main');"
+        " main.replaceChildren(...[...main.children].slice(0, 24)); })()"
+    )
+    assert browser.evaluate("document.querySelectorAll('main > .table').length") > 0
+    assert browser.violations() == []
     assert browser.errors == []
 
 
