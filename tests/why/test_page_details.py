@@ -306,6 +306,11 @@ def test_a_lesson_asks_then_shows_it_on_the_timeline_and_in_the_bytes(
         assert text_of(browser, "#lesson h3") == fencing.steps[0].title
         click("Leave the lesson")
         browser.wait("document.querySelector('#source').textContent.startsWith('live')")
+        # A trace that is opened ends a lesson too.
+        browser.evaluate("beginLesson('fencing')")
+        browser.wait("lesson.data !== null")
+        browser.evaluate("openFiles([new File([''], 'empty.jsonl')])")
+        browser.wait("document.querySelector('#lesson').hidden && page.zero === null")
         assert browser.errors == []
 
 

@@ -146,11 +146,15 @@ function sourcesOf(data) {
   return element("div", "sources", element("h4", "", "Sources"), element("ul", "", ...links));
 }
 
-function leaveLesson() {
+function closeLesson() {
   lesson.data = null;
   page.zero = null;
   $("#lesson").hidden = true;
   $("main").classList.remove("with-lesson");
+}
+
+function leaveLesson() {
+  closeLesson();
   history.replaceState(null, "", location.pathname);
   show(new Model(), "");
   connect();

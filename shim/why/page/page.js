@@ -316,7 +316,7 @@ async function unpacked(file) {
 
 async function openFiles(files) {
   disconnect();
-  page.zero = null;
+  closeLesson();
   const model = new Model();
   try {
     for (const file of files) model.read(await unpacked(file));
