@@ -4,7 +4,7 @@
 "use strict";
 
 const AROUND = 6;
-/** The mark that is open, by its number in its group, or null. */
+/** The mark whose request is open, or null. */
 let openMark = null;
 
 function element(name, className, ...children) {
@@ -67,7 +67,7 @@ function fillFrame(name, event, frames) {
   }
   const row = element("div", "row", ...(frames ? rowOf(frames) : []));
   const note = frames ? "" : !event ? "It is too long ago: only the newest requests are kept whole."
-    : page.server ? "Its bytes are not kept." : "A trace has the fields of a request, not its bytes. A live server and lessons show them.";
+    : page.live || lesson.data ? "Its bytes are not kept." : "A trace has the fields of a request, not its bytes. A live server and lessons show them.";
   const buttons = element("p", "", button("Request before", () => stepRequest(-1)), " ", button("Next request", () => stepRequest(1)), " ",
     button("Close", () => { closeRequest(); $("#scene").focus(); }));
   panel.replaceChildren(title, ...(note ? [element("p", "faint", note)] : []), element("div", "beside", parts, row), buttons);
