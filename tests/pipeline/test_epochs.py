@@ -126,8 +126,8 @@ def test_an_epoch_is_a_round_with_a_cause_that_ends_when_the_last_member_has_com
     assert [row.size for row in (alone, both, last)] == [1, 2, 1]
     assert all(row.stable_at is not None for row in (alone, both, last))
     assert (alone.total_ms, alone.blamed) == (0, "a")
-    # Whoever comes second waits for what the first one has; of a share group nobody does.
-    assert both.total_ms == {"consumer": 4000, "share": 1000, "streams": 1000}[kind]
+    # Whoever comes second waits for what the first one has; in a share group until the first one hears of it.
+    assert both.total_ms == {"consumer": 4000, "share": 1000, "streams": 2000}[kind]
     assert both.waited_for[0].ms == both.total_ms == both.blamed_ms
     assert last.members == ["b"]
 
