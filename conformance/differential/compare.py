@@ -176,10 +176,15 @@ def _is_chosen_freely(script: Script, one: Any, other: Any, at: int) -> bool:
     That is the leader where the one before may be gone, or a consumer group has become classic, and the protocol where
     members voted differently.
     """
+    before = script[: at + 1]
+    if "no answer yet" in (one, other):
+        # The leader's JoinGroup begins a round, that of another is answered at once.
+        answer = other if one == "no answer yet" else one
+        answers_join = isinstance(answer, dict) and "leader" in answer and answer["error_code"] == ErrorCode.NONE
+        return answers_join and any(step.do == "enter" for step in before)
     if not (isinstance(one, dict) and isinstance(other, dict)) or "leader" not in one or "leader" not in other:
         return False
     differing = {name for name in one if one[name] != other[name]}
-    before = script[: at + 1]
     leader = any(step.do in _DEPARTURES for step in before)
     vote = len({step.variant for step in before if step.do == "join"}) > 1
     allowed = {"members", "skip_assignment"}

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 from kafka_shim.apis.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 from kafka_shim.apis.heartbeat import HeartbeatResponse
+from kafka_shim.apis.join_group import JoinGroupResponse
 from kafka_shim.conformance.differential import run as differential
 from kafka_shim.conformance.differential.compare import Outcome, compare
 from kafka_shim.conformance.differential.play import Answer, Played, Player
@@ -58,6 +59,13 @@ def test_a_sync_forgotten_because_its_member_left_is_explained() -> None:
     assert compare((Step("sync"), Step("leave")), answered, silent, "g").difference is None
     assert compare((Step("sync"), Step("heartbeat")), answered, silent, "g").difference is not None
     assert compare((Step("join"), Step("leave")), answered, silent, "g").difference is not None
+
+
+def test_whether_the_leader_of_a_group_that_became_classic_waits_is_free() -> None:
+    answered = Played([Answer(1, 1, 0, JoinGroupResponse(leader="m1"))], [STATE] * 2)
+    silent = Played([], [STATE] * 2)
+    assert compare((Step("enter"), Step("join")), answered, silent, "g") == Outcome(None, 1)
+    assert compare((Step("heartbeat"), Step("join")), answered, silent, "g").difference is not None
 
 
 def described(*shares: list[int], epoch: int = 1) -> Any:
