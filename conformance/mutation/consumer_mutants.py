@@ -232,6 +232,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
         "    if group.group_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:\n",
         "    if group.group_epoch > member.epoch + 1000:\n",
         ("migrate/*",),
+        ("tests/groups/consumer/test_migration.py",),
     ),
     Mutant(
         "a group is converted whatever the policy",

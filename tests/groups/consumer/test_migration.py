@@ -80,3 +80,12 @@ def test_a_static_member_that_goes_back_to_the_classic_protocol_under_its_id_tak
     assert (joined.error_code, joined.generation_id, joined.member_id) == (0, 1, "a")
     group = cluster.service.groups[GROUP]
     assert (group.type, group.state, group.generation) == ("classic", "Stable", 1)
+
+
+def test_a_classic_member_behind_the_group_epoch_has_to_join_again_before_it_syncs() -> None:
+    cluster = Cluster(orders=4)
+    cluster.consumer("a", "orders").join()
+    member_id = cluster.join("", RANGE).response.member_id
+    joined = cluster.join(member_id, RANGE).response
+    cluster.consumer("b", "orders").join()
+    assert cluster.sync(member_id, joined.generation_id).error == 27
