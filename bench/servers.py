@@ -31,9 +31,18 @@ SPREAD = {"rdkafka-mock": f"{TOPIC}-a:4,{TOPIC}-b:4,{TOPIC}-c:2"}
 
 @contextmanager
 def serving(*options: str, checkout: Path | None = None) -> Iterator[tuple[Process, int]]:
-    """A server of ours, of this checkout or another, with a topic of ten partitions: its process and its port."""
+    """A server of ours, of this checkout or another, with a topic of ten partitions: its process and its port.
+
+    Before 2026-11-22 the command was the module `shim`. A folder that has neither is no checkout: Python would take
+    this one's.
+    """
+    module = "kafka_shim"
+    if checkout is not None and not (checkout / "kafka_shim").is_dir():
+        module = "shim"
+        if not (checkout / module / "__main__.py").is_file():
+            raise ValueError(f"{checkout} is no checkout of this project")
     settings = ("--store", "memory:", "--topic", f"{TOPIC}:10", "--config", "group.initial.rebalance.delay.ms=0")
-    command = [sys.executable, "-m", "kafka_shim", "serve", "--listen", "127.0.0.1:0", "--log-level", "error"]
+    command = [sys.executable, "-m", module, "serve", "--listen", "127.0.0.1:0", "--log-level", "error"]
     elsewhere = {} if checkout is None else {"PYTHONPATH": str(checkout.resolve())}
     with subprocess.Popen(
         [*command, *settings, *options], stdout=subprocess.PIPE, text=True, cwd=checkout, env=os.environ | elsewhere
