@@ -106,7 +106,7 @@ def formation(actors: Sequence[int], brief: bool, version: int, variant: int, lo
 
 
 def entrance(kind: str, actors: Sequence[int], version: int, variant: int, rounds: int) -> list[Step]:
-    """Steps that bring these actors into one group whose coordinator assigns, and let them do as they are told."""
+    """Steps that bring these actors into one group whose coordinator assigns, and let them follow it."""
     enter, beat = _ENTRANCES[kind]
     enters = [Step(enter, actor, version=version, variant=variant) for actor in actors]
     return [*enters, *(Step(beat, actor, version=version, variant=1) for _ in range(rounds) for actor in actors)]

@@ -105,7 +105,7 @@ class Compaction:
 
 def compact(log: PartitionLog, dirty: Dirty, now_ms: int, delete_retention_ms: int) -> None:
     """Remove what a newer record among the dirty ones replaces, and tombstones that have been clean for long enough."""
-    batches = [_read(data) for data in log.before(dirty.end)]
+    batches = [(data, _read(data)) for data in log.before(dirty.end)]
     aborted = log.transactions.aborted_between(log.start_offset, dirty.end)
 
     def is_aborted(batch: Batch) -> bool:
@@ -115,11 +115,11 @@ def compact(log: PartitionLog, dirty: Dirty, now_ms: int, delete_retention_ms: i
         )
 
     newest: dict[bytes, int] = {}
-    records: list[list[Record] | None] = []
-    for batch in batches:
-        found = None if batch is None or batch.control else [] if is_aborted(batch) else batch.records()
-        records.append(found)
-        newest.update((each.key, each.offset) for each in found or () if each.key is not None)
+    committed: list[list[Record]] = []
+    for _, read in batches:
+        found = [] if read is None or is_aborted(read[0]) else read[1]
+        committed.append(found)
+        newest.update((each.key, each.offset) for each in found if each.key is not None)
     tombstones = log.tombstones
 
     def stays(record: Record) -> bool:
@@ -130,21 +130,19 @@ def compact(log: PartitionLog, dirty: Dirty, now_ms: int, delete_retention_ms: i
         return now_ms < tombstones.setdefault(record.offset, now_ms + delete_retention_ms)
 
     kept: list[bytes | None] = []
-    for data, batch, found in zip(log.before(dirty.end), batches, records, strict=True):
-        left = None if found is None else [each for each in found if stays(each)]
-        if batch is None or left is None or (found is not None and len(left) == len(found)):
+    for (data, read), found in zip(batches, committed, strict=True):
+        left = [each for each in found if stays(each)]
+        if read is None or len(left) == len(read[1]):
             kept.append(data)
         else:
-            kept.append(rewritten(batch, left) if left else None)
+            kept.append(rewritten(read[0], left) if left else None)
     log.compact(kept, dirty.end)
 
 
-def _read(data: bytes) -> Batch | None:
-    """The batch, or None for one that cannot be read here: it stays as it is."""
+def _read(data: bytes) -> tuple[Batch, list[Record]] | None:
+    """The batch and its records; None for one that stays as it is: it ends transactions, or cannot be read here."""
     try:
         found = read_batch(data)
-        if found is not None:
-            found[0].records()
+        return None if found is None or found[0].control else (found[0], found[0].records())
     except CorruptBatch:
         return None
-    return None if found is None else found[0]

@@ -4,8 +4,6 @@ import threading
 
 import pytest
 
-pytest.importorskip("pyspark")
-
 from kafka_shim.pipeline.steps import Task, results, side_by_side
 
 
