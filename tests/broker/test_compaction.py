@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_shim.broker.batches import parse_batch
+from kafka_shim.broker.compaction import Dirty, compact
+from kafka_shim.broker.log import PartitionLog
 from kafka_shim.persistence.batch import CODECS, Record, read_batch, write_batch
 from tests.broker.context import EPOCH_MS, Cluster, fetch_request, partitions_of
 
@@ -156,3 +159,15 @@ def test_who_reads_it_all_learns_what_who_read_every_record_did(
         assert {key: value for key, value in dict(found.values()).items() if value is not None} == {
             key: value for key, value in dict(everything).items() if value is not None
         }
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_records_of_an_aborted_transaction_go_and_its_end_stays(committed: bool) -> None:
+    log = PartitionLog()
+    record = Record(0, EPOCH_MS, b"k", b"v")
+    data = write_batch([record], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    log.append(parse_batch(data, max_bytes=10_000), None, 0.0)
+    log.end_transaction(7, 0, 0, EPOCH_MS, 0.0, committed=committed)
+    compact(log, Dirty(0, 2, 1.0, EPOCH_MS), EPOCH_MS, 0)
+    left = [read_batch(each) for each in log.before(2)]
+    assert [found[0].control for found in left if found is not None] == [False] * committed + [True]
