@@ -12,6 +12,7 @@ from kafka_shim.groups.classic import records
 from kafka_shim.groups.classic.kind import KIND as CLASSIC
 from kafka_shim.groups.consumer.kind import KIND as CONSUMER
 from kafka_shim.groups.group import Group
+from kafka_shim.groups.rows import Row
 from kafka_shim.groups.shard import Kind
 from kafka_shim.groups.share.kind import KIND as SHARE
 from kafka_shim.groups.streams.kind import KIND as STREAMS
@@ -25,7 +26,7 @@ class Kinds:
         """By the type of its groups."""
         self.by_record = {record: kind for kind in kinds for record in kind.records}
         """By class of its key, the kind that replays a record."""
-        self._default_rules = {request: rule for kind in reversed(kinds) for request, rule in kind.rules.items()}
+        self._defaults = {request: kind for kind in reversed(kinds) for request in kind.rules}
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(self.by_name.values())
@@ -34,7 +35,16 @@ class Kinds:
         """The rule that answers a class of request: that of the group's kind. If that kind has none, or there is no
         group, it is the rule of the first kind that has one; that rule then finds a group of another kind."""
         rule = None if group is None else self.by_name[group.type].rules.get(request)
-        return self._default_rules[request] if rule is None else rule
+        return self._defaults[request].rules[request] if rule is None else rule
+
+    def row_of(self, request: Any, group: Group | None, *, member_id_required: bool) -> Row | None:
+        """The row of a table that decides about a request as things are now, by the kind whose rule answers it; None
+        if no table decides. `member_id_required`: a version of JoinGroup whose members come back with the id they were
+        given (v4+, KIP-394)."""
+        default = self._defaults.get(type(request))
+        own = None if group is None else self.by_name[group.type]
+        kind = default if own is None or (default is not None and type(request) not in own.rules) else own
+        return None if kind is None else kind.row_of(group, request, member_id_required=member_id_required)
 
 
 KINDS: Final = Kinds(CLASSIC, CONSUMER, SHARE, STREAMS)

@@ -60,6 +60,7 @@ from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import Client, Parked, TransactionSupportedOperation
 from kafka_shim.groups.kinds import KINDS, SIMPLE, Kinds, precreate
 from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.rows import Row
 from kafka_shim.groups.shard import NodeParts, Shard, TopicCatalogue
 from kafka_shim.groups.share import offsets as share_offsets
 from kafka_shim.groups.share.heartbeat import check_request as check_share_request
@@ -292,6 +293,14 @@ class GroupService:
             shard = self._route(group_id)
             answers.append(refuse(group_id, shard) if isinstance(shard, ErrorCode) else rule(shard, group_id))
         return answers
+
+    def row_of(self, group_id: str, request: Any, *, member_id_required: bool) -> Row | None:
+        """The row of a table that decides about a request of a group as things are now, for people to see; None if no
+        table does, or it is refused before (14, 16, 24)."""
+        shard = self._route_named(group_id)
+        if isinstance(shard, ErrorCode):
+            return None
+        return self._kinds.row_of(request, shard.groups.get(group_id), member_id_required=member_id_required)
 
     def join(
         self,

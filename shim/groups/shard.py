@@ -21,6 +21,7 @@ from kafka_shim.groups.counters import Counters
 from kafka_shim.groups.group import Group
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.pending_offsets import PendingOffsets
+from kafka_shim.groups.rows import Row
 from kafka_shim.groups.share.persister import SharePersister
 from kafka_shim.groups.timers import NEVER, ShardTimer, Timer, Timers
 from kafka_shim.groups.transactional_ids import Transaction
@@ -59,6 +60,8 @@ class Kind(NamedTuple):
     `name` is the type of its groups, as ListGroups spells it. `records` are the classes of keys whose records are
     replayed by groups of this kind. `rules` has, by class of request, the rule that answers it:
     `rule(shard, request, ...)` for a request about one group, `rule(shard, group_id)` for one that describes groups.
+    `row_of(group, request, member_id_required=...)` is the row of a table that decides about a request, for people to
+    see, and None if no table does; the group is None where there is none yet, and may be of another kind.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Kind(NamedTuple):
     make: Callable[[str, Shard], Group]
     records: Sequence[type]
     rules: Mapping[type, Callable[..., Any]]
+    row_of: Callable[..., Row | None] = lambda group, request, *, member_id_required: None
 
 
 class NodeParts(NamedTuple):

@@ -1,8 +1,8 @@
 """The newest frames of a process, while somebody watches: the bytes of requests and answers, and what decided.
 
-Decides how many are kept, and which row of the table in `shim/groups/classic/states.py`, or of KIP-848's steps of
-reconciliation, a request met: it looks at the group just before the rule does. While nobody watches nothing is kept,
-and repeated requests take their shortcut (`remembered.py`). How bytes are fields, `apis/annotated.py` knows.
+Decides how many are kept. Which row of a table a request met, the kind of its group says (`Kind.row_of`): it looks at
+the group just before the rule does. While nobody watches nothing is kept, and repeated requests take their shortcut
+(`remembered.py`). How bytes are fields, `apis/annotated.py` knows.
 """
 
 from __future__ import annotations
@@ -11,17 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from kafka_shim.apis.annotated import Piece, answer_pieces, request_pieces
-from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafka_shim.apis.join_group import JoinGroupRequest
 from kafka_shim.apis.wire import uuid_text
-from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.classic.states import ERRORS, MEANING, RULES, State, Trigger
-from kafka_shim.groups.classic.triggers import trigger_of
-from kafka_shim.groups.consumer.live import ConsumerGroup
-from kafka_shim.groups.consumer.states import STEPS, MemberState
+from kafka_shim.groups.rows import Row
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.node import Node
 
@@ -35,28 +29,9 @@ _ID_REQUIRED_SINCE: Final = 4
 """The first version of JoinGroup whose members come back with the id they were given (KIP-394)."""
 
 
-class Cell(NamedTuple):
-    """One column of a row: a state or situation, and what is done in it; `here` if the request found it."""
-
-    column: str
-    does: str
-    here: bool
-
-
-class Row(NamedTuple):
-    """A row of a table of rules. `does` is what the rule that answers does, and `error` its error code."""
-
-    table: str
-    name: str
-    cells: tuple[Cell, ...]
-    does: str
-    error: int
-
-
 @dataclass
 class FramePair:
-    """A request and its answer, each with its size; `answer` is empty while there is none. `found` is what the request
-    found when it met its rule: a trigger and a state, or the state of a member."""
+    """A request and its answer, each with its size; `answer` is empty while there is none."""
 
     connection: int
     correlation_id: int
@@ -67,14 +42,10 @@ class FramePair:
     api: str = ""
     arrived: float | None = None
     """When it met its rule, seconds of the coordinator's clock; None while it has not."""
-    found: tuple[Trigger, State] | MemberState | None = None
+    row: Row | None = None
+    """The row of a table that the request met; None if no table decides."""
     concerns: tuple[str, ...] = ()
     """What the request is about, each with the operation that a client must be allowed on it."""
-
-    @property
-    def row(self) -> Row | None:
-        """The row of a table that the request met; None if no table decides."""
-        return None if self.found is None else _row(self.found)
 
     def shown(self) -> dict[str, Any]:
         """Everything for whoever draws it: bytes as hex, the fields that they are, and the row."""
@@ -165,7 +136,7 @@ class FrameHistory:
             pair.node = exchange.session.node.id
             pair.client_id = exchange.client.client_id
             pair.api = exchange.endpoint.api.name
-            pair.found = _found(exchange)
+            pair.row = _row_of(exchange)
             pair.concerns = tuple(_concerns(exchange))
 
     def answered(self, connection: int, data: bytes) -> None:
@@ -189,35 +160,12 @@ def _frame(data: bytes, pieces: list[Piece]) -> dict[str, Any]:
     return {"hex": data.hex(), "pieces": [piece._asdict() for piece in pieces]}
 
 
-def _found(exchange: Exchange) -> tuple[Trigger, State] | MemberState | None:
-    request = exchange.request
-    names = exchange.endpoint.row.groups_of(request)
+def _row_of(exchange: Exchange) -> Row | None:
+    names = exchange.endpoint.row.groups_of(exchange.request)
     if len(names) != 1:
         return None
-    groups = exchange.groups
-    group = groups.groups.get(names[0])
-    if group is None and isinstance(request, JoinGroupRequest) and not request.member_id:
-        # It is made for this request.
-        group = ClassicGroup(names[0], 0)  # type: ignore[assignment]
-    if isinstance(group, ClassicGroup):
-        id_required = exchange.version >= _ID_REQUIRED_SINCE
-        trigger = trigger_of(group, request, groups.config.group_max_size, member_id_required=id_required)
-        return None if trigger is None else (trigger, group.state)
-    if isinstance(group, ConsumerGroup) and isinstance(request, ConsumerGroupHeartbeatRequest):
-        member = group.members.get(request.member_id)
-        return None if member is None else member.state
-    return None
-
-
-def _row(found: tuple[Trigger, State] | MemberState) -> Row:
-    if isinstance(found, MemberState):
-        steps = {situation: step for (state, situation), step in STEPS.items() if state is found}
-        cells = tuple(Cell(situation.value, step.value, False) for situation, step in steps.items())
-        return Row("a member of a consumer group", f"a heartbeat in {found.name}", cells, "", 0)
-    trigger, state = found
-    rule = RULES[trigger][state]
-    cells = tuple(Cell(each.value, done.value, each is state) for each, done in RULES[trigger].items())
-    return Row("a classic group", trigger.value, cells, MEANING[rule], int(ERRORS[rule]))
+    id_required = exchange.version >= _ID_REQUIRED_SINCE
+    return exchange.groups.row_of(names[0], exchange.request, member_id_required=id_required)
 
 
 def _concerns(exchange: Exchange) -> Iterator[str]:

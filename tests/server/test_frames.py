@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_shim.apis.experimental.client_assignor_heartbeat import ClientAssignorHeartbeatRequest
+from kafka_shim.apis.experimental.controller_create_group import ControllerCreateGroupRequest
+from kafka_shim.apis.experimental.controller_heartbeat import ControllerHeartbeatRequest
+from kafka_shim.apis.experimental.register_consumer import RegisterConsumerRequest
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.join_group import JoinGroupResponse
+from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from kafka_shim.apis.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    Subtopology,
+    Topology,
+)
+from kafka_shim.broker.topics import Node as Address
 from kafka_shim.server import frames as frames_module
+from kafka_shim.server.cluster import ClusterConfig, make_cluster
 from kafka_shim.server.frames import FrameHistory
 from tests.server.conversation import join, sync
-from tests.server.wire import Wire, cluster, request
+from tests.server.wire import Wire, cluster, read, request
 
 VERSION = 4
 
@@ -85,11 +99,106 @@ def test_a_heartbeat_of_a_consumer_group_met_the_steps_of_its_members_state() ->
         wire.receive(request(first, 0, 1))
         again = ConsumerGroupHeartbeatRequest("new", "m" * 22, 1, topic_partitions=None)
         wire.receive(request(again, 0, 2))
-        joined, steady = history
-        assert joined.row is None
-        assert steady.row is not None
-        assert steady.row.name == "a heartbeat in STABLE"
-        assert len(steady.row.cells) == 2
+        gone = ConsumerGroupHeartbeatRequest("new", "m" * 22, -1, topic_partitions=None)
+        wire.receive(request(gone, 0, 3))
+        assert rows(history) == [
+            ("a member of a consumer group", "a heartbeat in STABLE", "", "", 0),
+            ("a member of a consumer group", "a heartbeat in STABLE", "", "", 0),
+            None,
+        ]
+        assert all(pair.row is None or len(pair.row.cells) == 2 for pair in history)
+
+
+def rows(history: FrameHistory) -> list[tuple[str, str, str, str, int] | None]:
+    """For each request its row: table, trigger, what it found, what is done then, and the error."""
+    met = [pair.row for pair in history]
+    return [
+        None
+        if row is None
+        else (row.table, row.name, next((cell.column for cell in row.cells if cell.here), ""), row.does, row.error)
+        for row in met
+    ]
+
+
+def errors(wire: Wire, kind: type[Any]) -> list[int]:
+    return [read(answer, kind, kind.versions[-1])[1].error_code for answer in wire.answers()]
+
+
+def test_a_heartbeat_of_a_share_group_met_the_row_that_answered_it() -> None:
+    wire = Wire(cluster(topics={"orders": 2}, group_share_max_size="1"))
+    history = FrameHistory(wire.cluster.nodes.values)
+    beats = [
+        (0, "a", ["orders"]),
+        (1, "a", None),
+        (0, "b", ["orders"]),
+        (9, "a", None),
+        (-1, "a", None),
+        (-1, "a", None),
+    ]
+    stable(wire)
+    with history.watching():
+        for number, (epoch, member_id, topics) in enumerate(beats):
+            beat = ShareGroupHeartbeatRequest("shared", member_id, epoch, None, topics)
+            wire.receive(request(beat, 1, number))
+        wire.receive(request(ShareGroupHeartbeatRequest("billing", "a", 1), 1, 7))
+        wire.receive(request(ShareGroupHeartbeatRequest("shared", "", 1), 1, 8))
+        met = rows(history)
+        assert [None if row is None else row[2] for row in met] == [
+            "no group",
+            "the member, at this epoch or one after it",
+            "a full group that it is not in",
+            "the member, at another epoch",
+            "the member, at another epoch",
+            "a group that it is not in",
+            "a group of another kind",
+            None,
+        ]
+        assert met[0] is not None
+        assert met[0][3:] == ("create the group with this member", 0)
+        assert [row and row[4] for row in met[:-1]] == errors(wire, ShareGroupHeartbeatResponse)[:-1]
+
+
+def test_a_heartbeat_of_a_streams_group_met_the_steps_of_its_members_state() -> None:
+    wire = Wire(cluster(topics={"lines": 2}))
+    history = FrameHistory(wire.cluster.nodes.values)
+    topology = Topology(0, [Subtopology("0", source_topics=["lines"])])
+    with history.watching():
+        joins = StreamsGroupHeartbeatRequest(
+            "app", "m" * 22, 0, 0, None, None, 60_000, topology, [], [], [], "process", None, [], None, None
+        )
+        wire.receive(request(joins, 0, 1))
+        (joined,) = wire.answers()
+        epoch = read(joined, StreamsGroupHeartbeatResponse, 0)[1].member_epoch
+        for number, each in enumerate((epoch, epoch + 7), 2):
+            wire.receive(request(StreamsGroupHeartbeatRequest("app", "m" * 22, each), 0, number))
+        steady = ("a member of a streams group", "a heartbeat in STABLE", "", "", 0)
+        assert rows(history) == [steady, steady, None]
+        assert epoch > 0
+
+
+def test_a_request_of_an_experiment_met_a_row_of_its_own_kind() -> None:
+    config = ClusterConfig(topics={"orders": 2}, experimental=("designs", "client-assignors"))
+    made = make_cluster([Address(1, "localhost", 9092)], config)
+    made.load_at_once()
+    wire = Wire(made)
+    history = FrameHistory(wire.cluster.nodes.values)
+    with history.watching():
+        wire.receive(request(ControllerCreateGroupRequest("fixed", 10_000, ["orders"], False), 0, 1))
+        wire.receive(request(RegisterConsumerRequest("fixed", "a"), 0, 2))
+        for number, generation in enumerate((1, 8), 3):
+            wire.receive(request(ControllerHeartbeatRequest("fixed", "a", generation, 0), 0, number))
+        wire.receive(request(RegisterConsumerRequest("other", "a"), 0, 5))
+        beat = ClientAssignorHeartbeatRequest("own", "m" * 22, 0, None, None, 60_000, ["orders"], None, None, [], [])
+        wire.receive(request(beat, 0, 6))
+        assert [row and row[1:3] for row in rows(history)] == [
+            None,
+            ("RegisterConsumer", "a group that it is not in"),
+            ("ControllerHeartbeat", "the member, which nobody awaits"),
+            ("ControllerHeartbeat", "the member, in another generation"),
+            ("RegisterConsumer", "no group of this kind"),
+            ("a heartbeat in STABLE", ""),
+        ]
+        assert [row and row[4] for row in rows(history)] == [None, 0, 0, 22, 69, 0]
 
 
 def test_nothing_is_kept_of_what_came_before_or_after(wire: Wire) -> None:

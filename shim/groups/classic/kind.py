@@ -20,10 +20,12 @@ from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.join import join
 from kafka_shim.groups.classic.leave import expel, leave
 from kafka_shim.groups.classic.sessions import renew
-from kafka_shim.groups.classic.states import State
+from kafka_shim.groups.classic.states import ERRORS, MEANING, RULES, State
 from kafka_shim.groups.classic.sync import sync, sync_timeout
 from kafka_shim.groups.classic.timers import TimerKind
-from kafka_shim.groups.group import Expelled, GroupDescription
+from kafka_shim.groups.classic.triggers import trigger_of
+from kafka_shim.groups.group import Expelled, Group, GroupDescription
+from kafka_shim.groups.rows import Row, row
 from kafka_shim.groups.shard import Kind, Shard
 from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import GroupMetadataKey, GroupOptionsKey
@@ -114,6 +116,24 @@ _FIRE: Final[dict[str, Callable[[Shard, ClassicGroup, str, float], None]]] = {
     TimerKind.SYNC: lambda shard, group, _, now: sync_timeout(shard, group, now),
 }
 
+
+def _row_of(group: Group | None, request: Any, *, member_id_required: bool) -> Row | None:
+    """A row of `states.RULES`."""
+    if group is None and isinstance(request, JoinGroupRequest) and not request.member_id:
+        # It is made for this request, and has room.
+        met, max_size = ClassicGroup(request.group_id, 0), 1
+    elif isinstance(group, Classic):
+        met, max_size = group, group.shard.config.group_max_size
+    else:
+        return None
+    trigger = trigger_of(met, request, max_size, member_id_required=member_id_required)
+    if trigger is None:
+        return None
+    cells = RULES[trigger]
+    rule = cells[met.state]
+    return row("a classic group", trigger, cells, met.state, MEANING[rule], int(ERRORS[rule]))
+
+
 KIND: Final = Kind(
     name=ClassicGroup.type,
     states=State,
@@ -125,4 +145,5 @@ KIND: Final = Kind(
         LeaveGroupRequest: leave,
         DescribeGroupsRequest: describe,
     },
+    row_of=_row_of,
 )

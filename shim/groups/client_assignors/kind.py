@@ -5,7 +5,7 @@ Decides which rules its requests go to: those of consumer groups, and the three 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from kafka_shim.apis.experimental.client_assignor_heartbeat import ClientAssignorHeartbeatRequest
 from kafka_shim.apis.experimental.consumer_group_install_assignment import ConsumerGroupInstallAssignmentRequest
@@ -15,6 +15,9 @@ from kafka_shim.groups.client_assignors.group import ClientAssignedGroup, TimerK
 from kafka_shim.groups.client_assignors.heartbeat import heartbeat
 from kafka_shim.groups.client_assignors.install import install, prepare
 from kafka_shim.groups.consumer.kind import KIND as CONSUMER
+from kafka_shim.groups.consumer.kind import heartbeat_row
+from kafka_shim.groups.group import Group
+from kafka_shim.groups.rows import Row
 from kafka_shim.groups.timers import Timer
 
 
@@ -30,6 +33,12 @@ class ClientAssigned(ClientAssignedGroup):
             super().fire(timer, now)
 
 
+def _row_of(group: Group | None, request: Any, *, member_id_required: bool) -> Row | None:
+    if isinstance(request, ClientAssignorHeartbeatRequest):
+        return heartbeat_row(group, request)
+    return CONSUMER.row_of(group, request, member_id_required=member_id_required)
+
+
 KIND: Final = CONSUMER._replace(
     make=ClientAssigned,
     rules={
@@ -38,4 +47,5 @@ KIND: Final = CONSUMER._replace(
         ConsumerGroupPrepareAssignmentRequest: prepare,
         ConsumerGroupInstallAssignmentRequest: install,
     },
+    row_of=_row_of,
 )

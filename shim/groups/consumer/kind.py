@@ -26,10 +26,11 @@ from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.records import ALL_KEYS, group_gone
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import arm_rebalance, renew_session
-from kafka_shim.groups.consumer.states import GroupState, MemberState
+from kafka_shim.groups.consumer.states import JOIN, STEPS, GroupState, MemberState
 from kafka_shim.groups.consumer.timers import TimerKind
-from kafka_shim.groups.group import Expelled, GroupDescription
+from kafka_shim.groups.group import Expelled, Group, GroupDescription
 from kafka_shim.groups.interface import Client, Parked
+from kafka_shim.groups.rows import Row, steps_row
 from kafka_shim.groups.shard import Kind, Shard
 from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupMetadataKey
@@ -225,6 +226,26 @@ def _leave(shard: Shard, request: LeaveGroupRequest, now: float) -> LeaveGroupRe
     return classic_members.leave(group, request, now)
 
 
+def heartbeat_row(group: Group | None, request: Any) -> Row | None:
+    """The row of `states.STEPS` of the member that a heartbeat comes from; one that joins begins as STABLE. None if it
+    leaves, or is refused for its member or epoch."""
+    if not isinstance(group, ConsumerGroup | None) or request.member_epoch < JOIN:
+        return None
+    member = None
+    if group is not None:
+        member = group.members.get(request.member_id) or group.static_member(request.instance_id)
+    if member is None:
+        return None if request.member_epoch != JOIN else _STEPS_ROWS[MemberState.STABLE]
+    is_refused = request.member_epoch not in (JOIN, member.epoch, member.previous_epoch)
+    return None if is_refused else _STEPS_ROWS[member.state]
+
+
+def _row_of(group: Group | None, request: Any, *, member_id_required: bool) -> Row | None:
+    return heartbeat_row(group, request) if isinstance(request, ConsumerGroupHeartbeatRequest) else None
+
+
+_STEPS_ROWS: Final = {state: steps_row("a member of a consumer group", state, STEPS) for state in MemberState}
+
 KIND: Final = Kind(
     name=ConsumerGroup.type,
     states=GroupState,
@@ -237,4 +258,5 @@ KIND: Final = Kind(
         SyncGroupRequest: _sync,
         LeaveGroupRequest: _leave,
     },
+    row_of=_row_of,
 )

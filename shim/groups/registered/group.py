@@ -17,6 +17,7 @@ from kafka_shim.groups import events
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.group import Expelled, GroupDescription, MemberDescription, Subscription
 from kafka_shim.groups.interface import Client
+from kafka_shim.groups.registered.states import State
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import RegisteredGroupKey, RegisteredGroupValue
@@ -24,13 +25,6 @@ from kafka_shim.persistence.registered_records import OwnedPartitions, Registere
 
 Owned = Mapping[str, list[int]]
 """Partitions by topic."""
-
-
-class State(StrEnum):
-    EMPTY = "Empty"
-    REGISTERING = "Registering"
-    """Members are to register again."""
-    STABLE = "Stable"
 
 
 class TimerKind(StrEnum):

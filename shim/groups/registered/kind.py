@@ -5,7 +5,7 @@ Decides which rule a timer fires and which answers a request, and what a load an
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from kafka_shim.apis.experimental.controller_create_group import ControllerCreateGroupRequest
 from kafka_shim.apis.experimental.controller_delete_group import ControllerDeleteGroupRequest
@@ -15,10 +15,13 @@ from kafka_shim.apis.experimental.register_consumer import RegisterConsumerReque
 from kafka_shim.apis.experimental.rewind_consumer import RewindConsumerRequest
 from kafka_shim.groups import events
 from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.group import Group
 from kafka_shim.groups.registered.administration import create, delete, info, rewind
-from kafka_shim.groups.registered.group import RegisteredGroup, State, TimerKind
-from kafka_shim.groups.registered.rounds import begin, heartbeat, register, round_timeout, session_timeout
+from kafka_shim.groups.registered.group import RegisteredGroup, TimerKind
+from kafka_shim.groups.registered.rounds import begin, heartbeat, register, round_timeout, session_timeout, situation_of
 from kafka_shim.groups.registered.rounds import rewind as begin_rewind
+from kafka_shim.groups.registered.states import ERRORS, RULES, State, Trigger
+from kafka_shim.groups.rows import Row, row
 from kafka_shim.groups.shard import Kind
 from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import RegisteredGroupKey
@@ -51,6 +54,21 @@ class Registered(RegisteredGroup):
             begin(self, Cause.TOPIC_METADATA_CHANGED, "", now)
 
 
+def _row_of(group: Group | None, request: Any, *, member_id_required: bool) -> Row | None:
+    """A row of `states.RULES`."""
+    trigger = _TRIGGERS.get(type(request))
+    if trigger is None:
+        return None
+    situation = situation_of(group, request)
+    rule = RULES[trigger][situation]
+    return row("a group whose consumers register", trigger, RULES[trigger], situation, rule.value, int(ERRORS[rule]))
+
+
+_TRIGGERS: Final[dict[type, Trigger]] = {
+    RegisterConsumerRequest: Trigger.REGISTER,
+    ControllerHeartbeatRequest: Trigger.HEARTBEAT,
+}
+
 KIND: Final = Kind(
     name=RegisteredGroup.type,
     states=State,
@@ -64,4 +82,5 @@ KIND: Final = Kind(
         RegisterConsumerRequest: register,
         RewindConsumerRequest: rewind,
     },
+    row_of=_row_of,
 )

@@ -1,6 +1,7 @@
 """Rounds: all members register again, and are answered with partitions and offsets once everybody has.
 
-Decides when a round begins and ends, who is awaited, who gets which partitions, and the offsets to begin from. After
+Decides when a round begins and ends, who is awaited, who gets which partitions, and the offsets to begin from; what a
+request of a consumer does is in `states.RULES`. After
 the Client Rewrite, "Consumer Group Membership Protocol" and "Offset Rewind". That text does not say how long members
 are awaited, which is a session here, nor what becomes of one that sends heartbeats and never registers: it is removed.
 """
@@ -20,9 +21,11 @@ from kafka_shim.groups import events
 from kafka_shim.groups.assignors.registry import BUILT_IN
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, GroupSpec, MemberSpec
 from kafka_shim.groups.causes import Cause
+from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import PARKED, Client, Parked
 from kafka_shim.groups.offsets import delete_all
-from kafka_shim.groups.registered.group import Member, Owned, RegisteredGroup, Round, State
+from kafka_shim.groups.registered.group import Member, Owned, RegisteredGroup, Round
+from kafka_shim.groups.registered.states import ERRORS, RULES, Rule, Situation, State, Trigger
 from kafka_shim.groups.shard import Shard
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
 
@@ -38,19 +41,18 @@ def register(
     NOT_COORDINATOR (16), and REBALANCE_IN_PROGRESS (27) if the same consumer registers again meanwhile."""
     group = shard.groups.get(request.group_id)
     consumer_id = request.consumer_id
-    if not isinstance(group, RegisteredGroup):
-        return RegisterConsumerResponse(request.group_id, -1, error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-    if not consumer_id:
-        return RegisterConsumerResponse(request.group_id, -1, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    rule = RULES[Trigger.REGISTER][situation_of(group, request)]
+    if ERRORS[rule]:
+        return RegisterConsumerResponse(request.group_id, -1, error_code=ERRORS[rule])
+    assert isinstance(group, RegisteredGroup)
     if consumer_id in group.parked:
         group.refuse(group.parked[consumer_id][0], ErrorCode.REBALANCE_IN_PROGRESS)
     group.parked[consumer_id] = exchange, client
     shard.cancel(group.session(consumer_id))
-    if consumer_id not in group.members:
-        begin(group, Cause.NEW_MEMBER, consumer_id, now)
-    elif group.round is None or not (group.round.full or consumer_id in group.round.awaited):
-        # Nobody called it: it was restarted.
-        begin(group, Cause.STATIC_REPLACED, consumer_id, now)
+    if rule is Rule.CALL_ALL:
+        # A member that nobody called was restarted.
+        cause = Cause.STATIC_REPLACED if consumer_id in group.members else Cause.NEW_MEMBER
+        begin(group, cause, consumer_id, now)
     _end_if_complete(group, now)
     return PARKED
 
@@ -60,18 +62,27 @@ def heartbeat(shard: Shard, request: ControllerHeartbeatRequest, now: float) -> 
     GROUP_ID_NOT_FOUND (69)."""
     shard.outbox.touch(shard)
     group = shard.groups.get(request.group_id)
+    rule = RULES[Trigger.HEARTBEAT][situation_of(group, request)]
     if not isinstance(group, RegisteredGroup):
-        return ControllerHeartbeatResponse(-1, ErrorCode.GROUP_ID_NOT_FOUND)
-    error = ErrorCode.NONE
-    if request.consumer_id not in group.members:
-        error = ErrorCode.UNKNOWN_MEMBER_ID
-    elif request.generation_id != group.generation:
-        error = ErrorCode.ILLEGAL_GENERATION
-    else:
+        return ControllerHeartbeatResponse(-1, ERRORS[rule])
+    if rule in (Rule.RENEW, Rule.RENEW_AND_CALL):
         group.renew_session(request.consumer_id, now, request.session_timeout)
-        if group.round is not None and request.consumer_id in group.round.awaited:
-            error = ErrorCode.REBALANCE_IN_PROGRESS
-    return ControllerHeartbeatResponse(group.generation, error)
+    return ControllerHeartbeatResponse(group.generation, ERRORS[rule])
+
+
+def situation_of(group: Group | None, request: RegisterConsumerRequest | ControllerHeartbeatRequest) -> Situation:
+    """What a request of a consumer finds."""
+    if not isinstance(group, RegisteredGroup):
+        return Situation.NO_GROUP
+    consumer_id = request.consumer_id
+    if not consumer_id:
+        return Situation.NO_ID
+    if consumer_id not in group.members:
+        return Situation.NO_MEMBER
+    if isinstance(request, ControllerHeartbeatRequest) and request.generation_id != group.generation:
+        return Situation.OTHER_GENERATION
+    is_awaited = group.round is not None and consumer_id in group.round.awaited
+    return Situation.AWAITED if is_awaited else Situation.MEMBER
 
 
 def begin(group: RegisteredGroup, cause: Cause, trigger: str, now: float) -> None:

@@ -1,13 +1,15 @@
 """ShareGroupHeartbeat: a member joins, is heard of, hears what it may fetch from, or leaves.
 
-Decides what is refused, when the group epoch grows, and whether the answer carries an assignment. A member is always at
-the target assignment: nothing is revoked first, since partitions are shared. After Kafka's
+Decides when the group epoch grows, and whether the answer carries an assignment; what is refused is in `states.RULES`.
+A member is always at the target assignment: nothing is revoked first, since partitions are shared. After Kafka's
 `GroupMetadataManager.shareGroupHeartbeat` of 4.2 (semantics 4.13).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Final
 
 from kafka_shim.apis.share_group_heartbeat import (
     Assignment,
@@ -20,13 +22,14 @@ from kafka_shim.groups import events as group_events
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.consumer.refusal import Refusal
+from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.share import assignor, events, records
 from kafka_shim.groups.share.group import ShareGroup
 from kafka_shim.groups.share.initialize import forget_deleted, initialize
 from kafka_shim.groups.share.member import Member
-from kafka_shim.groups.share.states import JOIN, LEAVE, is_member_id
+from kafka_shim.groups.share.states import ERRORS, JOIN, LEAVE, RULES, Rule, Situation, Trigger, is_member_id
 
 
 def check_request(request: ShareGroupHeartbeatRequest) -> None:
@@ -54,28 +57,87 @@ def heartbeat(
     Errors: UNKNOWN_MEMBER_ID (25), GROUP_ID_NOT_FOUND (69), GROUP_MAX_SIZE_REACHED (81), FENCED_MEMBER_EPOCH (110).
     """
     try:
-        if request.member_epoch == LEAVE:
-            return _leave(shard, request)
-        return _beat(shard, request, client, now)
+        group = shard.groups.get(request.group_id)
+        trigger = trigger_of(request)
+        situation = situation_of(group, request)
+        rule = RULES[trigger][situation]
+        if ERRORS[rule]:
+            raise Refusal(ERRORS[rule], _REFUSALS[situation](trigger, group, request))
+        if rule is Rule.CREATE:
+            return _hear(ShareGroup(request.group_id, shard), request, client, now)
+        assert isinstance(group, ShareGroup)
+        return _leave(group, request) if rule is Rule.REMOVE else _hear(group, request, client, now)
     except Refusal as refusal:
         shard.outbox.touch(shard)
         return refused(request, refusal.code, refusal.message)
 
 
-def _leave(shard: Shard, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
-    group = shard.groups.get(request.group_id)
+def trigger_of(request: ShareGroupHeartbeatRequest) -> Trigger:
+    """What a heartbeat is for."""
+    return {JOIN: Trigger.JOIN, LEAVE: Trigger.LEAVE}.get(request.member_epoch, Trigger.STAY)
+
+
+def situation_of(group: Group | None, request: ShareGroupHeartbeatRequest) -> Situation:
+    """What a heartbeat finds."""
     if group is None:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+        return Situation.NO_GROUP
     if not isinstance(group, ShareGroup):
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group.")
-    fence(group, [_existing(group, request.member_id)], Cause.MEMBER_LEFT, "left")
+        return Situation.OTHER_KIND
+    member = group.members.get(request.member_id)
+    if member is None:
+        return Situation.FULL if group.size >= group.shard.config.group_share_max_size else Situation.NO_MEMBER
+    is_its = request.member_epoch in (member.epoch, member.previous_epoch)
+    return Situation.EPOCH if is_its else Situation.OTHER_EPOCH
+
+
+def _no_group(trigger: Trigger, group: Any, request: ShareGroupHeartbeatRequest) -> str:
+    return f"{'Group' if trigger is Trigger.LEAVE else 'Share group'} {request.group_id} not found."
+
+
+def _full(trigger: Trigger, group: Any, request: ShareGroupHeartbeatRequest) -> str:
+    if trigger is Trigger.LEAVE:
+        return _no_member(trigger, group, request)
+    return f"The share group has reached its maximum capacity of {group.shard.config.group_share_max_size} members."
+
+
+def _no_member(trigger: Trigger, group: Any, request: ShareGroupHeartbeatRequest) -> str:
+    return f"Member {request.member_id} is not a member of group {request.group_id}."
+
+
+def _other_epoch(trigger: Trigger, group: Any, request: ShareGroupHeartbeatRequest) -> str:
+    epoch, member = request.member_epoch, group.members[request.member_id]
+    if epoch > member.epoch:
+        compared = f"a greater member epoch ({epoch}) than the one known by the group coordinator ({member.epoch})"
+    else:
+        compared = (
+            f"a smaller member epoch ({epoch}) than the one known by the group coordinator ({member.epoch}), and it"
+            f" does not match the previous member epoch ({member.previous_epoch})"
+        )
+    return f"The share group member has {compared}. The member must abandon all its partitions and rejoin."
+
+
+_REFUSALS: Final[dict[Situation, Callable[[Trigger, Any, ShareGroupHeartbeatRequest], str]]] = {
+    Situation.NO_GROUP: _no_group,
+    Situation.OTHER_KIND: lambda trigger, group, request: f"Group {request.group_id} is not a share group.",
+    Situation.FULL: _full,
+    Situation.NO_MEMBER: _no_member,
+    Situation.OTHER_EPOCH: _other_epoch,
+}
+"""What a refusal says to the client."""
+
+
+def _leave(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
+    fence(group, [group.members[request.member_id]], Cause.MEMBER_LEFT, "left")
     return ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE)
 
 
-def _beat(shard: Shard, request: ShareGroupHeartbeatRequest, client: Client, now: float) -> ShareGroupHeartbeatResponse:
+def _hear(
+    group: ShareGroup, request: ShareGroupHeartbeatRequest, client: Client, now: float
+) -> ShareGroupHeartbeatResponse:
+    """`group` may be new: then it is in the shard once its first record is written."""
+    shard = group.shard
     joins = request.member_epoch == JOIN
-    group = _group(shard, request, joins=joins)
-    member = _member(group, request, joins=joins)
+    member = group.members.get(request.member_id) or Member(request.member_id)
     is_news = group.metadata_stale
     if is_news:
         forget_deleted(group, group.topic_names)
@@ -124,50 +186,6 @@ def _beat(shard: Shard, request: ShareGroupHeartbeatRequest, client: Client, now
         member_epoch=reconciled.epoch,
         heartbeat_interval_ms=group.heartbeat_interval_ms,
         assignment=_assignment(reconciled.assigned) if shows else None,
-    )
-
-
-def _group(shard: Shard, request: ShareGroupHeartbeatRequest, *, joins: bool) -> ShareGroup:
-    group = shard.groups.get(request.group_id)
-    if group is None and joins:
-        return ShareGroup(request.group_id, shard)
-    if group is None:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {request.group_id} not found.")
-    if not isinstance(group, ShareGroup):
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group.")
-    most = shard.config.group_share_max_size
-    if group.size >= most and request.member_id not in group.members:
-        raise Refusal(
-            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The share group has reached its maximum capacity of {most} members."
-        )
-    return group
-
-
-def _existing(group: ShareGroup, member_id: str) -> Member:
-    member = group.members.get(member_id)
-    if member is None:
-        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
-    return member
-
-
-def _member(group: ShareGroup, request: ShareGroupHeartbeatRequest, *, joins: bool) -> Member:
-    """The member as it is before this heartbeat, a new one if it joins."""
-    if joins:
-        return group.members.get(request.member_id) or Member(request.member_id)
-    member = _existing(group, request.member_id)
-    epoch = request.member_epoch
-    if epoch > member.epoch:
-        compared = f"a greater member epoch ({epoch}) than the one known by the group coordinator ({member.epoch})"
-    elif epoch not in (member.epoch, member.previous_epoch):
-        compared = (
-            f"a smaller member epoch ({epoch}) than the one known by the group coordinator ({member.epoch}), and it"
-            f" does not match the previous member epoch ({member.previous_epoch})"
-        )
-    else:
-        return member
-    raise Refusal(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The share group member has {compared}. The member must abandon all its partitions and rejoin.",
     )
 
 

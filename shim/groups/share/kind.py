@@ -17,15 +17,17 @@ from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events as group_events
 from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.group import Expelled, GroupDescription
+from kafka_shim.groups.consumer.refusal import Refusal
+from kafka_shim.groups.group import Expelled, Group, GroupDescription
+from kafka_shim.groups.rows import Row, row
 from kafka_shim.groups.shard import Kind, Shard
 from kafka_shim.groups.share import offsets
 from kafka_shim.groups.share.describe import describe, description
 from kafka_shim.groups.share.group import ShareGroup
-from kafka_shim.groups.share.heartbeat import fence, heartbeat, session_timeout
+from kafka_shim.groups.share.heartbeat import check_request, fence, heartbeat, session_timeout, situation_of, trigger_of
 from kafka_shim.groups.share.initialize import drop_states, forget_deleted, restore
 from kafka_shim.groups.share.records import ALL_KEYS, group_gone
-from kafka_shim.groups.share.states import GroupState
+from kafka_shim.groups.share.states import ERRORS, RULES, GroupState
 from kafka_shim.groups.timers import Timer
 
 
@@ -133,6 +135,19 @@ def _join(shard: Shard, request: JoinGroupRequest, *arguments: Any, **flags: Any
     return join_refused(JoinGroupRequest(group_id=request.group_id), ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
+def _row_of(group: Group | None, request: Any, *, member_id_required: bool) -> Row | None:
+    """A row of `states.RULES`; None for a heartbeat that is refused before (INVALID_REQUEST)."""
+    if not isinstance(request, ShareGroupHeartbeatRequest):
+        return None
+    try:
+        check_request(request)
+    except Refusal:
+        return None
+    trigger, situation = trigger_of(request), situation_of(group, request)
+    rule = RULES[trigger][situation]
+    return row("a share group", trigger, RULES[trigger], situation, rule.value, int(ERRORS[rule]))
+
+
 KIND: Final = Kind(
     name=ShareGroup.type,
     states=GroupState,
@@ -145,4 +160,5 @@ KIND: Final = Kind(
         DeleteShareGroupOffsetsRequest: offsets.delete,
         JoinGroupRequest: _join,
     },
+    row_of=_row_of,
 )

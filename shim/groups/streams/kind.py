@@ -14,7 +14,8 @@ from kafka_shim.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events
 from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.group import Expelled, GroupDescription
+from kafka_shim.groups.group import Expelled, Group, GroupDescription
+from kafka_shim.groups.rows import Row, steps_row
 from kafka_shim.groups.shard import Kind
 from kafka_shim.groups.streams import leave, offsets
 from kafka_shim.groups.streams.describe import describe, description
@@ -22,7 +23,7 @@ from kafka_shim.groups.streams.heartbeat import heartbeat
 from kafka_shim.groups.streams.live import StreamsGroup
 from kafka_shim.groups.streams.records import ALL_KEYS, group_gone
 from kafka_shim.groups.streams.sessions import arm_rebalance, renew_session
-from kafka_shim.groups.streams.states import GroupState, MemberState
+from kafka_shim.groups.streams.states import JOIN, STEPS, GroupState, MemberState
 from kafka_shim.groups.streams.timers import TimerKind
 from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import StreamsGroupMetadataKey
@@ -147,10 +148,26 @@ _FIRE: Final[dict[str, Callable[[StreamsGroup, str, float], None]]] = {
     TimerKind.INITIAL: leave.end_of_delay,
 }
 
+
+def _row_of(group: Group | None, request: Any, *, member_id_required: bool) -> Row | None:
+    """The row of `states.STEPS` of the member that a heartbeat comes from; one that joins begins as STABLE. None if it
+    leaves, or is refused for its member or epoch."""
+    if not isinstance(group, StreamsGroup | None) or not isinstance(request, StreamsGroupHeartbeatRequest):
+        return None
+    member = None if group is None else group.members.get(request.member_id)
+    if member is None:
+        return None if request.member_epoch != JOIN else _STEPS_ROWS[MemberState.STABLE]
+    epochs = (JOIN, member.epoch, member.previous_epoch)
+    return _STEPS_ROWS[member.state] if request.member_epoch in epochs and request.member_epoch >= JOIN else None
+
+
+_STEPS_ROWS: Final = {state: steps_row("a member of a streams group", state, STEPS) for state in MemberState}
+
 KIND: Final = Kind(
     name=StreamsGroup.type,
     states=GroupState,
     make=Streams,
     records=ALL_KEYS,
     rules={StreamsGroupHeartbeatRequest: heartbeat, StreamsGroupDescribeRequest: describe},
+    row_of=_row_of,
 )
