@@ -2,8 +2,9 @@
 
     python -m bench.large_groups [--members 10000] [--topics 100] [--checkout ../before]
 
-A server takes over a stable group with ten partitions a member from a SQLite file. One client asks for ApiVersions
-again and again; meanwhile one member after the other joins the group. `answered` is how long the member waited for its
+A server takes over a stable group with ten partitions a member from a SQLite file, and stable classic groups of
+`CLASSIC_MEMBERS`. One client asks for ApiVersions again and again; meanwhile one member after the other joins the group,
+a group that is not there yet, and one of the classic groups, which becomes a consumer group then. `answered` is how long the member waited for its
 answer, `longest` how long the other client waited at most. Times are medians of `RUNS` joins, in milliseconds.
 """
 
@@ -22,17 +23,28 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.consumer_rules import GROUP, Bench
+from bench.consumer_rules import CLIENT, GROUP, PARTITIONS_PER_MEMBER, Bench
 from bench.forming import ask, encoded
 from bench.servers import serving
 from kafka_shim.apis.api_versions import ApiVersionsRequest
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_shim.apis.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    assignment_to_bytes,
+    subscription_to_bytes,
+)
+from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.server.placement import id_of
 
 OFFSETS_PARTITIONS = 50
 RUNS = 5
+CLASSIC_MEMBERS = 2_000
+CLASSIC = "classic"
 
 
 class Bystander:
@@ -62,12 +74,49 @@ class Bystander:
         return self.longest * 1000
 
 
-def joins(address: tuple[str, int], numbers: itertools.count[int], **fields: Any) -> tuple[float, float]:
+def classic_groups(bench: Bench) -> list[tuple[int, Any, Any]]:
+    """The records of stable classic groups, with their partitions; each member has ten partitions of a topic."""
+    names = bench.topics.names()
+    each = max(1, bench.topics.partitions_of(names[0]) // PARTITIONS_PER_MEMBER)
+    protocol = JoinGroupRequestProtocol("range", subscription_to_bytes(ConsumerProtocolSubscription(names), 1))
+    rules = Bench(0, 1)
+    rules.load([])
+    written = []
+    for number in range(RUNS):
+        group_id = f"{CLASSIC}-{number}"
+        join = JoinGroupRequest(group_id, 1_800_000, 1_800_000, "", None, "consumer", [protocol])
+        for _ in range(CLASSIC_MEMBERS):
+            rules.service.join(
+                join, CLIENT, object(), rules.now, member_id_required=False, skip_assignment_supported=True
+            )
+        for _ in range(3):
+            rules.now += 4
+            rules.service.fire(rules.now)
+        group: Any = rules.service.groups[group_id]
+        shares = []
+        for place, member_id in enumerate(group.members):
+            first = place % each * PARTITIONS_PER_MEMBER
+            share = TopicPartition(names[place // each % len(names)], list(range(first, first + PARTITIONS_PER_MEMBER)))
+            shares.append(
+                SyncGroupRequestAssignment(member_id, assignment_to_bytes(ConsumerProtocolAssignment([share]), 1))
+            )
+        sync = SyncGroupRequest(group_id, group.generation, group.leader, None, "consumer", "range", shares)
+        rules.service.sync(sync, object(), rules.now)
+        assert group.state == "Stable", group
+        partition = partition_for(group_id, OFFSETS_PARTITIONS)
+        written += [(partition, key, value) for _, key, value in rules.outbox.records]
+        rules.clear()
+    return written
+
+
+def joins(
+    address: tuple[str, int], numbers: itertools.count[int], group_id: str = GROUP, **fields: Any
+) -> tuple[float, float]:
     """One member joins: milliseconds until it is answered, and the longest that another client waits."""
     bystander = Bystander(address)
     time.sleep(0.2)
     # Among the first by its id: `range` has other ranges for all who come after it.
-    request = ConsumerGroupHeartbeatRequest(GROUP, f"{next(numbers):022}n", 0, rebalance_timeout_ms=300_000)
+    request = ConsumerGroupHeartbeatRequest(group_id, f"{next(numbers):022}n", 0, rebalance_timeout_ms=300_000)
     request.topic_partitions = []
     for name, value in fields.items():
         setattr(request, name, value)
@@ -97,6 +146,7 @@ def main() -> None:
         partition = partition_for(GROUP, OFFSETS_PARTITIONS)
         store.open()
         store.write([(partition, key, value) for key, value in bench.written()])
+        store.write(classic_groups(bench))
         store.close()
         with serving("--store", f"sqlite:{path}", *options, checkout=arguments.checkout) as (_, port):
             address = "127.0.0.1", port
@@ -111,7 +161,17 @@ def main() -> None:
             }.items():
                 answered, longest = zip(*(joins(address, numbers, **fields) for _ in range(RUNS)), strict=True)
                 table.add_row(who, f"{statistics.median(answered):.0f}", f"{statistics.median(longest):.0f}")
-                Console(width=100).print(table)
+            for who, prefix in {
+                "the first of a group": "new",
+                f"one of KIP-848 in a classic group of {CLASSIC_MEMBERS:,}": CLASSIC,
+            }.items():
+                took = [
+                    joins(address, numbers, f"{prefix}-{number}", subscribed_topic_names=names)
+                    for number in range(RUNS)
+                ]
+                answered, longest = zip(*took, strict=True)
+                table.add_row(who, f"{statistics.median(answered):.0f}", f"{statistics.median(longest):.0f}")
+            Console(width=100).print(table)
 
 
 if __name__ == "__main__":

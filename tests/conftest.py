@@ -29,7 +29,7 @@ SECOND_STAGE = {
     "tests/fuzz/": "a fuzzer that runs for as long as it is given",
     "tests/groups/assignors/test_against_kafka.py": "Kafka's assignors",
     "tests/packaging/": "fresh environments, installed from the package registry",
-    "tests/persistence/test_kafka_consumer_groups.py": "a real Kafka",
+    "tests/persistence/test_kafka_groups.py": "a real Kafka",
     "tests/persistence/test_kafka_dump.py": "Kafka's tools",
     "tests/persistence/test_kafka_interchange.py": "a real Kafka",
     "tests/pipeline/test_cluster.py": "a Spark cluster",

@@ -6,6 +6,7 @@ or `PARKED`, or `NO_REPLY`. Rules and the server both import this module; it kno
 
 from __future__ import annotations
 
+from collections import deque
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -38,6 +39,18 @@ class Computation(Protocol):
 
     def finish(self, result: Any, now: float) -> None:
         """Go on with the result, in the thread of the rules; that of an exception if `compute` raised one."""
+
+
+class GroupComputation(Computation, Protocol):
+    """One of those that requests about a group wait for in `line`."""
+
+    line: deque[Any]
+
+    def topic_changed(self, topic: str, now: float) -> None:
+        """A topic was created, has grown, or is gone."""
+
+    def abandon(self) -> None:
+        """The group is not coordinated here any more: answer those in line."""
 
 
 class Client(NamedTuple):

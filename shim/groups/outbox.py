@@ -6,6 +6,7 @@ The one effect channel of the rules. It decides nothing; the server empties it a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kafka_shim.groups.event_templates import Event
@@ -90,6 +91,13 @@ class Outbox:
         commit."""
         self.records.append((shard.partition, key, value))
         shard.batch = self.required_batch = self.batch
+
+    def write_all(self, shard: Sharded, records: Sequence[tuple[Any, Any]]) -> None:
+        """The same for several records, which stay in this order."""
+        if records:
+            partition = shard.partition
+            self.records += [(partition, key, value) for key, value in records]
+            shard.batch = self.required_batch = self.batch
 
     def when_durable(self, shard: Sharded, effect: object) -> None:
         """Let `effect` follow when the shard's newest records are durable."""

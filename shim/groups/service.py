@@ -535,8 +535,7 @@ class GroupService:
     def topic_changed(self, topic: str, now: float) -> None:
         """A topic was created or has grown: every group hears of it."""
         for shard in self.shards.values():
-            for group in list(shard.groups.values()):
-                group.topic_changed(topic, now)
+            shard.topic_changed(topic, now)
 
     def topic_deleted(self, topic: str, now: float) -> None:
         """Every group loses what it committed in the topic (semantics 3.4), and hears that it is gone."""

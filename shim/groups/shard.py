@@ -19,6 +19,7 @@ from kafka_shim.groups.committed_offsets import CommittedOffsets
 from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.counters import Counters
 from kafka_shim.groups.group import Group
+from kafka_shim.groups.interface import GroupComputation
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.pending_offsets import PendingOffsets
 from kafka_shim.groups.rows import Row
@@ -113,6 +114,10 @@ class Shard:
         self.share_states = parts.share_states
         self.new_id = parts.new_id
         self.groups: dict[str, Group] = {}
+        self.computations: dict[str, GroupComputation] = {}
+        """By group id, what is computed elsewhere while requests about the group wait for it."""
+        self.computed: GroupComputation | None = None
+        """The one of them that has just ended, while the first request that waited for it is served."""
         self.offsets = CommittedOffsets()
         self.pending = PendingOffsets()
         self.transactions: dict[str, Transaction] = {}
@@ -136,6 +141,16 @@ class Shard:
     def resign(self) -> None:
         """The partition is this node's no more: a refusal shows nothing that would have to be durable first."""
         self.batch = 0
+        computations, self.computations = self.computations, {}
+        for computation in computations.values():
+            computation.abandon()
+
+    def topic_changed(self, topic: str, now: float) -> None:
+        """A topic was created, has grown, or is gone: every group hears of it."""
+        for group in list(self.groups.values()):
+            group.topic_changed(topic, now)
+        for computation in self.computations.values():
+            computation.topic_changed(topic, now)
 
     def has_room_for(self, records: Sequence[tuple[Any, Any]]) -> bool:
         """Whether `__consumer_offsets` has room for records that go together.
@@ -208,8 +223,18 @@ class Shard:
         return self._make(self._simple, group_id)
 
     def _make(self, kind: Kind, group_id: str) -> Group:
-        group = self.groups[group_id] = self._index[group_id] = kind.make(group_id, self)
+        group = kind.make(group_id, self)
+        self.adopt(group_id, group)
         return group
+
+    def new_group(self, record: type, group_id: str) -> Group:
+        """A group of the kind that replays records with this class of key. It is not among the groups before
+        `adopt`."""
+        return self._kinds[record].make(group_id, self)
+
+    def adopt(self, group_id: str, group: Group) -> None:
+        """A group is here from now on, in the state that it has. Its records are the caller's."""
+        self.groups[group_id] = self._index[group_id] = group
 
     def drop(self, group_id: str) -> None:
         """Forget a group and its timers; nothing happens if it is not there."""

@@ -7,6 +7,7 @@ the lives of groups: members, topics, offsets, restarts of the coordinator, and 
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.clients.crew import CONSUMER_PROTOCOL
 from kafka_shim.conformance.invariants import check_trace
 
@@ -68,6 +70,11 @@ class Server:
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self._process.stdout is not None
         assert self._process.stdout.readline().startswith("ready kafka=")
+
+    def events(self) -> list[dict[str, Any]]:
+        """The trace so far: every line that is whole."""
+        lines = [line for trace in self.traces for line in trace.read_text().splitlines(keepends=True)]
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def end(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -191,6 +198,33 @@ def test_the_life_of_a_group(library: Client, server: Server) -> None:
         share(crew, [first, static], all_of({"orders": 8}), 4, 4)
         other.do("delete_topic", topic="orders")
         share(crew, [first, static], [], 0, 0)
+
+
+@pytest.mark.parametrize("library", EACH_CLIENT)
+def test_a_member_stopped_past_its_session_is_expelled_and_joins_again(library: Client, server: Server) -> None:
+    with crew_of(server) as crew:
+        usual = {"topics": ["kept"], "protocol": "consumer"}
+        stopped = crew.start(library, **usual)
+        share(crew, [stopped], all_of({"kept": 4}), 4)
+        other = crew.start(library, **usual)
+        share(crew, [stopped, other], all_of({"kept": 4}), 2, 2)
+        reported = len(stopped.events)
+        stopped.stop()
+        try:
+            share(crew, [other], all_of({"kept": 4}), 4)
+        finally:
+            stopped.wake()
+        share(crew, [stopped, other], all_of({"kept": 4}), 2, 2)
+        # Its listener hears that its partitions are lost before any is assigned again.
+        rebalances = [each["event"] for each in stopped.events[reported:] if each["event"] in ("lost", "assigned")]
+        assert rebalances[:2] == ["lost", "assigned"]
+    mine = [event for event in server.events() if event.get("client_id") == stopped.name]
+    changes = [event.get("change") if event["event"] == "member" else None for event in mine]
+    beats = [each for each in mine[changes.index("expired") :] if each.get("api") == "ConsumerGroupHeartbeat"]
+    # What it says first is of the epoch that it had; it is refused, and comes back by epoch 0.
+    assert beats[0]["request"]["member_epoch"] > 0
+    assert beats[0]["error"] in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
+    assert (beats[1]["request"]["member_epoch"], beats[1]["error"]) == (0, 0)
 
 
 @pytest.mark.parametrize("library", EACH_CLIENT)

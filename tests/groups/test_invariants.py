@@ -5,6 +5,8 @@ I4, that no reply leaves before its records are durable, is the server's and is 
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -273,5 +275,8 @@ class Coordinated(RuleBasedStateMachine):
 
 TestInvariants = Coordinated.TestCase
 TestInvariants.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=10_000 if "FUZZ_SECONDS" in os.environ else 60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )

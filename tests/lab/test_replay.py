@@ -194,7 +194,7 @@ def test_what_was_computed_in_another_thread_is_replayed_too(tmp_path: Path) -> 
                     lines = [Line(cluster) for _ in range(3)]
                     for number, line in enumerate(lines):
                         line.join(f"member-{number}", ["orders", "payments"])
-                    assert [line.answered.is_set() for line in lines] == [True, False, False]
+                    assert not any(line.answered.is_set() for line in lines)
                     with trio.fail_after(60):
                         for line in lines:
                             await line.answered.wait()

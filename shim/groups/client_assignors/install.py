@@ -118,7 +118,8 @@ def install(shard: Shard, request: ConsumerGroupInstallAssignmentRequest) -> Con
     end(group, "installed")
     if shard.outbox.listening:
         changed = {key.member_id: group.targets[key.member_id] for key, _ in written[:-1]}
-        consumer_events.target(group, Target(delegation.assignor, dict(group.targets), changed, written))
+        target = Target(group.target_epoch, delegation.assignor, dict(group.targets), changed, written)
+        consumer_events.target(group, target)
         consumer_events.state(group, before)
     return ConsumerGroupInstallAssignmentResponse()
 

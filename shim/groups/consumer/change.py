@@ -12,9 +12,9 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events as group_events
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, AssignorError, Partitions
 from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.records import erase
 from kafka_shim.groups.consumer import events, patterns, records
+from kafka_shim.groups.consumer.draft import Draft
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.offload import target_of
@@ -26,18 +26,17 @@ from kafka_shim.groups.consumer.sessions import arm_rebalance, cancel, forget, r
 from kafka_shim.groups.consumer.states import GroupState, MemberState
 from kafka_shim.groups.consumer.target import Target
 from kafka_shim.groups.consumer.timers import TimerKind
+from kafka_shim.groups.shard import Shard
 
 
 class Change:
     """One change of one member. `records` grows until it is written.
 
-    `group` may be new, and is then not in the shard before its first record is; `replaced_group` is the classic group
-    whose place it takes, with its members.
+    `group` may be a draft, and is then not in the shard before the change is written.
     """
 
-    def __init__(self, group: ConsumerGroup, replaced_group: ClassicGroup | None, now: float) -> None:
+    def __init__(self, group: ConsumerGroup, now: float) -> None:
         self.group = group
-        self.replaced_group = replaced_group
         self.now = now
         self.records: list[Record] = []
         self.cause: Cause | None = None
@@ -47,6 +46,8 @@ class Change:
         self.replaced_member: Member | None = None
         """The static member whose place the member takes."""
         self._new_target: Target | None = None
+        self._targets_at = 0
+        """Where in `records` those of the new target are."""
 
     def subscribe(self, member: Member, updated: Member) -> tuple[bool, PatternChange]:
         """The member is to be as `updated`: whether its topic names changed, and what became of its pattern.
@@ -96,6 +97,7 @@ class Change:
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"Failed to compute a new target assignment for epoch {group_epoch}: {error}",
             ) from error
+        self._targets_at = len(self.records)
         self.records += self._new_target.records
         return group_epoch, self._new_target.assigned.get(updated.member_id, NO_PARTITIONS)
 
@@ -127,47 +129,63 @@ class Change:
         """Everything is decided: write it, and let timers follow. The group as it is in the shard then."""
         group, shard = self.group, self.group.shard
         before = group.state if shard.outbox.listening else GroupState.EMPTY
-        if self.replaced_group is not None:
-            erase(shard, self.replaced_group)
-            if shard.outbox.listening:
-                group_events.group(shard.outbox, self.replaced_group, "deleted")
         is_new_member = reconciled.member_id not in group.members
-        for key, value in self.records:
-            shard.write(key, value)
-        written = shard.groups[group.group_id]
-        assert isinstance(written, ConsumerGroup)
-        written.metadata_stale = False
-        if written is not group:
-            for member in written.members.values():
-                renew_session(written, member, self.now)
+        draft: Draft | None = group.draft
+        brought = list(group.members.values()) if draft is not None else []
+        if draft is not None:
+            if draft.replaces is not None:
+                erase(shard, draft.replaces)
+                if shard.outbox.listening:
+                    group_events.group(shard.outbox, draft.replaces, "deleted")
+            draft.adopt()
+        self._write_records()
+        group.metadata_stale = False
+        if draft is not None:
+            for member in group.members.values():
+                renew_session(group, member, self.now)
         if self.replaced_member is not None:
-            forget(written, self.replaced_member.member_id)
+            forget(group, self.replaced_member.member_id)
         if self.cause is not None:
-            written.began(self.cause, trigger)
+            group.began(self.cause, trigger)
             shard.counters.consumer_rebalances += 1
         if reconciled is not updated and reconciled.classic is None:
             if reconciled.state is MemberState.UNREVOKED_PARTITIONS:
-                arm_rebalance(written, reconciled, self.now)
+                arm_rebalance(group, reconciled, self.now)
             else:
-                cancel(written, TimerKind.REBALANCE, reconciled.member_id)
-        patterns.refresh_if_due(written, self.now)
+                cancel(group, TimerKind.REBALANCE, reconciled.member_id)
+        patterns.refresh_if_due(group, self.now)
         if shard.outbox.listening:
-            if written is not group:
-                group_events.group(shard.outbox, written, "created")
-                for member in group.members.values():
-                    events.member(written, member, "added")
+            if draft is not None:
+                group_events.group(shard.outbox, group, "created")
+                for member in brought:
+                    events.member(group, member, "added")
             # One that was in the group already may take another's place, too.
             replaced = self.replaced_member
             if replaced is not None and replaced.member_id != reconciled.member_id:
-                events.member(written, replaced, "fenced")
-                events.member(written, reconciled, "replaced")
+                events.member(group, replaced, "fenced")
+                events.member(group, reconciled, "replaced")
             elif is_new_member:
-                events.member(written, reconciled, "added")
+                events.member(group, reconciled, "added")
             if self.cause is not None:
-                events.epoch(written)
+                events.epoch(group)
             if self._new_target is not None:
-                events.target(written, self._new_target)
+                events.target(group, self._new_target)
             if reconciled is not updated:
-                events.reconciliation(written, reconciled)
-            events.state(written, before)
-        return written
+                events.reconciliation(group, reconciled)
+            events.state(group, before)
+        return group
+
+    def _write_records(self) -> None:
+        shard, target, begin = self.group.shard, self._new_target, self._targets_at
+        shard.outbox.write_all(shard, self.records)
+        if target is None or target.ahead is None:
+            _replay(shard, self.records)
+            return
+        _replay(shard, self.records[:begin])
+        self.group.install(target)
+        _replay(shard, self.records[begin + len(target.records) :])
+
+
+def _replay(shard: Shard, written: list[Record]) -> None:
+    for key, value in written:
+        shard.replay(key, value)

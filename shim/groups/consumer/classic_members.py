@@ -60,7 +60,7 @@ def join(
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported.")
     if member_id_required and not request.member_id and request.group_instance_id is None:
         return join_refused(replaced_id(request, member_id), ErrorCode.MEMBER_ID_REQUIRED)
-    change = Change(group, None, now)
+    change = Change(group, now)
     member = _member(change, request, member_id)
     subscription = subscription_from_bytes(request.protocols[0].metadata)
     if subscription is None:

@@ -20,7 +20,9 @@ __all__ = ["epoch", "member", "named", "reconciliation", "state", "target", "wai
 
 def target(group: ConsumerGroup, computed: Target) -> None:
     """A target assignment was computed."""
-    assignments = {member_id: named(group, partitions) for member_id, partitions in computed.changed.items()}
+    assignments = None if computed.ahead is None else computed.ahead.shown
+    if assignments is None:
+        assignments = {member_id: named(group, partitions) for member_id, partitions in computed.changed.items()}
     epoch_events.target(group, computed.assignor, assignments)
 
 

@@ -23,15 +23,13 @@ from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import Partitions
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.classic.states import State
 from kafka_shim.groups.consumer import offload, records
 from kafka_shim.groups.consumer.change import Change
 from kafka_shim.groups.consumer.leave import check_not_fenced, leave
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member, from_records
-from kafka_shim.groups.consumer.migration import upgraded
+from kafka_shim.groups.consumer.migration import drafted
 from kafka_shim.groups.consumer.patterns import PatternChange
-from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import heartbeat_interval_ms, renew_session
 from kafka_shim.groups.consumer.states import JOIN, LEAVE, LEAVE_STATIC
@@ -128,9 +126,8 @@ def in_line(shard: Shard, request: ConsumerGroupHeartbeatRequest, waiting: offlo
     answer = offload.serve(shard, request.group_id, waiting, now)
     if answer is PARKED:
         # It was a sign of life all the same.
-        group = shard.groups[request.group_id]
-        assert isinstance(group, ConsumerGroup)
-        if request.member_id in group.members:
+        group = shard.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and request.member_id in group.members:
             renew_session(group, group.members[request.member_id], now)
     return answer
 
@@ -158,10 +155,9 @@ def hear(
     the member does not say any. Raises `Refusal` and `Offloaded`, with nothing written; errors are those of
     `heartbeat`."""
     joins = request.member_epoch == JOIN
-    group, replaced_group, conversion = _group(shard, request, joins=joins)
+    group = _group(shard, request, joins=joins)
     check_room(group, request.member_id)
-    change = make_change(group, replaced_group, now)
-    change.records += conversion
+    change = make_change(group, now)
     owned = None if request.topic_partitions is None else from_records(request.topic_partitions)
     member = _member(change, request, member_id, owned, joins=joins)
     updated = merged(member, request, client)
@@ -184,24 +180,17 @@ def hear(
     return Outcome(group, member, reconciled, joins or is_full or reconciled.assigned != member.assigned)
 
 
-def _group(
-    shard: Shard, request: ConsumerGroupHeartbeatRequest, *, joins: bool
-) -> tuple[ConsumerGroup, ClassicGroup | None, list[Record]]:
-    """The group, made if a member joins that is not there; the classic group whose place it takes, and the records that
-    bring that one's members over."""
+def _group(shard: Shard, request: ConsumerGroupHeartbeatRequest, *, joins: bool) -> ConsumerGroup:
+    """The group; a draft of it if a member joins that is not there, or is a classic one. Raises `Refusal` and
+    `Offloaded`."""
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
-        return group, None, []
-    if group is None:
-        if not joins:
-            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
-        return ConsumerGroup(request.group_id, shard), None, []
-    if joins and isinstance(group, ClassicGroup):
-        if group.state is State.EMPTY:
-            return ConsumerGroup(request.group_id, shard), group, []
-        made, conversion = upgraded(shard, group)
-        return made, group, conversion
-    raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+        return group
+    if group is None and not joins:
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
+    if group is not None and not (joins and isinstance(group, ClassicGroup)):
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+    return drafted(shard, request.group_id, group).group
 
 
 def check_room(group: ConsumerGroup, member_id: str) -> None:

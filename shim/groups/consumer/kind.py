@@ -58,7 +58,6 @@ class Consumer(ConsumerGroup):
                 arm_rebalance(self, member, now)
 
     def resign(self) -> None:
-        offload.abandon(self)
         self.shard.drop(self.group_id)
         if self.shard.outbox.listening:
             events.group(self.shard.outbox, self, "unloaded")

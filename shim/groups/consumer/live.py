@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.consumer.group import ConsumerGroupState
-from kafka_shim.groups.consumer.target import Specs
+from kafka_shim.groups.consumer.target import Specs, Target
 from kafka_shim.groups.consumer.timers import TimerKind
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
@@ -27,15 +27,13 @@ class ConsumerGroup(ConsumerGroupState):
     `trigger` are of its last group epoch, None if none began here. `rebalance_epochs` has the member epoch each
     rebalance timer was armed for. `calm` is the calm that lasts, None if there was a change since, or nobody has
     looked. `specs` are its members as an assignor sees them; `revision` grows with every change of what a target
-    assignment is computed from. `computation` is the one under way elsewhere, of `offload.py`, or None; `computed` one
-    that has just ended, while the first in its line is served.
+    assignment is computed from. `draft` is None once the group is in the shard, before that a `Draft` of `draft.py`.
     """
 
     __slots__ = (
         "calm",
         "cause",
-        "computation",
-        "computed",
+        "draft",
         "metadata_stale",
         "patterns_stale",
         "rebalance_epochs",
@@ -59,8 +57,7 @@ class ConsumerGroup(ConsumerGroupState):
         self.specs = Specs(self, shard.topics)
         self.resolves = False
         self.revision = 0
-        self.computation: Any = None
-        self.computed: Any = None
+        self.draft: Any = None
         self.sessions: dict[str, Timer] = {}
         """The session timer of each member, by its id."""
         self.timers: dict[tuple[TimerKind, str], Timer] = {}
@@ -99,6 +96,19 @@ class ConsumerGroup(ConsumerGroupState):
         """Whether its first record was written, and it has not been dropped since."""
         found: object = self.shard.groups.get(self.group_id)
         return found is self
+
+    def install(self, target: Target) -> None:
+        """Let a target assignment take effect whose state was made where it was computed: what replaying its records
+        one by one would come to."""
+        ahead = target.ahead
+        assert ahead is not None
+        self.calm = None
+        self.targets, self.target_owners, self.target_epoch = ahead.targets, ahead.owners, target.epoch
+        if self.target_metadata:
+            for member_id in target.changed:
+                self.target_metadata.pop(member_id, None)
+        self.specs.install(ahead.members)
+        self.revision += 1
 
     def session(self, member_id: str) -> Timer:
         """The session timer of a member, made when it is first needed."""

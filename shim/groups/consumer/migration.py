@@ -7,7 +7,8 @@ their validations of 4.2 (semantics 4.8).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from kafka_shim.apis.consumer_protocol import assignment_from_bytes, subscription_from_bytes
 from kafka_shim.apis.wire.errors import ErrorCode
@@ -21,45 +22,98 @@ from kafka_shim.groups.classic.member import Member as ClassicMember
 from kafka_shim.groups.classic.sessions import wake
 from kafka_shim.groups.classic.states import RULES, State, Trigger
 from kafka_shim.groups.classic.timers import TimerKind as ClassicTimer
-from kafka_shim.groups.consumer import events, records
+from kafka_shim.groups.consumer import events, offload, records
+from kafka_shim.groups.consumer.draft import ClassicMemberView, ClassicView, Draft, new_group, view_of
 from kafka_shim.groups.consumer.embedded import embedded_assignment
 from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.records import Record, group_gone
 from kafka_shim.groups.consumer.refusal import Refusal
-from kafka_shim.groups.consumer.subscriptions import metadata_hash
+from kafka_shim.groups.consumer.topic_hash import group_hash, topic_hash
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import ClassicMemberMetadata, ClassicProtocol, GroupMetadataKey
 
+MANY_MEMBERS: Final = 100
+"""A classic group of so many members is converted elsewhere: a hundred take some 10 ms."""
+
 # Upgrade
 
 
-def upgraded(shard: Shard, classic: ClassicGroup) -> tuple[ConsumerGroup, list[Record]]:
-    """The consumer group that the classic one would be, not in the shard yet, and the records that make it.
+def drafted(shard: Shard, group_id: str, classic: ClassicGroup | None) -> Draft:
+    """The consumer group that a first member finds: without members, or with those of the classic group.
 
     Everybody keeps what it has, and the generation becomes the epoch of all. Raises `Refusal`: GROUP_ID_NOT_FOUND (69),
-    or UNKNOWN_SERVER_ERROR (-1) before the first generation, as Kafka does.
+    or UNKNOWN_SERVER_ERROR (-1) before the first generation, as Kafka does; `Offloaded`, where there are many members.
     """
-    _check_upgrade(shard, classic)
-    # Kafka does so first, whether or not the group can be converted then, or the member be let in.
-    call_back(shard, classic)
-    if classic.protocol is None:
-        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Group {classic.group_id} has no generation yet.")
-    group_id, generation = classic.group_id, classic.generation
-    members = [_converted(shard, classic, member) for member in classic.members.values()]
-    topics = {name for member in members for name in member.topic_names}
-    made: list[Record] = [
-        *(records.member_metadata(group_id, member) for member in members),
-        records.epoch(group_id, generation, metadata_hash(topics, shard.topics)),
-        *(records.target_assignment(group_id, member.member_id, member.assigned) for member in members),
-        records.target_epoch(group_id, generation),
-        *(records.current_assignment(group_id, member) for member in members),
-    ]
-    group = ConsumerGroup(group_id, shard)
-    for key, value in made:
-        group.replay(key, value)
-    return group, made
+    has_members = classic is not None and classic.state is not State.EMPTY
+    if classic is not None and has_members:
+        _check_upgrade(shard, classic)
+        # Kafka does so first, whether or not the group can be converted then, or the member be let in.
+        call_back(shard, classic)
+        if classic.protocol is None:
+            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Group {group_id} has no generation yet.")
+    computed = shard.computed
+    draft = computed.draft if isinstance(computed, offload.LineComputation) else None
+    if draft is not None and draft.stands():
+        return draft
+    view = None if classic is None else view_of(classic)
+    if classic is None or view is None or not has_members:
+        return Draft(new_group(shard, group_id), classic, view)
+    if isinstance(computed, Conversion) and computed.view == view:
+        return computed.outcome()
+    conversion = Conversion(shard, classic, view)
+    if shard.outbox.offloads and len(view.members) >= MANY_MEMBERS:
+        raise offload.Offloaded(conversion)
+    conversion.result = conversion.compute()
+    return conversion.outcome()
+
+
+class Conversion(offload.LineComputation):
+    """The draft of a classic group with members, or the refusal of it."""
+
+    def __init__(self, shard: Shard, classic: ClassicGroup, view: ClassicView) -> None:
+        super().__init__(shard, classic.group_id)
+        self.view = view
+        self._classic = classic
+        topics = shard.topics
+        self._topics = {name: topics.topic_id(name) or b"" for name in topics.names()}
+        self._counts = {name: topics.partitions_of(name) for name in self._topics}
+
+    @property
+    def draft(self) -> Draft | None:
+        return self.result if isinstance(self.result, Draft) else None
+
+    def outcome(self) -> Draft:
+        """The draft. Raises `Refusal`, and what else went wrong."""
+        if isinstance(self.result, Exception):
+            raise self.result
+        draft: Draft = self.result
+        return draft
+
+    def compute(self) -> Draft | Refusal:
+        try:
+            return self._draft()
+        except Refusal as refusal:
+            return refusal
+
+    def _draft(self) -> Draft:
+        group_id, generation, view = self.group_id, self.view.generation, self.view
+        members = [_converted(group_id, view, member, self._topics) for member in view.members]
+        names = {name for member in members for name in member.topic_names}
+        there = names & self._topics.keys()
+        hashes = [(name, topic_hash(self._topics[name], name, self._counts[name])) for name in there]
+        made: list[Record] = [
+            *(records.member_metadata(group_id, member) for member in members),
+            records.epoch(group_id, generation, group_hash(hashes)),
+            *(records.target_assignment(group_id, member.member_id, member.assigned) for member in members),
+            records.target_epoch(group_id, generation),
+            *(records.current_assignment(group_id, member) for member in members),
+        ]
+        group = new_group(self.shard, group_id)
+        for key, value in made:
+            group.replay(key, value)
+        return Draft(group, self._classic, view, made)
 
 
 def _check_upgrade(shard: Shard, classic: ClassicGroup) -> None:
@@ -71,18 +125,17 @@ def _check_upgrade(shard: Shard, classic: ClassicGroup) -> None:
         why = "the group size exceeds the consumer group maximum size"
     else:
         return
-    raise _not_upgraded(classic, f"because {why}")
+    raise _not_upgraded(classic.group_id, f"because {why}")
 
 
-def _not_upgraded(classic: ClassicGroup, why: str) -> Refusal:
-    return Refusal(
-        ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {classic.group_id} to consumer group {why}."
-    )
+def _not_upgraded(group_id: str, why: str) -> Refusal:
+    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group_id} to consumer group {why}.")
 
 
-def _converted(shard: Shard, classic: ClassicGroup, member: ClassicMember) -> Member:
-    """A classic member with what it has."""
-    subscription = subscription_from_bytes(member.metadata_for(classic.protocol))
+def _converted(group_id: str, group: ClassicView, member: ClassicMemberView, topics: Mapping[str, bytes]) -> Member:
+    """A classic member with what it has; `topics` are ids by name."""
+    offered = dict(reversed(member.protocols)).get(group.protocol or "", b"")
+    subscription = subscription_from_bytes(offered)
     assigned: Partitions = NO_PARTITIONS
     malformed = subscription is None
     if member.assignment:
@@ -90,16 +143,16 @@ def _converted(shard: Shard, classic: ClassicGroup, member: ClassicMember) -> Me
         if assignment is None:
             malformed = True
         elif assignment.user_data:
-            raise _not_upgraded(classic, "because an unsupported custom assignor is in use")
+            raise _not_upgraded(group_id, "because an unsupported custom assignor is in use")
         else:
-            owned = ((shard.topics.topic_id(each.topic), each.partitions) for each in assignment.assigned_partitions)
+            owned = ((topics.get(each.topic), each.partitions) for each in assignment.assigned_partitions)
             assigned = {topic: frozenset(numbers) for topic, numbers in owned if topic is not None and numbers}
     if malformed or subscription is None:
-        raise _not_upgraded(classic, "because the embedded consumer protocol is malformed")
+        raise _not_upgraded(group_id, "because the embedded consumer protocol is malformed")
     return Member(
         member.member_id,
-        epoch=classic.generation,
-        previous_epoch=classic.generation,
+        epoch=group.generation,
+        previous_epoch=group.generation,
         instance_id=member.group_instance_id,
         rack_id=subscription.rack_id or None,
         rebalance_timeout_ms=member.rebalance_timeout_ms,

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafka_shim.groups.assignors.registry import Assignors
-from kafka_shim.groups.assignors.spec import NO_PARTITIONS, GroupSpec, MemberSpec, Partitions
+from kafka_shim.groups.assignors.spec import NO_PARTITIONS, GroupSpec, MemberSpec, Partitions, owners_of
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.group import ConsumerGroupState
-from kafka_shim.groups.consumer.member import Member
+from kafka_shim.groups.consumer.member import Member, from_records
 from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.subscriptions import Subscriptions, metadata_hash
 from kafka_shim.groups.shard import TopicCatalogue
@@ -55,14 +56,27 @@ class Question(NamedTuple):
         return self._replace(spec=self.spec._replace(owners=owners))
 
 
-class Target(NamedTuple):
-    """A target assignment of the whole group; `changed` is what is new of it, which `records` say. Who is not in
-    `assigned` gets nothing."""
+class Ahead(NamedTuple):
+    """What a group has once the records of a target assignment were replayed, made where that was computed: the target
+    assignments of all members, the same read the other way, the members as an assignor sees them then, and what the
+    trace shows, if anybody reads it."""
 
+    targets: dict[str, Partitions]
+    owners: dict[bytes, dict[int, str]]
+    members: dict[str, MemberSpec]
+    shown: dict[str, dict[str, list[int]]] | None
+
+
+class Target(NamedTuple):
+    """A target assignment of the whole group at `epoch`; `changed` is what is new of it, which `records` say. Who is
+    not in `assigned` gets nothing."""
+
+    epoch: int
     assignor: str
     assigned: Mapping[str, Partitions]
     changed: dict[str, Partitions]
     records: list[Record]
+    ahead: Ahead | None = None
 
 
 class TopicIds:
@@ -147,6 +161,11 @@ class Specs:
         elif record is ConsumerGroupMemberMetadataKey or record is ConsumerGroupTargetAssignmentMemberKey:
             self._changed[key.member_id] = None
 
+    def install(self, members: dict[str, MemberSpec]) -> None:
+        """These are all members, as they are now."""
+        if self._ids is not None:
+            self._members = members
+
     def topics_changed(self) -> None:
         """Nothing that is known holds any more."""
         self._ids = None
@@ -196,4 +215,21 @@ def answer(assignors: Assignors, question: Question) -> Target:
         if (target is not member.assignment and target != member.assignment) or member_id in newcomers:
             changed[member_id] = target
     written = [records.target_assignment(group_id, member_id, target) for member_id, target in changed.items()]
-    return Target(assignor, assigned, changed, [*written, records.target_epoch(group_id, epoch)])
+    return Target(epoch, assignor, assigned, changed, [*written, records.target_epoch(group_id, epoch)])
+
+
+def with_ahead(target: Target, question: Question, names: Mapping[bytes, str] | None) -> Target:
+    """The same with what its records come to; `names` of topics if the trace is read."""
+    fresh = {key.member_id: from_records(value.topic_partitions) for key, value in target.records[:-1]}
+    members = {
+        member_id: member if member_id not in fresh else replace(member, assignment=fresh[member_id])
+        for member_id, member in question.spec.members.items()
+    }
+    targets = {member_id: member.assignment for member_id, member in members.items()}
+    shown = None
+    if names is not None:
+        shown = {
+            member_id: {names[topic]: sorted(owned) for topic, owned in partitions.items()}
+            for member_id, partitions in target.changed.items()
+        }
+    return target._replace(ahead=Ahead(targets, owners_of(targets), members, shown))

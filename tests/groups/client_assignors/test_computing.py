@@ -429,9 +429,9 @@ def test_a_group_shows_who_computes(cluster: Cluster) -> None:
 def test_a_heartbeat_waits_while_the_coordinator_assigns_elsewhere() -> None:
     """Without assignors of its own a member is assigned by the coordinator, which leaves much to a worker."""
     cluster = Cluster(orders=LARGE)
-    cluster.outbox.offloads = True
     first = cluster.member("a", assignors=(), assignor="range")
     assert first.join().member_epoch == 1
+    cluster.outbox.offloads = True
     second = cluster.member("b", assignors=(), assignor="range")
     exchange = Reply(0, cluster.client, cluster.now, cluster.service, None)
     request = ClientAssignorHeartbeatRequest(

@@ -135,5 +135,5 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=1500 if "FUZZ_SECONDS" in os.environ else 60, stateful_step_count=30, deadline=None
+    max_examples=10_000 if "FUZZ_SECONDS" in os.environ else 60, stateful_step_count=30, deadline=None
 )

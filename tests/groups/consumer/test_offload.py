@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, assignment_to_bytes
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.groups.assignors.spec import AssignorError
+from kafka_shim.groups.consumer.migration import MANY_MEMBERS
 from kafka_shim.groups.consumer.offload import LARGE
 from kafka_shim.groups.interface import PARKED, Client
 from tests.groups.consumer.context import GROUP, HOST, Cluster
+from tests.groups.consumer.safety import check_records
 from tests.groups.context import Reply, subscription
 
 
@@ -85,7 +88,9 @@ class Offloading(Cluster):
 def grown() -> Offloading:
     """A group of one member with so many partitions that its assignment is computed elsewhere."""
     cluster = Offloading(t=LARGE)
-    assert cluster.joins("a").member_epoch == 1, "a group that is not there yet computes itself"
+    a = cluster.joins("a")
+    cluster.compute()
+    assert a.member_epoch == 1
     assert cluster.consumer_group.state == "Stable"
     return cluster
 
@@ -114,7 +119,10 @@ def test_it_ends_as_if_the_rule_had_computed_itself() -> None:
         answer = expected.join()
         assert (reply.member_epoch, reply.assignment) == (answer.member_epoch, answer.assignment)
     assert cluster.consumer_group.targets == other.consumer_group.targets
+    assert cluster.consumer_group.target_owners == other.consumer_group.target_owners
+    assert cluster.written == other.written
     assert not cluster.outbox.computations
+    check_records(cluster)
 
 
 def test_a_result_for_a_group_that_has_changed_is_dropped() -> None:
@@ -200,3 +208,116 @@ def test_patterns_over_many_topics_are_resolved_elsewhere() -> None:
     assert cluster.consumer_group.group_epoch == 2
     assert cluster.ask("a", 1, topic_partitions=[]).member_epoch == 2
     assert cluster.assigned() == {"a": 1111}
+
+
+def test_a_group_that_is_not_there_yet_is_made_when_its_assignment_is_computed() -> None:
+    cluster = Offloading(t=LARGE)
+    a, b = cluster.joins("a"), cluster.joins("b")
+    assert (a.parked, b.parked) == (True, True)
+    assert GROUP not in cluster.service.groups
+    cluster.compute()
+    assert (a.member_epoch, b.parked) == (1, True)
+    cluster.compute()
+    assert b.member_epoch == 2
+    check_records(cluster)
+
+
+def test_a_topic_that_changes_meanwhile_is_seen_by_a_group_that_is_not_there_yet() -> None:
+    cluster = Offloading(t=LARGE)
+    a = cluster.joins("a")
+    cluster.create("t", LARGE + 10)
+    cluster.compute()
+    assert a.parked, "another question"
+    cluster.compute()
+    assert a.member_epoch == 1
+    assert cluster.assigned() == {"a": LARGE + 10}
+
+
+def test_another_group_that_was_made_meanwhile_is_there_first() -> None:
+    cluster = Offloading(t=LARGE)
+    a = cluster.joins("a")
+    cluster.join_new()
+    cluster.compute()
+    assert (a.error, a.error_message) == (E.UNKNOWN_SERVER_ERROR, f"Group {GROUP} has no generation yet.")
+
+
+def test_who_waits_for_a_group_that_is_not_there_hears_when_the_partition_goes_elsewhere() -> None:
+    cluster = Offloading(t=LARGE)
+    a = cluster.joins("a")
+    computations = cluster.outbox.computations
+    cluster.service.unload(cluster.service.partition_of(GROUP), cluster.now)
+    cluster.settle()
+    assert a.error == E.NOT_COORDINATOR
+    for each in computations:
+        each.finish(each.compute(), cluster.now)
+    assert cluster.outbox.records == []
+
+
+# Upgrades
+
+
+def classic() -> tuple[Offloading, list[str]]:
+    """A stable classic group with so many members that it is converted elsewhere, and their ids; each has a
+    partition."""
+    cluster = Offloading(topic=MANY_MEMBERS + 1)
+    ids = cluster.prepare(MANY_MEMBERS + 1)
+    cluster.end_round()
+    shares = {
+        member_id: assignment_to_bytes(ConsumerProtocolAssignment([TopicPartition("topic", [number])]), 1)
+        for number, member_id in enumerate(ids)
+    }
+    leader = cluster.group.leader
+    assert leader is not None
+    cluster.sync(leader, 1, shares)
+    assert cluster.group.state == "Stable"
+    return cluster, ids
+
+
+NEWCOMER: Any = {"server_assignor": None, "subscribed_topic_names": ["topic"]}
+
+
+def test_a_classic_group_of_many_members_is_converted_elsewhere() -> None:
+    (cluster, ids), (other, _) = classic(), classic()
+    other.outbox.offloads = False
+    new, expected = cluster.joins("new", **NEWCOMER), other.joins("new", **NEWCOMER)
+    assert new.parked
+    assert cluster.heartbeat(ids[0], 1) == E.NONE, "the classic group goes on meanwhile"
+    cluster.compute()
+    assert (
+        (new.member_epoch, new.assignment) == (expected.member_epoch, expected.assignment) == (2, expected.assignment)
+    )
+    assert cluster.written == other.written
+    assert cluster.consumer_group.targets == other.consumer_group.targets
+    check_records(cluster)
+
+
+def test_a_classic_group_that_changes_meanwhile_is_converted_anew() -> None:
+    cluster, ids = classic()
+    new = cluster.joins("new", **NEWCOMER)
+    assert cluster.left(ids[7]) == [E.NONE]
+    cluster.compute()
+    assert new.parked, "it is another group"
+    cluster.compute()
+    assert new.member_epoch == 2
+    assert set(cluster.consumer_group.members) == {*ids, "new"} - {ids[7]}
+
+
+def test_a_classic_group_that_cannot_be_converted_says_so_when_it_was_tried() -> None:
+    cluster, ids = classic()
+    cluster.group.members[ids[5]].assignment = b"0"
+    new = cluster.joins("new", **NEWCOMER)
+    cluster.compute()
+    assert new.error == E.GROUP_ID_NOT_FOUND
+    assert "the embedded consumer protocol is malformed" in new.error_message
+
+
+def test_conversion_and_assignment_are_computed_one_after_the_other() -> None:
+    cluster, _ = classic()
+    cluster.create("topic", LARGE)
+    new = cluster.joins("new", **NEWCOMER)
+    cluster.compute()
+    assert (new.parked, cluster.group.state) == (True, "Stable")
+    cluster.compute()
+    assert new.member_epoch == 2
+    assert sum(cluster.assigned().values()) == LARGE
+    check_records(cluster)
