@@ -3,9 +3,10 @@
     python -m bench.large_groups [--members 10000] [--topics 100] [--checkout ../before]
 
 A server takes over a stable group with ten partitions a member from a SQLite file, and stable classic groups of
-`CLASSIC_MEMBERS`. One client asks for ApiVersions again and again; meanwhile one member after the other joins the group,
-a group that is not there yet, and one of the classic groups, which becomes a consumer group then. `answered` is how long the member waited for its
-answer, `longest` how long the other client waited at most. Times are medians of `RUNS` joins, in milliseconds.
+`CLASSIC_MEMBERS`. One client asks for ApiVersions again and again; meanwhile one member after the other joins the
+group, a group that is not there yet, and one of the classic groups, which becomes a consumer group then. `answered` is
+how long the member waited for its answer, `longest` how long the other client waited at most. Times are medians of
+`RUNS` joins, in milliseconds.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def classic_groups(bench: Bench) -> list[tuple[int, Any, Any]]:
     for number in range(RUNS):
         group_id = f"{CLASSIC}-{number}"
         join = JoinGroupRequest(group_id, 1_800_000, 1_800_000, "", None, "consumer", [protocol])
-        for _ in range(CLASSIC_MEMBERS):
+        for _ in range(min(CLASSIC_MEMBERS, len(bench.members))):
             rules.service.join(
                 join, CLIENT, object(), rules.now, member_id_required=False, skip_assignment_supported=True
             )
@@ -96,10 +97,9 @@ def classic_groups(bench: Bench) -> list[tuple[int, Any, Any]]:
         shares = []
         for place, member_id in enumerate(group.members):
             first = place % each * PARTITIONS_PER_MEMBER
-            share = TopicPartition(names[place // each % len(names)], list(range(first, first + PARTITIONS_PER_MEMBER)))
-            shares.append(
-                SyncGroupRequestAssignment(member_id, assignment_to_bytes(ConsumerProtocolAssignment([share]), 1))
-            )
+            numbers = list(range(first, first + PARTITIONS_PER_MEMBER))
+            share = ConsumerProtocolAssignment([TopicPartition(names[place // each % len(names)], numbers)])
+            shares.append(SyncGroupRequestAssignment(member_id, assignment_to_bytes(share, 1)))
         sync = SyncGroupRequest(group_id, group.generation, group.leader, None, "consumer", "range", shares)
         rules.service.sync(sync, object(), rules.now)
         assert group.state == "Stable", group
