@@ -14,7 +14,6 @@ COPY shim shim
 COPY conformance conformance
 COPY docs/semantics.md docs/semantics.md
 COPY pipeline pipeline
-COPY docs/semantics.md docs/semantics.md
 # The repository is not copied: who builds says which version this is.
 ARG VERSION=0.0.0
 RUN SETUPTOOLS_SCM_PRETEND_VERSION=$VERSION /opt/shim/bin/pip install --no-cache-dir --no-deps --no-build-isolation .

@@ -41,6 +41,7 @@ SECOND_STAGE = {
     "tests/test_semantics.py::test_every_class_and_method_exists_in_kafka": "Kafka's classes",
     "tests/why/test_page_details.py": "a browser",
     "tests/testing/languages/": "Java, Go and Node.js",
+    "tests/testing/test_containers.py": "a run of pytest of its own, with real clients",
     "tests/testing/test_examples.py": "runs of pytest of their own, with real clients",
     "tests/testing/test_recipes.py": "test runners of their own, Go among them",
     "tests/testing/test_plugin.py": "runs of pytest of their own",

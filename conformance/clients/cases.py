@@ -85,7 +85,7 @@ def heartbeat_lost(s: Scenario) -> None:
 )
 def rebalance_keeps_id(s: Scenario) -> None:
     (member,) = s.stable()
-    before, start = member.member_id, now()
+    before, start = s.member_id(member), now()
     refused = s.relay.plan("OffsetCommit", "error", ErrorCode.REBALANCE_IN_PROGRESS)
     member.ask("commit_async", offsets=[[s.topic, 0, 1]])
     s.frames(lambda: refused.fired, "the commit is sent")
@@ -139,7 +139,7 @@ def id_lost_in_join(s: Scenario) -> None:
 def coordinator_moves(s: Scenario) -> None:
     # Some clients wait for seconds before they try again.
     first, second = s.stable(2, session_ms=2 * SESSION_MS)
-    before = {first.member_id}
+    before = {s.member_id(first)}
     moved = s.relay.plan(
         "JoinGroup", "error", ErrorCode.NOT_COORDINATOR, when=lambda each: each.client_id == first.name
     )
@@ -178,10 +178,10 @@ def slow_leader(s: Scenario) -> None:
 def slow_revocation(s: Scenario) -> None:
     first = s.start(session_ms=TIGHT_SESSION_MS, revoke_s=2 * TIGHT_SESSION_MS / 1000)
     s.share([first])
-    before = first.member_id
+    before = s.member_id(first)
     second = s.start(session_ms=TIGHT_SESSION_MS)
     s.share([first, second])
-    s.check(first.member_id == before, "the member was expelled while its listener worked")
+    s.check(s.member_id(first) == before, "the member was expelled while its listener worked")
 
 
 @client_case(

@@ -203,6 +203,35 @@ FURTHER_CLIENTS = {
             abilities=(),
             build=builds.platformatic,
         ),
+        Client(
+            f"node-rdkafka-{builds.NODE_RDKAFKA}",
+            "node_rdkafka.js",
+            assignors=("range", "roundrobin", "cooperative-sticky"),
+            abilities=("revoke-pause", "max-poll", *POSITIONS),
+            build=builds.node_rdkafka,
+        ),
+        Client(
+            f"confluent-javascript-{builds.CONFLUENT_JAVASCRIPT}",
+            "confluent.js",
+            assignors=("range", "roundrobin", "cooperative-sticky"),
+            abilities=("revoke-pause", "max-poll", "pause", "seek", "revoke-commit", "assign-seek"),
+            build=builds.confluent_javascript,
+        ),
+        Client(
+            f"confluent-javascript-{builds.CONFLUENT_JAVASCRIPT}-consumer",
+            "confluent.js",
+            assignors=("uniform", "range"),
+            abilities=("revoke-pause", "max-poll", "regex", "classic-too"),
+            protocol="consumer",
+            build=builds.confluent_javascript,
+        ),
+        Client(
+            f"rdkafka-rust-{builds.RDKAFKA_CRATE}",
+            "rdkafka.rs",
+            assignors=("range", "roundrobin", "cooperative-sticky"),
+            abilities=("revoke-pause", "max-poll", "pause", "seek", "revoke-commit", "assign-unsubscribe"),
+            build=builds.rust,
+        ),
         *(
             Client(
                 f"java-{release}-consumer",

@@ -123,6 +123,11 @@ class Scenario:
         joined = [each for each in self.relay.seen("JoinGroup", member.name) if each.error == 0]
         return int(joined[-1].response.generation_id) if joined else -1
 
+    def member_id(self, member: Member) -> str:
+        """The member id of its last answer. Not every library shows it."""
+        joined = [each for each in self.relay.seen("JoinGroup", member.name) if each.error == 0]
+        return str(joined[-1].response.member_id) if joined else ""
+
     def produce(self, count: int = 40) -> None:
         """Records, spread over all partitions, by a member outside of the group."""
         records: list[list[object]] = [[n % len(self.partitions), None, f"{n}", []] for n in range(count)]

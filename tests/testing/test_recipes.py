@@ -20,8 +20,9 @@ RECIPES = {
 GO = "Go's `testing`"
 WORKER = "A worker that is a process"
 NODE = "Node's test runner"
+CONTAINERS = "Testcontainers"
 ELSEWHERE = ("JUnit 5", "Spring Boot", NODE)
-"""`languages/test_java.py` and `languages/test_examples.py` run them."""
+"""`languages/` runs them; `test_containers.py` runs that of containers."""
 PLUGIN = ("-p", "no:kafka-shim", "-p", "kafka_shim.testing.plugin", "-p", "no:cacheprovider", "-p", "no:trio")
 
 
@@ -39,7 +40,7 @@ def saved(folder: Path, title: str, name: str) -> Path:
 
 
 def test_every_program_of_the_page_is_run() -> None:
-    here = ["unittest", "Django", "FastAPI and Starlette", "pytest-xdist", WORKER, GO]
+    here = ["unittest", "Django", "FastAPI", "pytest-xdist", WORKER, CONTAINERS, GO]
     assert list(RECIPES) == [*here, *ELSEWHERE]
 
 
@@ -53,8 +54,8 @@ def test_django(tmp_path: Path) -> None:
     assert "Ran 1 test" in run(folder, sys.executable, "test_shop.py")
 
 
-def test_starlette(tmp_path: Path) -> None:
-    folder = saved(tmp_path, "FastAPI and Starlette", "test_app.py")
+def test_fastapi(tmp_path: Path) -> None:
+    folder = saved(tmp_path, "FastAPI", "test_app.py")
     assert "1 passed" in run(folder, sys.executable, "-m", "pytest", *PLUGIN, "test_app.py")
 
 
