@@ -15,7 +15,7 @@ lock pyproject.toml --constraint "$all" --output-file requirements/core.txt
 lock --group build --constraint "$all" --output-file requirements/build.txt
 lock --group docs --output-file requirements/docs.txt
 lock pyproject.toml --group wheel --constraint "$all" --output-file requirements/wheel.txt
-for extra in postgres clients test spark; do
+for extra in postgres clients containers test spark; do
     lock pyproject.toml --extra "$extra" --constraint "$all" --output-file "requirements/$extra.txt"
 done
 for old in requirements/old/*.in; do
