@@ -212,8 +212,8 @@ EVENTS: Final[dict[str, Event]] = {
         ),
     ),
     "delegation": Event(
-        "A member was asked to compute the target assignment of its group, or that came to something. Only a server"
-        " with `--experimental client-assignors` has it.",
+        "A member was requested to compute the target assignment of its group, or that came to something. Only a server"
+        " with `--experimental client-assignors` has it; as all of the experiment, it may change within a version.",
         (
             _GROUP,
             _F("generation", "integer", "the group epoch that it is for"),
@@ -222,7 +222,7 @@ EVENTS: Final[dict[str, Event]] = {
             _F(
                 "change",
                 "string",
-                "asked, prepared (it has fetched what it computes with), installed, timed out (after its rebalance"
+                "requested, prepared (it has fetched what it computes with), installed, timed out (after its rebalance"
                 " timeout), member gone, or overtaken (the coordinator has assigned)",
             ),
         ),

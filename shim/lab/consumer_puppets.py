@@ -122,7 +122,7 @@ class ConsumerPuppet(Puppet):
             return
         self._is_joining = True
         self._beat += 1
-        self.member_id = self.member_id or str(self._cluster.config.new_uuid())
+        self.member_id = self.member_id or self._scheduler.new_id()
         self.owned, self.assigned, self.generation, self._former = {}, {}, -1, -1
         script = self.consumer
         request = self._request(0)
@@ -146,9 +146,12 @@ class ConsumerPuppet(Puppet):
         forgets = self.consumer.manner.forgets_epoch and self._former > 0
         request = self._request(self._former if forgets else self.generation)
         if self._say_all:
-            request.topic_partitions = self._by_topic_id(self.owned)
+            self._say_owned(request)
             self._say_all = False
         self._ask(request, self._heartbeat_answered, now)
+
+    def _say_owned(self, request: Any) -> None:
+        request.topic_partitions = self._by_topic_id(self.owned)
 
     def _beat_later(self, now: float) -> None:
         beat = self._beat
@@ -163,12 +166,17 @@ class ConsumerPuppet(Puppet):
             self._former, self.generation = self.generation, answer.member_epoch
         self.member_id = answer.member_id or self.member_id
         self._interval = answer.heartbeat_interval_ms / 1000
-        if answer.assignment is None:
+        assigned = self._assigned_by(answer)
+        if assigned is None:
             self._beat_later(now)
             return
         self.assignments += 1
-        self.assigned = self._named(self._assigned_in(answer))
+        self.assigned = assigned
         self._reconcile(now)
+
+    def _assigned_by(self, answer: Any) -> dict[str, list[int]] | None:
+        """What it is to have by an answer; None if that is what it was."""
+        return None if answer.assignment is None else self._named(self._assigned_in(answer))
 
     def _assigned_in(self, answer: Any) -> list[TopicPartitions]:
         partitions: list[TopicPartitions] = answer.assignment.topic_partitions

@@ -1,8 +1,8 @@
 """A recorded run that goes on from any moment, with puppets in the places of its clients.
 
 Decides which members a puppet can play, and what each knows at first: its member id, generation or epoch, what it owns,
-when its next heartbeat is due. From then on it does what puppets do (`puppets.py`, `consumer_puppets.py`). It does not
-know sockets: `testing/sandbox.py` serves the run that goes on.
+when its next heartbeat is due. From then on it does what puppets of its kind do. It does not know sockets:
+`testing/sandbox.py` serves the run that goes on.
 
 A client that waited for an answer asks again, as a client does whose connection has ended. It says what it said
 before, byte for byte: a JoinGroup that says something else would be another rebalance.
@@ -10,7 +10,7 @@ before, byte for byte: a JoinGroup that says something else would be another reb
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Final, NamedTuple
 
@@ -25,11 +25,16 @@ from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.sessions import heartbeat_interval_ms, session_timeout
 from kafka_shim.groups.consumer.timers import TimerKind
 from kafka_shim.groups.share.group import ShareGroup
+from kafka_shim.groups.streams import sessions as streams_sessions
+from kafka_shim.groups.streams.live import StreamsGroup
+from kafka_shim.groups.streams.timers import TimerKind as StreamsTimerKind
+from kafka_shim.groups.streams.topology import message_of
 from kafka_shim.lab.client_assignors import ASSIGNORS
 from kafka_shim.lab.consumer_puppets import ConsumerPuppet, ConsumerScript
 from kafka_shim.lab.puppets import COOPERATIVE, Place, Puppet, Script
 from kafka_shim.lab.scheduler import Scheduler
 from kafka_shim.lab.share_puppets import SharePuppet
+from kafka_shim.lab.streams_puppets import StreamsPuppet, StreamsScript
 
 HEARTBEAT_SECONDS: Final = 3.0
 """How often members of the classic protocol send heartbeats: what Kafka's clients do unless they are told otherwise.
@@ -62,9 +67,11 @@ class Continuation:
                     self._play_consumer(group)
                 elif isinstance(group, ShareGroup):
                     self._play_share(group)
+                elif isinstance(group, StreamsGroup):
+                    self._play_streams(group)
                 else:
                     members = [each.member_id for each in group.describe().members]
-                    self._leave_out(name, members, f"there are no puppets of {group.type} groups")
+                    self._leave_out(name, members, "its group is one of an experiment")
 
     def _leave_out(self, group: str, members: list[str], why: str) -> None:
         self.unplayed += [Unplayed(group, member_id, why) for member_id in members]
@@ -188,6 +195,37 @@ class Continuation:
             )
             self._take_over(SharePuppet(self._scheduler, script), place)
 
+    # Streams groups
+
+    def _play_streams(self, group: StreamsGroup) -> None:
+        interval = streams_sessions.heartbeat_interval_ms(group) / 1000
+        for member in sorted(group.members.values(), key=lambda each: (each.client_id, each.member_id)):
+            session = group.timer(StreamsTimerKind.SESSION, member.member_id).deadline
+            heard = self._now if session == inf else session - streams_sessions.session_timeout_ms(group) / 1000
+            assert group.topology is not None
+            script = StreamsScript(
+                group=group.group_id,
+                client_id=member.client_id,
+                rack_id=member.rack_id,
+                rebalance_timeout=max(member.rebalance_timeout_ms, 1) / 1000,
+                topology=message_of(group.topology),
+                process_id=member.process_id,
+                endpoint=member.user_endpoint,
+                tags=dict(member.client_tags),
+            )
+            assigned, pending = member.assigned, member.pending_revocation
+            place = Place(
+                member_id=member.member_id,
+                generation=member.epoch,
+                owned=_both(assigned.active, pending.active),
+                beats_at=max(self._now, heard + interval),
+                interval=interval,
+                assigned=_both(assigned.active),
+            )
+            puppet = StreamsPuppet(self._scheduler, script)
+            puppet.take_over(place, standby=_both(assigned.standby), warmup=_both(assigned.warmup))
+            self.puppets.append(puppet)
+
     def _named(self, partitions: Partitions) -> dict[str, list[int]]:
         found = ((self._cluster.topics.with_id(topic_id), numbers) for topic_id, numbers in partitions.items())
         return {topic.name: sorted(numbers) for topic, numbers in found if topic is not None}
@@ -195,6 +233,15 @@ class Continuation:
     def _take_over(self, puppet: Puppet, place: Place) -> None:
         puppet.take_over(place)
         self.puppets.append(puppet)
+
+
+def _both(*tasks: Mapping[str, Iterable[int]]) -> dict[str, list[int]]:
+    """Tasks by subtopology, of all that are given."""
+    found: dict[str, list[int]] = {}
+    for each in tasks:
+        for subtopology, numbers in each.items():
+            found.setdefault(subtopology, []).extend(numbers)
+    return found
 
 
 def _is_joining(group: ClassicGroup, member: ClassicMember) -> bool:

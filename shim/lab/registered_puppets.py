@@ -92,7 +92,7 @@ class RegisteredPuppet(Puppet):
         # It stops fetching until it is answered.
         self.owned = {}
         script = self.registered
-        self.member_id = self.member_id or f"{script.client_id}-{self._cluster.config.new_uuid()}"
+        self.member_id = self.member_id or f"{script.client_id}-{self._scheduler.new_id()}"
         if self._has_created:
             self._look(now)
             return

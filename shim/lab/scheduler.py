@@ -8,6 +8,7 @@ of one connection and direction arrive in order; between connections there is no
 from __future__ import annotations
 
 import random
+import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,18 +38,24 @@ class Network:
 
 
 class Scheduler:
-    """Actions in order. `woken` is called when one is added that comes before all others."""
+    """Actions in order. `woken` is called when one is added that comes before all others. Without a `seed` each has
+    chances of its own."""
 
-    def __init__(self, cluster: Cluster, network: Network | None = None, seed: int = 0) -> None:
+    def __init__(self, cluster: Cluster, network: Network | None = None, seed: int | None = None) -> None:
         self.cluster = cluster
         self.network = network or Network()
         self.random = random.Random(seed)
+        self._ids = random.Random(None if seed is None else f"ids of members, {seed}")
         self.woken: Callable[[], None] = lambda: None
         # By time, then first come. Waits of one length end in the order in which they begin. So only the first of each
         # length is in the heap, and the others queue behind it: the heap stays small and fast.
         self._acts: list[_Due] = []
         self._lines: dict[float, deque[_Due]] = {}
         self._order = 0
+
+    def new_id(self) -> str:
+        """A member id that a puppet makes for itself. It is none of the coordinator's, which are in its journal."""
+        return str(uuid.UUID(int=self._ids.getrandbits(128), version=4))
 
     def at(self, time: float, act: Act) -> None:
         """Call `act(now)` at a time, in the coordinator's seconds."""

@@ -23,7 +23,7 @@ class SharePuppet(ConsumerPuppet):
             return
         self._is_joining = True
         self._beat += 1
-        self.member_id = self.member_id or str(self._cluster.config.new_uuid())
+        self.member_id = self.member_id or self._scheduler.new_id()
         self.owned, self.assigned, self.generation = {}, {}, -1
         request = self._request(0)
         request.rack_id = self.consumer.rack_id

@@ -23,7 +23,9 @@ from kafka_shim.lab.faults import Faults
 from kafka_shim.lab.interception import Interception
 from kafka_shim.lab.puppets import Puppet, Script
 from kafka_shim.lab.scheduler import Network, Scheduler
+from kafka_shim.lab.share_puppets import SharePuppet
 from kafka_shim.lab.snapshots import GroupSnapshot, snapshot
+from kafka_shim.lab.streams_puppets import StreamsPuppet, StreamsScript
 from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.cluster import ClusterConfig, make_cluster
@@ -93,6 +95,18 @@ class Simulation:
     def consumer_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ConsumerPuppet:
         """A member of the consumer protocol (KIP-848) that joins now; `script` are other fields of `ConsumerScript`."""
         puppet = ConsumerPuppet(self.scheduler, ConsumerScript(group=group, topics=topics, **script))
+        puppet.join()
+        return puppet
+
+    def share_puppet(self, group: str, topics: Sequence[str], **script: Any) -> SharePuppet:
+        """A member of a share group (KIP-932) that joins now; `script` are other fields of `ConsumerScript`."""
+        puppet = SharePuppet(self.scheduler, ConsumerScript(group=group, topics=topics, **script))
+        puppet.join()
+        return puppet
+
+    def streams_puppet(self, group: str, topics: Sequence[str], **script: Any) -> StreamsPuppet:
+        """A thread of a streams group (KIP-1071) that joins now; `script` are other fields of `StreamsScript`."""
+        puppet = StreamsPuppet(self.scheduler, StreamsScript(group=group, topics=topics, **script))
         puppet.join()
         return puppet
 

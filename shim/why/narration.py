@@ -25,7 +25,7 @@ _MEMBER: Final = {
 }
 
 _DELEGATION: Final = {
-    "asked": "is asked to compute the target assignment",
+    "requested": "is requested to compute the target assignment",
     "timed out": "did not compute the target assignment within its rebalance timeout",
     "member gone": "is gone and computes no more",
     "overtaken": "need not compute any more: the coordinator has assigned",

@@ -94,11 +94,11 @@ def test_another_takes_over_when_the_one_that_computes_dies() -> None:
     simulated.run(60)
     assert owned(other) == EVERYTHING
     changes = [e["change"] for _, _, e in simulated.history.since(0, "billing") if e["event"] == "delegation"]
-    assert changes == ["asked", "prepared", "member gone", "asked", "prepared", "installed"]
+    assert changes == ["requested", "prepared", "member gone", "requested", "prepared", "installed"]
     story = [
         line.text for _, now, event in simulated.history.since(0, "billing") for line in narrator.lines(event, now)
     ]
-    assert "doomed is asked to compute the target assignment, epoch 2" in story
+    assert "doomed is requested to compute the target assignment, epoch 2" in story
     assert "doomed is gone and computes no more, epoch 2" in story
 
 

@@ -13,11 +13,11 @@ import orjson
 import pytest
 import trio
 
+from kafka_shim.apis.streams_group_heartbeat import KeyValue, Subtopology, TopicInfo, Topology
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.lab.consumer_puppets import ConsumerScript
 from kafka_shim.lab.continuation import Continuation
+from kafka_shim.lab.puppets import Puppet
 from kafka_shim.lab.replay import Replay, TooEarly
-from kafka_shim.lab.share_puppets import SharePuppet
 from kafka_shim.lab.snapshots import snapshot
 from kafka_shim.server.journal import Journal
 from kafka_shim.testing import Network, Simulation
@@ -185,7 +185,7 @@ async def test_members_of_a_share_group_are_played(tmp_path: Path) -> None:
     simulation, journal = recorded(tmp_path / "journal")
     with journal:
         for name in "ab":
-            SharePuppet(simulation.scheduler, ConsumerScript(group="work", topics=["orders"], client_id=name)).join()
+            simulation.share_puppet("work", ["orders"], client_id=name)
             simulation.run(20)
     async with continued(tmp_path / "journal", lines_of(tmp_path / "journal")[-1]["seq"]) as (kit, continuation):
         then = snapshot(kit.cluster, "work")
@@ -199,6 +199,72 @@ async def test_members_of_a_share_group_are_played(tmp_path: Path) -> None:
         kit.advance(60)
         assert len(snapshot(kit.cluster, "work").members) == 1
         assert continuation.puppets[1].owned == {"orders": [*range(6)]}
+
+
+WORD_COUNT = Topology(
+    0,
+    [
+        Subtopology("0", source_topics=["orders"], repartition_sink_topics=["words"]),
+        Subtopology(
+            "1",
+            state_changelog_topics=[TopicInfo("counts", 0, 0, [KeyValue("cleanup.policy", "compact")])],
+            repartition_source_topics=[TopicInfo("words", 0, 0, [])],
+        ),
+    ],
+)
+TASKS = [(subtopology, number) for subtopology in "01" for number in range(6)]
+
+
+def tasks_of(puppets: Sequence[Puppet]) -> list[tuple[str, int]]:
+    return sorted((name, number) for puppet in puppets for name, numbers in puppet.owned.items() for number in numbers)
+
+
+async def test_threads_of_a_streams_group_are_played(tmp_path: Path) -> None:
+    simulation, journal = recorded(tmp_path / "journal", config={"group.streams.num.standby.replicas": "1"})
+    with journal:
+        for name in "abc":
+            simulation.streams_puppet(
+                "words", [], client_id=name, topology=WORD_COUNT, endpoint=(name, 80), tags={"zone": name}
+            )
+        simulation.run(60)
+    async with continued(tmp_path / "journal", lines_of(tmp_path / "journal")[-1]["seq"]) as (kit, continuation):
+        then = snapshot(kit.cluster, "words")
+        assert (then.state, len(then.members), continuation.unplayed) == ("Stable", 3, [])
+        assert tasks_of(continuation.puppets) == TASKS
+        assert sum(len(each) for puppet in continuation.puppets for each in puppet.standby.values()) == 6  # type: ignore[attr-defined]
+        kit.advance(600)
+        assert snapshot(kit.cluster, "words") == then
+        assert [puppet.errors for puppet in continuation.puppets] == [[], [], []]
+        # Its tasks go to the others, and none is lost; who comes back gets tasks again.
+        continuation.puppets[0].crash()
+        kit.advance(120)
+        assert tasks_of(continuation.puppets[1:]) == TASKS
+        continuation.puppets[0].join()
+        kit.advance(120)
+        assert snapshot(kit.cluster, "words").is_stable
+        assert [sum(map(len, puppet.owned.values())) for puppet in continuation.puppets] == [4, 4, 4]
+        continuation.puppets[1].leave()
+        kit.advance(120)
+        assert tasks_of([continuation.puppets[0], continuation.puppets[2]]) == TASKS
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(1, "Assigning"), (25, "Reconciling")])
+async def test_a_streams_group_goes_on_from_amid_its_first_assignment_and_from_amid_a_reconciliation(
+    seconds: int, state: str, tmp_path: Path
+) -> None:
+    simulation, journal = recorded(tmp_path / "journal")
+    with journal:
+        simulation.streams_puppet("words", ["orders"], client_id="a", think=100.0)
+        simulation.run(min(seconds, 20))
+        if seconds > 20:
+            simulation.streams_puppet("words", ["orders"], client_id="b")
+            simulation.run(seconds - 20)
+        assert simulation.group("words").state == state
+    async with continued(tmp_path / "journal", lines_of(tmp_path / "journal")[-1]["seq"]) as (kit, continuation):
+        kit.advance(60)
+        assert snapshot(kit.cluster, "words").is_stable
+        assert tasks_of(continuation.puppets) == TASKS[:6]
+        assert [puppet.errors for puppet in continuation.puppets] == [[]] * len(continuation.puppets)
 
 
 def stops(path: Path, chance: Random, number: int) -> Sequence[int]:
@@ -215,7 +281,7 @@ async def test_from_any_moment_groups_come_to_rest(seed: int, tmp_path: Path) ->
     for until in stops(tmp_path / "journal.jsonl", Random(seed), 6):
         async with continued(tmp_path / "journal.jsonl", until) as (kit, continuation):
             kit.advance(120)
-            for name in ("billing", "audit"):
+            for name in ("billing", "audit", "fleet", "words"):
                 group = snapshot(kit.cluster, name)
                 played = [each for each in continuation.puppets if each.script.group == name]
                 if not played:
@@ -226,9 +292,14 @@ async def test_from_any_moment_groups_come_to_rest(seed: int, tmp_path: Path) ->
                 shared = [
                     (topic, number) for each in played for topic, numbers in each.owned.items() for number in numbers
                 ]
-                assert sorted(shared) == sorted(
-                    [("orders", number) for number in range(7)] + [("payments", number) for number in range(2)]
-                )
+                # A task of the one subtopology reads both topics.
+                everything = [("0", number) for number in range(7)]
+                if name != "words":
+                    everything = [("orders", number) for number in range(7)] + [("payments", 0), ("payments", 1)]
+                assert sorted(shared) == everything
+            work = snapshot(kit.cluster, "work")
+            sharers = [each for each in continuation.puppets if each.script.group == "work"]
+            assert {member.member_id for member in work.members} == {puppet.member_id for puppet in sharers}
             assert all(
                 error in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID)
                 for puppet in continuation.puppets

@@ -28,7 +28,8 @@ PROTOCOLS = (["range"], ["roundrobin", "range"], ["cooperative-sticky"])
 
 
 def record(seed: int, folder: Path) -> Simulation:
-    """A run over a bad network in which members come, go and die, brokers too; journal and trace are in `folder`."""
+    """A run over a bad network in which members of every kind of group come, go and die, brokers too; journal and trace
+    are in `folder`."""
     chance = Random(seed)
     pick, below = chance.choice, chance.randrange
     simulation = Simulation(
@@ -41,11 +42,21 @@ def record(seed: int, folder: Path) -> Simulation:
     cluster, members = simulation.cluster, list[Puppet]()
 
     def join() -> None:
+        topics, name = ["orders", "payments"], f"m{len(members)}"
+        others: dict[str, Callable[..., Puppet]] = {
+            "fleet": simulation.consumer_puppet,
+            "work": simulation.share_puppet,
+            "words": simulation.streams_puppet,
+        }
+        group = pick(["billing", "billing", "audit", *others])
+        if group in others:
+            members.append(others[group](group, topics, client_id=name))
+            return
         members.append(
             simulation.puppet(
-                pick(["billing", "audit"]),
-                ["orders", "payments"],
-                client_id=f"m{len(members)}",
+                group,
+                topics,
+                client_id=name,
                 protocols=pick(PROTOCOLS),
                 session_timeout=10.0,
                 rebalance_timeout=20.0,

@@ -21,7 +21,7 @@ PATH = Path(__file__).parents[2] / "shim" / "why" / "page" / "rules.js"
 
 def written() -> str:
     """The script."""
-    machines = {"classic": _machine(arrows.CLASSIC), "consumer": _machine(arrows.CONSUMER)}
+    machines = {kind: _machine(of) for kind, of in arrows.MACHINES.items()}
     cites = sorted({cite for machine in machines.values() for arrow in machine.values() for cite in arrow["cites"]})
     names = {int(code): code.name for code in ErrorCode if code}
     return "\n".join(

@@ -18,10 +18,11 @@ from kafka_shim.groups.classic.states import MEANING
 from kafka_shim.learn.assignments import side_by_side
 from kafka_shim.learn.lesson import ours
 from kafka_shim.testing import CoordinatorServer
-from kafka_shim.why.arrows import CLASSIC, CONSUMER
+from kafka_shim.why.arrows import CLASSIC, MACHINES
 from kafka_shim.why.history import History
 from kafka_shim.why.page import standalone
 from tests.browser import DRAWN, Browser
+from tests.groups.test_arrows import consumers, sharers, threads
 from tests.why import pictures, rules
 
 TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
@@ -253,9 +254,56 @@ def test_each_arrow_leads_to_its_rules(browser: Browser, server: CoordinatorServ
     assert browser.errors == []
 
 
-def test_the_arrows_of_both_protocols_cite_rules_that_are_there() -> None:
-    for arrow in [*CLASSIC.values(), *CONSUMER.values()]:
-        assert all(len(cited_rules(cite)) == 1 for cite in arrow.cites)
+HISTORIES = {"consumer": consumers, "share": sharers, "streams": threads}
+
+
+def test_each_kind_of_group_has_its_states_with_the_present_one_lit(
+    browser: Browser, server: CoordinatorServer
+) -> None:
+    browser.open(f"{server.control_url}/", width=1400)
+    browser.wait("page.live")
+    for kind, history in HISTORIES.items():
+        events = history().events
+        states = [each for each in events if each["event"] == "state"]
+        browser.evaluate(
+            f"(() => {{ window.events = {json.dumps(events)}; disconnect(); show(new Model(), '{kind}');"
+            " $('#machine').open = true; })()"
+        )
+        lit: list[str] = browser.evaluate(
+            "(() => { const lit = []; for (const event of events) {"
+            " page.model.add({ ...event, seq: 1, mono: 1, wall: 1 });"
+            " if (event.event !== 'state') continue;"
+            " page.group = event.group; renderStates(); lit.push($('#states .lit').dataset.state); } return lit; })()"
+        )
+        assert lit == [each["to"] for each in states]
+        names = {state.value for arrow in MACHINES[kind] for state in arrow}
+        assert names == set(browser.evaluate("[...document.querySelectorAll('#states g')].map((g) => g.dataset.state)"))
+        drawn = browser.evaluate("[...document.querySelectorAll('#states a')].map((link) => link.dataset.arrow)")
+        # One arrow leads to Empty from all states with members.
+        arrows = {f"{a.value}>{b.value}": arrow for (a, b), arrow in MACHINES[kind].items()}
+        assert {each for each in arrows if not each.endswith(">Empty")} == {
+            each for each in drawn if not each.endswith(">Empty")
+        }
+        assert sum(each.endswith(">Empty") for each in drawn) == 1
+        for name in drawn:
+            browser.evaluate(
+                f"document.querySelector('#states a[data-arrow=\"{name}\"]')"
+                ".dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))"
+            )
+            for cite in arrows[name].cites:
+                (rule,) = cited_rules(cite)
+                assert rule.text in text_of(browser, "#rule")
+        links = browser.evaluate("[...document.querySelectorAll('#rule a')].map((link) => link.getAttribute('href'))")
+        assert links
+        assert all(link.startswith("/semantics#") for link in links)
+    assert browser.violations() == []
+    assert browser.errors == []
+
+
+def test_all_arrows_cite_rules_that_are_there() -> None:
+    for machine in MACHINES.values():
+        for arrow in machine.values():
+            assert all(len(cited_rules(cite)) == 1 for cite in arrow.cites)
 
 
 def test_a_lesson_asks_then_shows_it_on_the_timeline_and_in_the_bytes(

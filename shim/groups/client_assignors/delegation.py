@@ -33,7 +33,7 @@ def computes(group: ClientAssignedGroup, member: Member, now: float) -> bool:
         return False
     group.delegation = Delegation(member.member_id, assignor, group.group_epoch)
     group.shard.arm(group.timer_of_delegation, now + member.rebalance_timeout_ms / 1000)
-    events.delegation(group, group.delegation, "asked")
+    events.delegation(group, group.delegation, "requested")
     return True
 
 

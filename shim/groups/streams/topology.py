@@ -77,3 +77,37 @@ def _infos(topics: Iterable[api.TopicInfo]) -> list[TopicInfo]:
         )
         for each in topics
     ]
+
+
+def message_of(topology: Topology) -> api.Topology:
+    """The topology as a member sends it."""
+    return api.Topology(
+        topology.epoch,
+        [
+            api.Subtopology(
+                subtopology_id=each.subtopology_id,
+                source_topics=each.source_topics,
+                source_topic_regex=each.source_topic_regex,
+                state_changelog_topics=_infos_sent(each.state_changelog_topics),
+                repartition_sink_topics=each.repartition_sink_topics,
+                repartition_source_topics=_infos_sent(each.repartition_source_topics),
+                copartition_groups=[
+                    api.CopartitionGroup(group.source_topics, group.source_topic_regex, group.repartition_source_topics)
+                    for group in each.copartition_groups
+                ],
+            )
+            for each in topology.subtopologies.values()
+        ],
+    )
+
+
+def _infos_sent(topics: Iterable[TopicInfo]) -> list[api.TopicInfo]:
+    return [
+        api.TopicInfo(
+            each.name,
+            each.partitions,
+            each.replication_factor,
+            [api.KeyValue(config.key, config.value) for config in each.topic_configs],
+        )
+        for each in topics
+    ]

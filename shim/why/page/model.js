@@ -9,6 +9,8 @@ const KEPT_LINES = 5000, KEPT_QUIET = 2000;
 const KEPT_CELLS = 200000;
 /** The member epoch of a static member that is away. */
 const AWAY = -2;
+/** The kinds of groups that have epochs, and members with a target; an event's `rule` names them. A streams group has tasks. */
+const WITH_EPOCHS = new Set(["consumer", "share", "streams"]);
 
 /** A group as its events tell it. Times are seconds of Unix time. */
 class Group {
@@ -18,7 +20,7 @@ class Group {
     this.state = "";
     this.protocol = "";
     this.generation = -1;
-    /** "consumer" for KIP-848; such a group has epochs, and its members a target */
+    /** "classic", "registered", or one of WITH_EPOCHS */
     this.kind = "classic";
     /** @type {Map<string, any>} members by id, in the order in which they came */
     this.members = new Map();
@@ -53,6 +55,10 @@ class Group {
     return name;
   }
 
+  get hasEpochs() {
+    return WITH_EPOCHS.has(this.kind);
+  }
+
   get present() {
     return [...this.members.values()].filter((member) => member.left === null);
   }
@@ -77,6 +83,9 @@ class Group {
     this.first = Math.min(this.first, at);
     this.last = Math.max(this.last, at);
     if (event.event !== "exchange" || event.api === "SyncGroup") this.changes++;
+    if (event.event === "state" || event.event === "member") {
+      this.kind = WITH_EPOCHS.has(event.rule) || event.rule === "registered" ? event.rule : "classic";
+    }
     switch (event.event) {
       case "group":
         this.state = event.state;
@@ -144,7 +153,7 @@ class Group {
   // A consumer group (KIP-848): a rebalance is from a new epoch until all members are stable at it
 
   epoch(event, at) {
-    this.kind = "consumer";
+    if (!this.hasEpochs) this.kind = "consumer";
     const before = this.rebalances[this.rebalances.length - 1];
     if (before && before.assigned === null) {
       const holder = this.present.find((member) => member.revoking.length);

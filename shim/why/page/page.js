@@ -105,9 +105,9 @@ function renderGroup(group, now) {
   const key = [group.name, group.rebalances.length, group.state, group.present.length, group.changes, going, page.selected, page.why?.verdict].join();
   if (key === shownGroup) return;
   shownGroup = key;
-  $("#group-title").textContent = `${group.name}: ${group.state || "seen through a relay"}, ${group.kind === "consumer" ? "epoch" : "generation"} ${group.generation}`;
+  $("#group-title").textContent = `${group.name}: ${group.state || "seen through a relay"}, ${group.hasEpochs ? "epoch" : "generation"} ${group.generation}`;
   $("#verdict").textContent = page.why?.group === group.name ? page.why.verdict : "";
-  const hatched = group.kind === "consumer" ? "hatched while it is to give some of it up" : "hatched while it stands still";
+  const hatched = group.hasEpochs ? "hatched while it is to give some of it up" : "hatched while it stands still";
   $("#legend").textContent = `A bar is what a member owns; ${hatched}; below it requests, red if refused; a shade over all lanes is a rebalance.`;
   $("#rebalances tbody").replaceChildren(...group.rebalances.map((rebalance, index) => {
     const phases = phasesOf(rebalance, now);
@@ -122,7 +122,7 @@ function renderGroup(group, now) {
     return tr;
   }).reverse());
   const owned = (list) => grouped(list) || "nothing";
-  const consumer = group.kind === "consumer";
+  const consumer = group.hasEpochs;
   $("#owners th:last-child").textContent = consumer ? "target" : "before";
   $("#owners tbody").replaceChildren(...group.present.map((member) => row([
     member.name + (consumer && member.epoch !== null ? `, epoch ${member.epoch === AWAY ? "-2 (away)" : member.epoch}` : ""), member.host,

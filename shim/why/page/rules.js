@@ -382,17 +382,193 @@ const ARROWS = {
    ],
    "rules": []
   },
-  "Empty>Dead": {
-   "label": "deleted or expired",
+  "Stable>Reconciling": {
+   "label": "a static member is away",
    "cites": [
-    "4.3 step 2"
+    "4.1 step 2",
+    "4.7 step 2"
    ],
    "rules": []
   },
-  "Stable>Dead": {
-   "label": "moved to another broker",
+  "Assigning>Empty": {
+   "label": "the last member goes",
    "cites": [
-    "2.1 step 2"
+    "4.1 step 2",
+    "4.6 step 6",
+    "4.7 step 1"
+   ],
+   "rules": []
+  },
+  "Reconciling>Empty": {
+   "label": "the last member goes",
+   "cites": [
+    "4.1 step 2",
+    "4.6 step 6",
+    "4.7 step 1"
+   ],
+   "rules": []
+  },
+  "Stable>Empty": {
+   "label": "the last member goes",
+   "cites": [
+    "4.1 step 2",
+    "4.6 step 6",
+    "4.7 step 1"
+   ],
+   "rules": []
+  },
+  "Empty>Dead": {
+   "label": "deleted or expired",
+   "cites": [
+    "2.11 step 8",
+    "3.4 step 2"
+   ],
+   "rules": []
+  }
+ },
+ "share": {
+  "Empty>Stable": {
+   "label": "joins",
+   "cites": [
+    "4.13 step 2",
+    "4.13 step 3"
+   ],
+   "rules": []
+  },
+  "Stable>Empty": {
+   "label": "the last member goes",
+   "cites": [
+    "4.13 step 6"
+   ],
+   "rules": []
+  },
+  "Empty>Dead": {
+   "label": "deleted",
+   "cites": [
+    "2.11 step 8",
+    "4.13 step 6"
+   ],
+   "rules": []
+  }
+ },
+ "streams": {
+  "Empty>Assigning": {
+   "label": "joins",
+   "cites": [
+    "4.12 step 3",
+    "4.12 step 8"
+   ],
+   "rules": []
+  },
+  "Empty>NotReady": {
+   "label": "joins, topics are missing",
+   "cites": [
+    "4.12 step 3",
+    "4.12 step 5",
+    "4.12 step 7"
+   ],
+   "rules": []
+  },
+  "NotReady>Assigning": {
+   "label": "topology ready",
+   "cites": [
+    "4.12 step 5",
+    "4.12 step 7"
+   ],
+   "rules": []
+  },
+  "Assigning>Reconciling": {
+   "label": "target computed",
+   "cites": [
+    "4.12 step 8",
+    "4.12 step 9"
+   ],
+   "rules": []
+  },
+  "Reconciling>Stable": {
+   "label": "all have arrived",
+   "cites": [
+    "4.12 step 10"
+   ],
+   "rules": []
+  },
+  "Reconciling>Assigning": {
+   "label": "new group epoch",
+   "cites": [
+    "4.12 step 7",
+    "4.12 step 13"
+   ],
+   "rules": []
+  },
+  "Stable>Assigning": {
+   "label": "new group epoch",
+   "cites": [
+    "4.12 step 7",
+    "4.12 step 13"
+   ],
+   "rules": []
+  },
+  "Assigning>NotReady": {
+   "label": "topics are missing or do not fit",
+   "cites": [
+    "4.12 step 5",
+    "4.12 step 7"
+   ],
+   "rules": []
+  },
+  "Reconciling>NotReady": {
+   "label": "topics are missing or do not fit",
+   "cites": [
+    "4.12 step 5",
+    "4.12 step 7"
+   ],
+   "rules": []
+  },
+  "Stable>NotReady": {
+   "label": "topics are missing or do not fit",
+   "cites": [
+    "4.12 step 5",
+    "4.12 step 7"
+   ],
+   "rules": []
+  },
+  "NotReady>Empty": {
+   "label": "the last member goes",
+   "cites": [
+    "4.12 step 12",
+    "4.12 step 13"
+   ],
+   "rules": []
+  },
+  "Assigning>Empty": {
+   "label": "the last member goes",
+   "cites": [
+    "4.12 step 12",
+    "4.12 step 13"
+   ],
+   "rules": []
+  },
+  "Reconciling>Empty": {
+   "label": "the last member goes",
+   "cites": [
+    "4.12 step 12",
+    "4.12 step 13"
+   ],
+   "rules": []
+  },
+  "Stable>Empty": {
+   "label": "the last member goes",
+   "cites": [
+    "4.12 step 12",
+    "4.12 step 13"
+   ],
+   "rules": []
+  },
+  "Empty>Dead": {
+   "label": "deleted or expired",
+   "cites": [
+    "2.11 step 8",
+    "3.4 step 2"
    ],
    "rules": []
   }
@@ -414,6 +590,13 @@ const SEMANTICS = {
    "GroupMetadataManager.onUnloaded"
   ],
   "section": "2.1"
+ },
+ "2.11 step 8": {
+  "text": "DeleteGroups answers for each group 0, 68, 69, 24 (null id) or 30. A group that is named twice is deleted once.",
+  "origins": [
+   "GroupCoordinatorService.deleteGroups"
+  ],
+  "section": "2.11"
  },
  "2.4 step 1": {
   "text": "In CompletingRebalance, all assignments are cleared and every parked SyncGroup is answered 27.",
@@ -510,6 +693,13 @@ const SEMANTICS = {
   ],
   "section": "2.8"
  },
+ "3.4 step 2": {
+  "text": "An Empty group without offsets and without an open transaction is removed at the next check, even if it never had offsets or has pending member ids. A group with members stays.",
+  "origins": [
+   "GroupCoordinatorShard.cleanupGroupMetadata"
+  ],
+  "section": "3.4"
+ },
  "4.1 step 1": {
   "text": "The group epoch grows when members, subscriptions or topics change. The assignment epoch is the group epoch of the current target assignment. A member epoch becomes the assignment epoch when the member has revoked what it must.",
   "origins": [
@@ -531,15 +721,85 @@ const SEMANTICS = {
   ],
   "section": "4.1"
  },
+ "4.12 step 10": {
+  "text": "Reconciliation is that of section 4.6 with tasks, and member states 1 STABLE, 2 UNREVOKED_TASKS, 3 UNRELEASED_TASKS. An active task is free when no process has it, and this process has it in no other role; a standby when this process has it in no role. A second round of revocation is at the member's epoch plus 1.",
+  "origins": [
+   "CurrentAssignmentBuilder"
+  ],
+  "section": "4.12"
+ },
+ "4.12 step 12": {
+  "text": "Statuses: 0 STALE_TOPOLOGY, 1 MISSING_SOURCE_TOPICS, 2 INCORRECTLY_PARTITIONED_TOPICS, 3 MISSING_INTERNAL_TOPICS, 4 SHUTDOWN_APPLICATION, 5 ASSIGNMENT_DELAYED. SHUTDOWN_APPLICATION is in every answer after a member requested it, until the group is Empty.",
+  "origins": [
+   "StreamsGroupHeartbeatResponse.Status"
+  ],
+  "section": "4.12"
+ },
+ "4.12 step 13": {
+  "text": "Epoch -1 removes the member: the group epoch grows, and the answer has member id and epoch. A missing group is 69, an unknown member 25. A session or a rebalance timeout that has passed does the same.",
+  "origins": [
+   "GroupMetadataManager.streamsGroupLeave"
+  ],
+  "section": "4.12"
+ },
+ "4.12 step 3": {
+  "text": "Epoch 0 creates the group, also in the place of an Empty classic one; another group is 69, as is a missing one at another epoch. A group of group.streams.max.size members lets nobody join, not even a member of it (81). An unknown member is 25. The epoch must be the member's, or the one before if the owned tasks are a part of those assigned, else 110. A task that the topology has not is 42. GroupMetadataManager.getOrCreateStreamsGroup, throwIfStreamsGroupIsFull, throwIfStreamsGroupMemberEpochIsInvalid",
+  "origins": [
+   "GroupMetadataManager.getOrCreateStreamsGroup"
+  ],
+  "section": "4.12"
+ },
+ "4.12 step 5": {
+  "text": "The topology is configured when topics that it needs may have changed. Source topics that are missing, a co-partitioned set with different numbers of partitions, or an internal topic with a wrong number are in the status. A repartition topic without a number gets the largest of what is read where it is written; a changelog gets the number of tasks of its subtopology, which is the largest number of partitions it reads.",
+  "origins": [
+   "InternalTopicManager.configureTopics"
+  ],
+  "section": "4.12"
+ },
+ "4.12 step 7": {
+  "text": "The group epoch grows when a member is new or says something else of itself, when the hash of the topics has changed, when the topology has become ready or is no longer, and when streams.num.standby.replicas has changed. The first epoch is 2. While a topology is not ready the state is NotReady and nobody has tasks.",
+  "origins": [
+   "GroupMetadataManager.streamsGroupHeartbeat"
+  ],
+  "section": "4.12"
+ },
+ "4.12 step 8": {
+  "text": "A member that joins an Empty group starts the initial delay (3 s). Until it ends everybody has no tasks, at epoch 1 or at the last assignment epoch, and the status ASSIGNMENT_DELAYED. At its end the target assignment is computed; if no second heartbeat came before, the next one computes it.",
+  "origins": [
+   "GroupMetadataManager.computeDelayedTargetAssignment"
+  ],
+  "section": "4.12"
+ },
+ "4.12 step 9": {
+  "text": "The assignor is sticky: an active task stays with its member, or goes to a member with a standby of it, if that member has less than its share; else to the process with the least tasks by member. Standbys, for subtopologies with changelogs alone, go to who ran the task, to who had it as a standby, or to the process with least load that has not got it.",
+  "origins": [
+   "StickyTaskAssignor.assign"
+  ],
+  "section": "4.12"
+ },
+ "4.13 step 2": {
+  "text": "Any other group with that id, an Empty classic one too: 69. An unknown group with an epoch other than 0: 69; an unknown member: 25. A group of group.share.max.size members: 81 for a newcomer.",
+  "origins": [
+   "GroupMetadataManager.getOrMaybeCreateShareGroup"
+  ],
+  "section": "4.13"
+ },
+ "4.13 step 3": {
+  "text": "The first heartbeat makes epoch 1 and assigns nothing. A partition is assigned once its share state was initialised, which makes the next epoch. A topic that is created later makes one epoch for itself and one for its partitions.",
+  "origins": [
+   "GroupMetadataManager.initializedAssignmentPending"
+  ],
+  "section": "4.13"
+ },
+ "4.13 step 6": {
+  "text": "A member that leaves is answered with epoch -1. Its partitions are nobody's until the next heartbeat of somebody, which makes another epoch. An Empty share group stays, and stays a share group: JoinGroup is 23 without a member id, ConsumerGroupHeartbeat 69.",
+  "origins": [
+   "GroupMetadataManager.shareGroupLeave"
+  ],
+  "section": "4.13"
+ },
  "4.3 step 1": {
   "text": "Epoch 0 and no such group: the group is created.",
-  "origins": [
-   "GroupMetadataManager.getOrMaybeCreateConsumerGroup"
-  ],
-  "section": "4.3"
- },
- "4.3 step 2": {
-  "text": "Epoch 0 and an Empty classic group: a consumer group replaces it. For one with members see section 4.8. A deleted group can be created again as either kind.",
   "origins": [
    "GroupMetadataManager.getOrMaybeCreateConsumerGroup"
   ],
@@ -586,10 +846,24 @@ const SEMANTICS = {
   ],
   "section": "4.6"
  },
+ "4.6 step 6": {
+  "text": "When the session ends (group.consumer.session.timeout.ms, or the setting of the group), the member is removed.",
+  "origins": [
+   "GroupMetadataManager.scheduleConsumerGroupSessionTimeout"
+  ],
+  "section": "4.6"
+ },
  "4.7 step 1": {
   "text": "Epoch -1: the member is removed, the group epoch grows, and the others get its partitions. The answer has epoch -1. An unknown member is 25, a missing group 69. A static member is removed too, and its instance id is free.",
   "origins": [
    "GroupMetadataManager.consumerGroupLeave"
+  ],
+  "section": "4.7"
+ },
+ "4.7 step 2": {
+  "text": "Epoch -2 of a static member: the member stays with epoch -2 and keeps its partitions. Its session continues; when it ends, partitions and instance id are free.",
+  "origins": [
+   "GroupMetadataManager.consumerGroupStaticMemberGroupLeave"
   ],
   "section": "4.7"
  }

@@ -5,9 +5,13 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** By kind of group: where its states stand, and how far an arrow between two of them bends. */
+/**
+ * By kind of group: where its states stand, and how far an arrow between two of them bends. `frame` is around the states of a
+ * group with members, from where one arrow for all of them leads to Empty: its left, top, right and bottom.
+ */
 const MACHINES = {
   classic: {
+    size: [770, 275],
     places: { Empty: [50, 130], PreparingRebalance: [265, 130], CompletingRebalance: [510, 130], Stable: [690, 130], Dead: [375, 250] },
     bends: {
       "Empty>PreparingRebalance": -14, "PreparingRebalance>Empty": -22,
@@ -17,9 +21,25 @@ const MACHINES = {
     silent: ["PreparingRebalance>Dead", "CompletingRebalance>Dead"],
   },
   consumer: {
-    places: { Empty: [70, 130], Assigning: [260, 130], Reconciling: [480, 130], Stable: [690, 130], Dead: [375, 250] },
-    bends: { "Reconciling>Assigning": 58, "Stable>Assigning": 105 },
+    size: [770, 205],
+    places: { Empty: [55, 130], Assigning: [300, 130], Reconciling: [490, 130], Stable: [690, 130], Dead: [55, 30] },
+    bends: { "Empty>Assigning": -14, "Reconciling>Assigning": 58, "Stable>Assigning": 105, "Reconciling>Stable": -14, "Stable>Reconciling": -22 },
     silent: [],
+    frame: [195, 12, 760, 195],
+  },
+  share: {
+    size: [770, 205],
+    places: { Empty: [55, 130], Stable: [400, 130], Dead: [55, 30] },
+    bends: { "Empty>Stable": -14 },
+    silent: [],
+    frame: [195, 70, 620, 195],
+  },
+  streams: {
+    size: [770, 295],
+    places: { Empty: [55, 130], NotReady: [300, 235], Assigning: [300, 130], Reconciling: [490, 130], Stable: [690, 130], Dead: [55, 30] },
+    bends: { "Empty>Assigning": -14, "Reconciling>Assigning": 58, "Stable>Assigning": 105, "Reconciling>NotReady": -7, "Stable>NotReady": 7 },
+    silent: ["Assigning>NotReady", "Reconciling>NotReady"],
+    frame: [195, 12, 760, 285],
   },
 };
 
@@ -33,41 +53,53 @@ function svg(name, attributes, ...children) {
 
 const halfWidth = (name) => 14 + name.length * 4;
 
-/** An arrow between two boxes, bent upwards by `bend`; its label stands beside its middle. */
+/** A line with a wide one beneath, that nobody sees, which is easier to hit. */
+const line = (d, className = "") => [svg("path", { d, class: "hit" }), svg("path", { d, class: `line ${className}`, "marker-end": "url(#tip)" })];
+
+/** An arrow between two boxes, bent by `bend`; its label stands beside its middle. */
 function arrow([x1, y1], [x2, y2], from, to, label, bend) {
-  const parts = [];
-  const line = (d, className = "") => {
-    // A wide one beneath, that nobody sees, is easier to hit.
-    parts.push(svg("path", { d, class: "hit" }), svg("path", { d, class: `line ${className}`, "marker-end": "url(#tip)" }));
-  };
-  if (y1 === y2) {
-    const right = x2 > x1;
-    if (bend > 50) {
-      const top = y1 - 17 - bend, end = x2 + (bend > 100 ? -30 : 30);
-      line(`M${x1} ${y1 - 17} C${x1} ${top} ${end} ${top} ${end} ${y2 - 17}`);
-      parts.push(svg("text", { x: (x1 + x2) / 2, y: y1 - 17 - bend * 0.75 - 5 }, label));
-    } else {
-      const lift = bend < -20 ? 12 : bend < 0 ? -8 : 0;
-      const a = x1 + (right ? halfWidth(from) : -halfWidth(from)), b = x2 + (right ? -halfWidth(to) - 3 : halfWidth(to) + 3);
-      line(`M${a} ${y1 + lift} L${b} ${y2 + lift}`);
-      parts.push(svg("text", { x: (a + b) / 2, y: y1 + (lift > 0 ? lift + 18 : lift - 26) }, label));
-    }
-  } else {
-    line(`M${x1} ${y1 + 17} Q${x1} ${y2 - 8} ${x2 + Math.sign(x1 - x2) * (halfWidth(to) + 3)} ${y2}`, "faint");
-    if (label) parts.push(svg("text", { x: (x1 + 2 * x1 + x2) / 4 , y: y2 + 12, class: "faint" }, label));
+  const text = (x, y, className = "") => (label ? [svg("text", { x, y, class: className }, label)] : []);
+  if (x1 === x2) {
+    // Two that lead both ways stand side by side.
+    const up = y2 < y1, x = to === "Dead" ? x1 : x1 + (up ? -10 : 10), tip = y2 + (up ? 20 : -20);
+    const dead = to === "Dead" ? "faint" : "";
+    return [...line(`M${x} ${y1 + (up ? -17 : 17)} L${x} ${tip}`, dead), ...text(x + (dead ? 62 : -50), (y1 + y2) / 2 + 4, dead)];
   }
-  return parts;
+  if (y1 === y2 && bend > 50) {
+    const top = y1 - 17 - bend, end = x2 + (bend > 100 ? -30 : 30);
+    return [...line(`M${x1} ${y1 - 17} C${x1} ${top} ${end} ${top} ${end} ${y2 - 17}`), ...text((x1 + x2) / 2, y1 - 17 - bend * 0.75 - 5)];
+  }
+  if (y1 === y2) {
+    const right = x2 > x1, lift = bend < -20 ? 12 : bend < 0 ? -8 : 0;
+    const a = x1 + (right ? halfWidth(from) : -halfWidth(from)), b = x2 + (right ? -halfWidth(to) - 3 : halfWidth(to) + 3);
+    return [...line(`M${a} ${y1 + lift} L${b} ${y2 + lift}`), ...text((a + b) / 2, y1 + (lift > 0 ? lift + 18 : lift - 26))];
+  }
+  const dead = to === "Dead" ? "faint" : "", x = dead ? x1 : x1 + (x2 > x1 ? -20 : 0), end = y2 + bend;
+  const tip = x2 + Math.sign(x1 - x2) * (halfWidth(to) + 3);
+  return [...line(`M${x} ${y1 + 17} Q${x} ${end - 8} ${tip} ${end}`, dead), ...text((3 * x1 + x2) / 4, end + (x2 > x1 && !dead ? 24 : 12), dead)];
+}
+
+/** The arrow from the frame around all states of a group with members. */
+function arrowOfFrame(left, [x, y], to, label) {
+  return [...line(`M${left} ${y + 12} L${x + halfWidth(to) + 3} ${y + 12}`), svg("text", { x: (left + x + halfWidth(to)) / 2, y: y + 30 }, label)];
 }
 
 /** @param {string} kind @param {string} present */
 function machine(kind, present) {
-  const { places, bends, silent } = MACHINES[kind];
+  const { size, places, bends, silent, frame } = MACHINES[kind];
   const tip = svg("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto", markerUnits: "userSpaceOnUse" }, svg("path", { d: "M0 0 L8 4 L0 8 z" }));
-  const drawn = svg("svg", { viewBox: "0 0 770 275", role: "group", "aria-label": `States of a ${kind} group; it is ${present}` }, svg("defs", {}, tip));
+  const drawn = svg("svg", { viewBox: `0 0 ${size.join(" ")}`, role: "group", "aria-label": `States of a ${kind} group; it is ${present}` }, svg("defs", {}, tip));
+  if (frame) drawn.append(svg("rect", { x: frame[0], y: frame[1], width: frame[2] - frame[0], height: frame[3] - frame[1], rx: 10, class: "frame" }));
+  let framed = false;
   for (const [name, { label }] of Object.entries(ARROWS[kind])) {
     const [from, to] = name.split(">");
-    const link = svg("a", { href: "#rule", "data-arrow": name, "aria-label": `From ${from} to ${to}: ${label}` });
-    link.append(...arrow(places[from], places[to], from, to, silent.includes(name) ? "" : label, bends[name] ?? 0));
+    const ofFrame = frame !== undefined && to === "Empty";
+    if (ofFrame && framed) continue;
+    framed ||= ofFrame;
+    const said = ofFrame ? `From every state of a group with members to ${to}: ${label}` : `From ${from} to ${to}: ${label}`;
+    const link = svg("a", { href: "#rule", "data-arrow": name, "aria-label": said });
+    if (ofFrame) link.append(...arrowOfFrame(frame[0], places[to], to, label));
+    else link.append(...arrow(places[from], places[to], from, to, silent.includes(name) ? "" : label, bends[name] ?? 0));
     link.onclick = (event) => {
       event.preventDefault();
       openArrow(kind, name);
@@ -87,7 +119,8 @@ function machine(kind, present) {
 function openArrow(kind, name) {
   const { label, rules, cites } = ARROWS[kind][name];
   const panel = $("#rule");
-  const parts = [element("h3", "", `${name.replace(">", " → ")}: ${label}`)];
+  const [from, to] = name.split(">");
+  const parts = [element("h3", "", `${to === "Empty" && MACHINES[kind].frame ? "With members" : from} → ${to}: ${label}`)];
   if (rules.length) {
     parts.push(element("ul", "", ...rules.map((each) => element("li", "",
       element("code", "", each.rule), `: ${each.does}`, ...(each.triggers.length ? [element("span", "faint", ` ${each.triggers.join("; ")}.`)] : [])))));
@@ -109,8 +142,9 @@ function openArrow(kind, name) {
 let shownMachine = "";
 function renderStates() {
   const group = page.model.groups.get(page.group);
-  $("#machine").hidden = group === undefined || !group.state;
-  if (group === undefined || !group.state || !$("#machine").open) return;
+  const machined = group !== undefined && group.state in (MACHINES[group.kind]?.places ?? {});
+  $("#machine").hidden = !machined;
+  if (!machined || !$("#machine").open) return;
   const key = `${group.kind} ${group.state}`;
   if (key !== shownMachine) {
     shownMachine = key;

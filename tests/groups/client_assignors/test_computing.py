@@ -58,7 +58,7 @@ def test_the_first_member_has_an_epoch_and_nothing_until_it_has_computed(cluster
     assert (answer.member_epoch, answer.should_compute_assignment, member.owned) == (2, False, ORDERS)
     assert group.state == "Stable"
     assert [(e["cause"], e["generation"]) for e in cluster.of("epoch")] == [(Cause.NEW_MEMBER, 2)]
-    assert cluster.delegations() == [("a", "asked"), ("a", "prepared"), ("a", "installed")]
+    assert cluster.delegations() == [("a", "requested"), ("a", "prepared"), ("a", "installed")]
     (target,) = cluster.of("target")
     assert (target["assignor"], target["assignments"]) == ("even", {"a": {"orders": [0, 1, 2, 3]}})
 
