@@ -24,8 +24,13 @@ from kafka_shim.why.rebalance import Rebalance
 from kafka_shim.why.reconciliation import Reconciliation
 from kafka_shim.why.reconciliation_advice import advise as advise_consumer_group
 
-STORM_REBALANCES: Final = 5
-STORM_SECONDS: Final = 300.0
+STORM_REBALANCES: Final = 6
+STORM_GAP_S: Final = 120.0
+"""Rebalances at most this far apart belong together; so has it `pipeline/jobs/rebalances.py`."""
+_GROWS: Final = frozenset({Cause.NEW_MEMBER})
+_SHRINKS: Final = frozenset({Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED})
+_TURNS: Final = 2
+"""So many of a storm are not that a member comes, and so many not that one goes."""
 _PATTERN: Final = 3
 
 
@@ -110,11 +115,18 @@ def explain(history: GroupHistory, rebalances: Sequence[Rebalance], play: Play |
 
 
 def _is_storm(rebalances: Sequence[Rebalance]) -> bool:
-    starts = [each.started for each in rebalances if not each.initial and each.cause != Cause.COOPERATIVE_FOLLOWUP]
-    count = STORM_REBALANCES
-    return any(starts[i + count - 1] - starts[i] <= STORM_SECONDS / 2 for i in range(len(starts) - count + 1)) and (
-        len(starts) >= 2 * count
-    )
+    """Whether there are six or more together. Members that only come, or only go, one after the other, are none."""
+    together: list[Rebalance] = []
+    for each in rebalances:
+        if each.initial or each.cause == Cause.COOPERATIVE_FOLLOWUP:
+            continue
+        if together and each.started - together[-1].started - together[-1].seconds > STORM_GAP_S:
+            together = []
+        together.append(each)
+        turns = [sum(each.cause not in causes for each in together) for causes in (_GROWS, _SHRINKS)]
+        if len(together) >= STORM_REBALANCES and min(turns) >= _TURNS:
+            return True
+    return False
 
 
 def _patterns(history: GroupHistory, rebalances: Sequence[Rebalance], names: Names) -> tuple[Pattern, ...]:

@@ -1,6 +1,6 @@
 """How right `why` is: what it names, against what was brought about, as a table in docs/why.md.
 
-Decides what counts as the same thing. Generated traces come with a list of what was put into them
+Decides what counts as the same thing. Generated groups come with a list of what was put into them
 (`pipeline/generate/faults.py`), the recording of a real Kafka with the story of what was done to its consumers.
 `python -m tests.why.judged` writes the table, in about a minute; `test_judged.py` has the smaller form with thresholds.
 """
@@ -11,23 +11,27 @@ import gzip
 import json
 import re
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafka_shim.groups.causes import Cause
-from kafka_shim.pipeline.generate.write import generate
+from kafka_shim.pipeline.generate.faults import Fault
+from kafka_shim.pipeline.generate.model import Group
+from kafka_shim.pipeline.generate.write import LEAST_DURATION_S, START, WALL_OFFSET
 from kafka_shim.why.explanation import Explanation, explain
 from kafka_shim.why.history import GroupHistory, History
-from kafka_shim.why.reading import read
 from kafka_shim.why.rebalance import LEADER_THINKS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs" / "why.md"
 RECORDING: Final = ROOT / "tests" / "pipeline" / "recordings" / "kafka-4.2"
-GROUPS: Final = 400
+CASES: Final = 50
+JUDGED: Final = (
+    *(Fault.NONE, Fault.NONE, Fault.STORM, Fault.SLOW_MEMBER, Fault.SLOW_LEADER, Fault.EXPIRY, Fault.POLL_TIMEOUT),
+    *(Fault.BOUNCE, Fault.NEAR_MISS),
+)
 _LEADER_S: Final = 2.0
 _TABLE: Final = re.compile(r"(<!-- judged -->\n).*?(<!-- end of judged -->)", re.DOTALL)
 
@@ -63,20 +67,22 @@ def scores(done: Counter[Found], named: Counter[Found]) -> dict[str, Score]:
 # Generated traces
 
 
-def of_generated(folder: Path) -> tuple[Counter[Found], Counter[Found]]:
-    """What was put into the traces of a folder, and what is named."""
-    history = History()
-    for event in read(sorted(folder.rglob("*.jsonl"))):
-        history.add(event)
-    faults = json.loads((folder / "faults.json").read_text())
-    done = Counter(each for fault in faults for each in _put(fault))
-    # Rounds that were written without their cause are not in the list; `why` has it from the group's state.
-    causeless = {(fault["group"], str(fault["generation"])) for fault in faults if fault.get("invariant") == "I9"}
+def of_generated(cases: int) -> tuple[Counter[Found], Counter[Found]]:
+    """What was put into generated groups, `cases` of each kind and twice as many of none, and what is named."""
+    done: Counter[Found] = Counter()
     named: Counter[Found] = Counter()
-    for each in history.groups.values():
-        explanation = explain(each, list(each.rebalances))
-        if explanation is not None:
-            named.update(found for found in _named(each, explanation) if found[1:] not in causeless)
+    faults = [fault for fault in JUDGED for _ in range(cases)]
+    for index, fault in enumerate(faults):
+        group = Group(index, 0, fault, START, LEAST_DURATION_S, 0)
+        history = History()
+        for seq, (at, kind, fields) in enumerate(group.run()):
+            event = {"event": kind, "seq": seq, "mono": at, "wall": at + WALL_OFFSET, **json.loads(f"{{{fields}}}")}
+            history.add(event)
+        done.update(each for fault in group.listed for each in _put(fault))
+        for each in history.groups.values():
+            explanation = explain(each, list(each.rebalances))
+            if explanation is not None:
+                named.update(_named(each, explanation))
     return done, named
 
 
@@ -152,13 +158,10 @@ def table() -> list[str]:
     return lines
 
 
-def all_scores(groups: int = GROUPS) -> dict[str, dict[str, Score]]:
+def all_scores(cases: int = CASES) -> dict[str, dict[str, Score]]:
     """By where they come from and kind."""
-    with tempfile.TemporaryDirectory() as folder:
-        generate(Path(folder), groups=groups, segments=False)
-        generated = scores(*of_generated(Path(folder)))
     return {
-        f"generated traces of {groups} groups": generated,
+        f"generated traces of {cases * len(JUDGED)} groups": scores(*of_generated(cases)),
         "Apache Kafka 4.2.2 with kafka-python, confluent-kafka and Java": scores(*of_kafka()),
     }
 

@@ -132,6 +132,36 @@ def test_a_storm_is_called_one_and_its_pattern_found() -> None:
     assert pattern.period == pytest.approx(16.0, abs=0.5)
 
 
+def test_members_that_come_one_by_one_and_later_go_are_no_storm() -> None:
+    with recorded() as record:
+        members = []
+        for number in range(8):
+            members.append(record.simulation.puppet("billing", ["orders"], client_id=f"m{number}"))
+            record.simulation.run(8)
+        started = record.history()
+        assert len(started.rebalances) == 8
+        assert not of(started).storm
+        record.simulation.run(200)
+        for member in members:
+            member.leave()
+            record.simulation.run(8)
+    history = record.history()
+    assert len(history.rebalances) > 12
+    assert not of(history).storm
+
+
+def test_three_restarts_are_a_storm() -> None:
+    with recorded() as record:
+        record.simulation.puppet("billing", ["orders"], client_id="steady")
+        record.simulation.run(5)
+        for number in range(3):
+            restarted = record.simulation.puppet("billing", ["orders"], client_id=f"m{number}")
+            record.simulation.run(20)
+            restarted.leave()
+            record.simulation.run(20)
+    assert of(record.history()).storm
+
+
 def test_phases_add_up() -> None:
     for history in recording().groups.values():
         for each in history.rebalances:
