@@ -219,6 +219,14 @@ class RegisteredGroupKey(NamedTuple):
     record_type: Literal[-4] = -4
 
 
+class DocumentKey(NamedTuple):
+    """Type -5, our own: how a topic is, or what was set for groups, brokers or features (`document_records.py`)."""
+
+    kind: str
+    name: str
+    record_type: Literal[-5] = -5
+
+
 class UnknownKey(NamedTuple):
     """A type whose fields this code does not know; `raw` is all of the key."""
 
@@ -253,6 +261,7 @@ Key: TypeAlias = (
     | TransactionKey
     | GroupOptionsKey
     | RegisteredGroupKey
+    | DocumentKey
     | UnknownKey
 )
 
@@ -276,6 +285,7 @@ _ONE_NAME_KEYS: Final[dict[int, Callable[[str], Key]]] = {
     15: ShareGroupStatePartitionMetadataKey,
 }
 _TWO_NAME_KEYS: Final[dict[int, Callable[[str, str], Key]]] = {
+    -5: DocumentKey,
     5: ConsumerGroupMemberMetadataKey,
     7: ConsumerGroupTargetAssignmentMemberKey,
     8: ConsumerGroupCurrentMemberAssignmentKey,

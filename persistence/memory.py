@@ -25,7 +25,7 @@ class MemoryStore:
 
     def write(self, batch: Sequence[Entry]) -> None:
         partitions = self._partitions
-        last = -1
+        last: int | None = None
         records: dict[Any, Any] = {}
         for partition, key, value in batch:
             # Records of one commit come together.

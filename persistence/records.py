@@ -30,6 +30,7 @@ from kafka_shim.apis.wire import (
     uuid,
 )
 from kafka_shim.apis.wire.primitives import read_uvarint, write_uvarint
+from kafka_shim.persistence.document_records import DocumentValue
 from kafka_shim.persistence.keys import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -38,6 +39,7 @@ from kafka_shim.persistence.keys import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
+    DocumentKey,
     GroupMetadataKey,
     GroupOptionsKey,
     Key,
@@ -92,6 +94,8 @@ __all__ = [
     "ConsumerGroupTargetAssignmentMemberValue",
     "ConsumerGroupTargetAssignmentMetadataKey",
     "ConsumerGroupTargetAssignmentMetadataValue",
+    "DocumentKey",
+    "DocumentValue",
     "GroupMetadataKey",
     "GroupMetadataValue",
     "GroupOptionsKey",
@@ -417,6 +421,7 @@ _WRITTEN: Final[dict[type[Message], int]] = {
     TransactionValue: 1,
     GroupOptionsValue: 0,
     RegisteredGroupValue: 0,
+    DocumentValue: 0,
 }
 
 _READ: Final[dict[type, tuple[type[Message], int]]] = {
@@ -443,6 +448,7 @@ _READ: Final[dict[type, tuple[type[Message], int]]] = {
     TransactionKey: (TransactionValue, 1),
     GroupOptionsKey: (GroupOptionsValue, 0),
     RegisteredGroupKey: (RegisteredGroupValue, 0),
+    DocumentKey: (DocumentValue, 0),
 }
 
 _INT16: Final = Packer(">h").pack

@@ -203,6 +203,8 @@ class Broker:
 
     def metadata(self, request: MetadataRequest, now: float) -> MetadataResponse:
         response = self._metadata.metadata(request)
+        # It shows no topic that is not durable.
+        self.outbox.required_batch = max(self.outbox.required_batch, self.topics.batch)
         self.topics.settle(now)
         return response
 

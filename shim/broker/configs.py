@@ -253,6 +253,7 @@ class Configs:
                 settings.altered_of.pop(self.node_id, None)
             for topic in self.topics.all():
                 self.topics.apply_settings(topic)
+            settings.tell()
 
     def _check_threads(self, changed: Mapping[str, str], before: Mapping[str, str]) -> None:
         """The number of threads of a running broker grows to its double at most, and shrinks to its half."""
@@ -303,6 +304,7 @@ class Configs:
                 self.settings.groups.pop(name, None)
             for tell in self.on_group_changed:
                 tell(name)
+            self.settings.tell()
 
     def _topic(self, name: str) -> Topic:
         if (refusal := name_refusal(name)) is not None:

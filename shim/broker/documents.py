@@ -1,4 +1,4 @@
-"""Topics and settings that all processes of a cluster share, as documents that a store keeps.
+"""Topics and settings as documents that a store keeps: for the next start, and for processes that share them.
 
 Decides what is in a document, and changes the topics of this process to match. Does not know the store, nor who changed
 a document. The leader of a partition is in no document: every process computes it from the processes that are there
@@ -11,7 +11,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
+from kafka_shim.broker.settings import Settings
+from kafka_shim.broker.topics import OFFSETS_TOPIC, Topic, Topics
 
 Documents: TypeAlias = Mapping[tuple[str, str], str]
 """`(kind, name)` -> text."""
@@ -27,23 +28,32 @@ BROKERS: Final = "brokers"
 
 def describe(topics: Topics) -> dict[tuple[str, str], str]:
     """The documents that say how these topics and their settings are."""
-    documents = {
-        (TOPIC, topic.name): _text(
-            id=topic.id.hex(),
-            partitions=len(topic.partitions),
-            replicas=len(topic.partitions[0].replicas),
-            configs=topic.configs,
-        )
-        for topic in topics.all()
-    }
-    for group_id, configs in topics.settings.groups.items():
-        documents[GROUP, group_id] = _text(configs=configs)
-    if topics.settings.altered:
-        documents[BROKERS, ""] = _text(configs=topics.settings.altered)
-    for node_id, configs in topics.settings.altered_of.items():
+    documents = of_settings(topics.settings)
+    for topic in topics.all():
+        documents |= of_topic(topic)
+    return documents
+
+
+def of_topic(topic: Topic) -> dict[tuple[str, str], str]:
+    """The document of one topic."""
+    text = _text(
+        id=topic.id.hex(),
+        partitions=len(topic.partitions),
+        replicas=len(topic.partitions[0].replicas),
+        configs=topic.configs,
+    )
+    return {(TOPIC, topic.name): text}
+
+
+def of_settings(settings: Settings) -> dict[tuple[str, str], str]:
+    """The documents of what clients have set for groups, brokers and features."""
+    documents = {(GROUP, group_id): _text(configs=configs) for group_id, configs in settings.groups.items()}
+    if settings.altered:
+        documents[BROKERS, ""] = _text(configs=settings.altered)
+    for node_id, configs in settings.altered_of.items():
         documents[BROKERS, str(node_id)] = _text(configs=configs)
-    if topics.settings.features_epoch:
-        documents[FEATURES, ""] = _text(levels=topics.settings.features, epoch=topics.settings.features_epoch)
+    if settings.features_epoch:
+        documents[FEATURES, ""] = _text(levels=settings.features, epoch=settings.features_epoch)
     return documents
 
 
@@ -97,7 +107,9 @@ def _apply_topics(specs: Mapping[str, Any], topics: Topics) -> None:
             replicas = topics.around(spec["partitions"], spec["replicas"])
             topics.create(name, replicas, spec["configs"], id=bytes.fromhex(spec["id"]))
             continue
-        if spec["partitions"] > len(existing.partitions):
+        if spec["partitions"] < len(existing.partitions):
+            topics.shrink(existing, spec["partitions"])
+        elif spec["partitions"] > len(existing.partitions):
             topics.grow(existing, topics.around(spec["partitions"] - len(existing.partitions), spec["replicas"]))
         if spec["configs"] != existing.configs:
             topics.configure(existing, spec["configs"])

@@ -60,6 +60,7 @@ def update(release: str, topics: Topics, request: UpdateFeaturesRequest) -> Upda
     if updates and not request.validate_only:
         topics.settings.features = levels
         topics.settings.features_epoch += 1
+        topics.settings.tell()
     results = [UpdatableFeatureResult(each.feature, 0, "NONE") for each in request.feature_updates]
     return UpdateFeaturesResponse(error_message=None, results=results)
 

@@ -8,7 +8,7 @@ running one by `tests/conformance/test_settings_of_kafka.py`; those that have no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
@@ -229,10 +229,17 @@ class Settings:
         self.features: dict[str, int] = {}
         """Finalized levels of features that clients have changed; `features_epoch` counts their changes."""
         self.features_epoch = 0
+        self.on_changed: list[Callable[[], None]] = []
+        """Called when a client has set something for groups, brokers or features."""
         for name, value in self.static.items():
             setting = BROKER_SETTINGS.get(name)
             if setting is not None and (refusal := setting.refusal(value)) is not None:
                 raise ValueError(refusal)
+
+    def tell(self) -> None:
+        """A client has set something."""
+        for call in self.on_changed:
+            call()
 
     def text(self, name: str) -> str:
         """The value of a broker setting as text, empty for none. Raises KeyError for a name that is none."""

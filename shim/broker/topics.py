@@ -97,12 +97,12 @@ class Topics:
     partition. `producer_ids` begin anywhere, so that a producer that outlives the process has the id of no new one.
 
     `revision` grows with every change of topics or leaders; then a remembered partition must be looked up again.
-    `on_topic_changed(name)` is called for a topic that was created or has grown, `on_topic_deleted(name, id)` for one
-    that is gone. `compacted` are the topics with that policy whose records are in their logs. `woken` has the watchers
-    of logs that have changed since the last `settle`. `offsets_owner(index)` says which node coordinates the groups of
-    a partition of `__consumer_offsets`, and so leads it; without it leaders go round. Where several processes share
-    their topics, `offsets_topic_id` is the id that all give `__consumer_offsets`, and `make_later(name)` creates a
-    topic that a client has requested.
+    `on_topic_changed(name)` is called for a topic that was created or has grown, `on_topic_configured(name)` for one
+    with other settings, `on_topic_deleted(name, id)` for one that is gone. `compacted` are the topics with that policy
+    whose records are in their logs. `woken` has the watchers of logs that have changed since the last `settle`.
+    `offsets_owner(index)` says which node coordinates the groups of a partition of `__consumer_offsets`, and so leads
+    it; without it leaders go round. Where `__consumer_offsets` has the same id at each start, or in several processes,
+    it is `offsets_topic_id`. `make_later(name)` creates a topic that a client has requested, where topics are shared.
     """
 
     def __init__(
@@ -127,7 +127,10 @@ class Topics:
         self.compacted: set[str] = set()
         self.woken: dict[Watcher, None] = {}
         self.on_topic_changed: list[Callable[[str], None]] = []
+        self.on_topic_configured: list[Callable[[str], None]] = []
         self.on_topic_deleted: list[Callable[[str, bytes], None]] = []
+        self.batch = 0
+        """The newest batch of the store that has a record of a topic, where topics are kept there."""
         self.producer_ids = count(int.from_bytes(new_id()[-5:], "big"))
         self.new_id = new_id
         self._log_bytes = log_bytes
@@ -265,7 +268,8 @@ class Topics:
         topic = Topic(name, self.new_id() if id is None else id)
         self._by_name[name] = self._by_id[topic.id] = topic
         self._collisions[name.replace(".", "_")] = name
-        self.configure(topic, configs or {})
+        topic.configs = dict(configs or {})
+        self.apply_settings(topic)
         self.grow(topic, assignments)
         return topic
 
@@ -310,6 +314,16 @@ class Topics:
         for tell in self.on_topic_changed:
             tell(topic.name)
 
+    def shrink(self, topic: Topic, partitions: int) -> None:
+        """Take back partitions that were just added: there are so many again."""
+        gone = topic.partitions[partitions:]
+        del topic.partitions[partitions:]
+        self.revision += 1
+        for partition in gone:
+            partition.log.tell()
+        for tell in self.on_topic_changed:
+            tell(topic.name)
+
     def delete(self, topic: Topic) -> None:
         """Forget a topic and its logs; fetches that wait for it are woken."""
         del self._by_name[topic.name], self._by_id[topic.id], self._collisions[topic.name.replace(".", "_")]
@@ -324,6 +338,8 @@ class Topics:
         """Replace the settings of a topic by these, which must be valid."""
         topic.configs = dict(configs)
         self.apply_settings(topic)
+        for tell in self.on_topic_configured:
+            tell(topic.name)
 
     def apply_settings(self, topic: Topic) -> None:
         """Let a topic obey the values that are in force for it now."""

@@ -102,6 +102,7 @@ class Replay:
             "operation": self._operation,
             "settle": lambda line: self.cluster.settle(self.now),
             "start": self._start,
+            "topics": lambda line: self.cluster.begin_topics(_records(line["records"])),
             "trace": self._traced,
             "unloadable": self._unloadable,
             "unwritten": self._unwritten,
@@ -248,10 +249,7 @@ class Replay:
         return node.groups
 
     def _loaded(self, line: Line) -> None:
-        records = []
-        for raw_key, raw_value in line["records"]:
-            key = decode_key(b64decode(raw_key))
-            records.append((key, decode_value(key, b64decode(raw_value))))
+        records = _records(line["records"])
         self.store.fill(line["partition"], records)
         self.loader.forget(line["partition"])
         try:
@@ -376,6 +374,12 @@ class _Loader(Loader):
         awaited, self._awaited = self._awaited or {}, None
         for partition, groups in awaited.items():
             super().begin(groups, [partition])
+
+
+def _records(pairs: list[list[str]]) -> list[tuple[Any, Any]]:
+    """Records as `encoded` has made them text."""
+    keys = [decode_key(b64decode(raw_key)) for raw_key, _ in pairs]
+    return [(key, decode_value(key, b64decode(raw))) for key, (_, raw) in zip(keys, pairs, strict=True)]
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[Line]:

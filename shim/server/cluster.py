@@ -46,6 +46,7 @@ from kafka_shim.server.journaled import (
     JournaledLoader,
     JournaledSession,
     JournaledTicks,
+    encoded,
 )
 from kafka_shim.server.leases import Leases
 from kafka_shim.server.loading import Loader
@@ -55,6 +56,7 @@ from kafka_shim.server.peers import Peers
 from kafka_shim.server.placement import id_of, leader_of, shared_cluster_id
 from kafka_shim.server.session import Session
 from kafka_shim.server.ticks import Ticks
+from kafka_shim.server.topic_records import DocumentsStored, TopicRecords
 from kafka_shim.server.trace import Exchanges
 
 
@@ -84,8 +86,8 @@ class ClusterConfig:
     experimental: Sequence[str] = ()
     """Names of experiments that are served beside; see `experiments.py`."""
     lasting: bool | None = None
-    """Whether groups outlive the process; None: unless the store is one in memory. Then the ids of declared topics do
-    too: members of KIP-848 know topics by them."""
+    """Whether groups outlive the process; None: unless the store is one in memory. Then topics do too, with their ids:
+    members of KIP-848 know topics by them."""
     journal: Journal | None = None
     """Gets every input; see `journal.py`."""
 
@@ -133,6 +135,7 @@ class Cluster:
         ticks: Ticks,
         shared: SharedParts | None,
         wall_offset: float,
+        topic_records: TopicRecords | None,
     ) -> None:
         self.config = config
         self.clock = config.clock
@@ -151,6 +154,8 @@ class Cluster:
         """See `Ticks.settle`."""
         self.inputs: Inputs = config.journal or Unjournaled()
         self.shared = shared
+        self.topic_records = topic_records
+        """What keeps topics in the store; None where they end with the process, or are shared with others."""
         self.connections = count(1)
         """Numbers for connections, each used once."""
         self.loaded = trio.Event()
@@ -278,6 +283,12 @@ class Cluster:
             else:
                 self.ownership.take_all()
 
+    def begin_topics(self, records: list[tuple[Any, Any]]) -> None:
+        """The store has these records of topics and settings. Call it before `start`."""
+        assert self.topic_records is not None
+        with self.inputs.input("topics", records=encoded(records)):
+            self.topic_records.begin(records)
+
     def load_at_once(self) -> None:
         """Load every partition from a store that does not block."""
         now = self.clock()
@@ -302,6 +313,8 @@ class Cluster:
                 await nursery.start(self.shared.leases.run)
                 await nursery.start(self.shared.catalogue.run, self.config.topics)
             elif not self.started:
+                if self.topic_records is not None:
+                    self.begin_topics(await self.topic_records.load(self.durability))
                 self.start()
             nursery.start_soon(self.ticks.run)
             task_status.started()
@@ -374,6 +387,8 @@ def make_cluster(
             config = replace(config, clock_ahead=journal.ahead)
         if make_loader is Loader:
             make_loader = partial(JournaledLoader, journal)
+    if config.lasting is None:
+        config = replace(config, lasting=store is not None and not isinstance(store, MemoryStore))
     clock, new_uuid = config.clock, config.new_uuid
     wall_offset = time.time() - clock() if config.wall_offset is None else config.wall_offset
     group_config = GroupConfig().with_settings(
@@ -389,6 +404,7 @@ def make_cluster(
     peers: Peers | None = None
     catalogue: Catalogue | None = None
     leases: Leases | None = None
+    topic_records: TopicRecords | None = None
     ownership: Ownership
     ticks: Ticks
     transactions: Transactions
@@ -419,6 +435,17 @@ def make_cluster(
         for node in nodes.values():
             node.groups.topic_deleted(name, clock())
 
+    def reload(lost: set[int]) -> None:
+        if topic_records is not None and topic_records.partition in lost:
+            topic_records.lost()
+        ownership.reload(lost)
+
+    def dispatch(effect: object, now: float) -> None:
+        if topic_records is not None and isinstance(effect, DocumentsStored):
+            topic_records.stored(effect)
+        else:
+            transactions.apply(effect, now)
+
     def new_id() -> bytes:
         return new_uuid().bytes
 
@@ -436,21 +463,24 @@ def make_cluster(
         outbox,
         group_config.offsets_commit_timeout_ms / 1000,
         clock,
-        lambda lost: ownership.reload(lost),
+        reload,
         lambda fenced: ownership.give_up(fenced),
         check_leases,
-        lambda effect, now: transactions.apply(effect, now),
+        dispatch,
         partitions,
     )
     loader = make_loader(durability, clock, settle, config.load_seconds)
     settings = Settings(config.settings)
+    offsets_topic_id = id_of(0, OFFSETS_TOPIC) if config.lasting else None
+    if isinstance(store, SharedStore):
+        offsets_topic_id = id_of(store.cluster_seed, OFFSETS_TOPIC)
     topics = Topics(
         addresses,
         settings,
         new_id,
         cluster_id=shared_cluster_id(store.cluster_seed) if isinstance(store, SharedStore) else uuid_text(new_id()),
         offsets_owner=lambda partition: ownership.leader(partition),
-        offsets_topic_id=id_of(store.cluster_seed, OFFSETS_TOPIC) if isinstance(store, SharedStore) else None,
+        offsets_topic_id=offsets_topic_id,
         make_later=make_topic_later if isinstance(store, SharedStore) else None,
     )
     topics.on_topic_changed.append(topic_changed)
@@ -511,14 +541,30 @@ def make_cluster(
     else:
         ownership.share_out()
         declared = topics
-    if config.lasting is None:
-        config = replace(config, lasting=store is not None and not isinstance(store, MemoryStore))
     for name, count_ in config.topics.items():
         declared.declare(name, count_, id=id_of(0, name) if config.lasting else None)
     computations = make_computations(outbox, clock, check_leases, settle)
     ticks = make_ticks(nodes.values(), outbox, durability, computations, events, leases, clock)
+    if config.lasting and shared is None:
+        topic_records = TopicRecords(topics, outbox, group_changed)
+        topics.on_topic_changed.append(topic_records.changed)
+        topics.on_topic_configured.append(topic_records.changed)
+        topics.on_topic_deleted.append(lambda name, topic_id: topic_records.changed(name))
+        settings.on_changed.append(topic_records.settings_changed)
     cluster = Cluster(
-        config, nodes, topics, outbox, durability, computations, loader, ownership, events, ticks, shared, wall_offset
+        config,
+        nodes,
+        topics,
+        outbox,
+        durability,
+        computations,
+        loader,
+        ownership,
+        events,
+        ticks,
+        shared,
+        wall_offset,
+        topic_records,
     )
     if journal is not None:
         journal.begin(_run_of(cluster, addresses))

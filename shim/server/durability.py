@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 
 import trio
 
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.outbox import Outbox, WhenDurable
 from kafka_shim.persistence.partition import partition_for
@@ -170,7 +171,8 @@ class Durability:
     def abandon(self, partitions: Collection[int], now: float) -> None:
         """These partitions are another node's: drop what is not on its way to the store yet, and answer who waits for
         anything of theirs NOT_COORDINATOR (16). ListGroups, which names no group, is asked again instead: it shows the
-        groups that are still here, as Kafka's does (`GroupCoordinatorService.listGroups`).
+        groups that are still here, as Kafka's does (`GroupCoordinatorService.listGroups`). Who waits for topics or
+        settings waits on.
 
         They are to be unloaded already: an answer lets the next request of a connection run.
         """
@@ -185,7 +187,7 @@ class Durability:
             kept = []
             for held in waiting:
                 names = _names(held)
-                if not names:
+                if not names and _lists_groups(held):
                     again.append(held)
                 elif any(partition_for(name, self._partitions) in partitions for name in names):
                     failed.append(held)
@@ -257,6 +259,10 @@ class Durability:
     async def flushed(self) -> None:
         """All that was written so far is durable, or has failed."""
         await self._idle.wait()
+
+
+def _lists_groups(held: Held) -> bool:
+    return held.endpoint.key in (ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS)
 
 
 def _names(held: Held) -> list[str]:

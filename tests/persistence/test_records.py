@@ -190,6 +190,7 @@ def test_keys_of_two_types_are_never_equal(name: str) -> None:
         records.TransactionKey(name),
         records.GroupOptionsKey(name),
         records.RegisteredGroupKey(name),
+        records.DocumentKey(name, name),
     ]
     assert len(set(keys)) == len(keys)
 
