@@ -13,8 +13,12 @@ INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was found; na
 	requirements/install.py --project .venv requirements/build.txt
 DOCS_INSTALL = $(if $(PYTHON),$(PYTHON),$(error no Python 3.11 or later was found; name one with PYTHON=...)) \
 	requirements/install.py .venvs/docs requirements/docs.txt
-JOBS ?= 2
+JOBS ?= 3
 ARGS ?=
+
+# Where this is set, as in many containers, each of the hundreds of servers and clients that the tests start would compile
+# the project anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo serve check test lint unit docs dist fuzz conformance bench bench-stores bench-crash
 

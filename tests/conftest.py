@@ -16,6 +16,7 @@ settings.load_profile("long" if "FUZZ_SECONDS" in os.environ else os.environ.get
 ROOT = Path(__file__).resolve().parent.parent
 SECOND_STAGE = {
     "tests/clients/": "real clients in processes of their own, some of them in Java, Go and JavaScript",
+    "tests/conformance/test_adapters.py::test_a_template_speaks_the_protocol_before_it_is_filled_in[java]": "Java",
     "tests/conformance/test_breaking_off.py": "processes started and broken off, one after the other",
     "tests/conformance/test_clients.py": "the same clients",
     "tests/conformance/test_connect.py": "Kafka Connect",
@@ -36,10 +37,14 @@ SECOND_STAGE = {
     "tests/pipeline/test_report_in_browser.py": "a browser",
     "tests/relay/test_kafka.py": "a real Kafka",
     "tests/server/test_shared_transactions.py": "several servers on PostgreSQL",
+    "tests/test_cli.py::test_the_demo_shows_what_it_claims": "real clients",
+    "tests/test_doors.py": "a run of pytest of its own, with real clients",
     "tests/test_house.py::test_an_environment_already_installed_is_left_alone": "an environment, installed",
     "tests/test_readme.py": "what the README shows, Spark included",
     "tests/test_semantics.py::test_every_class_and_method_exists_in_kafka": "Kafka's classes",
     "tests/why/test_page_details.py": "a browser",
+    "tests/why/test_page_in_browser.py": "a browser",
+    "tests/why/test_sandbox_in_browser.py": "a browser",
     "tests/testing/languages/": "Java, Go and Node.js",
     "tests/testing/test_containers.py": "a run of pytest of its own, with real clients",
     "tests/testing/test_examples.py": "runs of pytest of their own, with real clients",
@@ -56,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the second stage, and begin with what takes longest: tests of Spark, then the rest of the stage.
 
     With `--dist worksteal` a worker has a run of neighbours and idle ones take from its end. So one worker alone starts
-    a Spark, and what is left when both come to an end is short.
+    a Spark, tests that wait for clients run beside tests that compute, and what is left at the end is short.
     """
     for item in items:
         name = item.path.relative_to(ROOT).as_posix() + "::" + item.name

@@ -7,6 +7,7 @@ from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.wire import Message
 from tests.apis.other_codecs import CODECS
 from tests.apis.strategies import edges, structs
+from tests.examples import examples
 
 MESSAGES = [message for api in APIS.values() for message in (api.request, api.response)]
 CASES = [(message, version) for message in MESSAGES for version in message.versions]
@@ -31,6 +32,10 @@ def test_same_as_other_codecs(message: type[Message], version: int) -> None:
     check(message())
     check(edges(message, version, high=False))
     check(edges(message, version, high=True))
-    settings(max_examples=12, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))(
-        given(structs(message, version))(check)
-    )()
+    settings(
+        max_examples=examples(12),
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )(given(structs(message, version))(check))()

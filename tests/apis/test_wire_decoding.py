@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kafka_shim.apis.wire import DecodeError, Message, Struct, array, bytes_, field, int32, int64, string
 from kafka_shim.apis.wire.primitives import read_uvarint, write_uvarint
 from tests.apis.wire_samples import VERSIONS, Everything, Row, messages
+from tests.examples import examples
 
 
 class Texts(Message, versions="0-3", flexible="2+"):
@@ -92,7 +93,7 @@ def test_a_tagged_field_must_fill_its_size() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_every_truncation_is_found(version: int, data: st.DataObject) -> None:
     encoded = data.draw(messages(Everything, version)).encode(version)
     cut = data.draw(st.integers(0, len(encoded) - 1))
@@ -111,7 +112,7 @@ def attempt(decode: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(st.data())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_damaged_bytes_are_read_or_refused(version: int, data: st.DataObject) -> None:
     damaged = bytearray(data.draw(messages(Everything, version)).encode(version))
     edges = st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]) | st.integers(0, 255)
@@ -133,7 +134,7 @@ def test_what_is_no_utf8_is_replaced(version: int, data: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(data=st.binary(max_size=200))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_random_bytes_are_read_or_refused(version: int, data: bytes) -> None:
     outcome = attempt(lambda: Everything.decode(data, version))
     assert isinstance(outcome, Everything) or outcome.message == "Everything"

@@ -10,11 +10,12 @@ from kafka_shim.apis.wire import DecodeError, Message, Struct, array, bytes_, fi
 from kafka_shim.apis.wire.types import parse_versions
 from tests.apis import wire_reference
 from tests.apis.wire_samples import VERSIONS, Everything, Row, messages, values
+from tests.examples import examples
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_round_trip(version: int, data: st.DataObject) -> None:
     message = data.draw(messages(Everything, version))
     encoded = message.encode(version)
@@ -33,7 +34,7 @@ def test_a_message_of_defaults(version: int) -> None:
 
 
 @given(st.data(), st.binary(max_size=9), st.binary(max_size=9))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_message_in_the_midst_of_bytes(data: st.DataObject, before: bytes, after: bytes) -> None:
     version = data.draw(st.sampled_from(VERSIONS))
     message = data.draw(messages(Everything, version))
@@ -48,7 +49,7 @@ class Rows(Message, versions="0-4", flexible="2+"):
 @pytest.mark.parametrize("version", Rows.versions)
 @pytest.mark.parametrize("count", [7, 8, 31, 32, 127, 128, 1000])
 @given(st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_long_arrays_of_flat_structs(version: int, count: int, data: st.DataObject) -> None:
     """Elements alike, or all but one: the odd one must not be read or written as the others are."""
     like = data.draw(messages(Row, version, alike=True))

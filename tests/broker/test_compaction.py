@@ -11,6 +11,7 @@ from kafka_shim.broker.compaction import Dirty, compact
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.persistence.batch import CODECS, Record, read_batch, write_batch
 from tests.broker.context import EPOCH_MS, Cluster, fetch_request, partitions_of
+from tests.examples import examples
 
 BACKOFF = 15.0
 """log.cleaner.backoff.ms, in seconds."""
@@ -142,7 +143,7 @@ VALUES = st.one_of(st.none(), st.sampled_from("123"))
 BATCH = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(BATCH, st.booleans()), min_size=1, max_size=12), st.sampled_from(CODECS))
 def test_who_reads_it_all_learns_what_who_read_every_record_did(
     steps: list[tuple[list[tuple[str, str | None]], bool]], codec: str

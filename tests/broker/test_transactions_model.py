@@ -4,6 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.examples import examples
+
 from .transacting import UNSTABLE, Transacting
 
 NAMES = ("a", "b", "c")
@@ -91,4 +93,4 @@ class PendingOffsets(RuleBasedStateMachine):
 
 
 TestPendingOffsets = PendingOffsets.TestCase
-TestPendingOffsets.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestPendingOffsets.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)

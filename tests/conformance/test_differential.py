@@ -15,6 +15,7 @@ from kafka_shim.conformance.differential.play import Answer, Played, Player
 from kafka_shim.conformance.differential.run import CALM, Pair, run, shortest, started
 from kafka_shim.conformance.differential.script import Script, Step, entrance, formation, from_json, scripts, to_json
 from kafka_shim.conformance.targets import open_target
+from tests.examples import examples
 
 STATE = HeartbeatResponse()
 
@@ -26,7 +27,7 @@ def played(*codes: int) -> Played:
 
 
 @given(scripts())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_script_survives_as_text(script: Script) -> None:
     assert from_json(to_json(script)) == script
 

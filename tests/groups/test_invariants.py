@@ -5,8 +5,6 @@ I4, that no reply leaves before its records are durable, is the server's and is 
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -15,6 +13,7 @@ from kafka_shim.apis import offset_commit
 from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic.group import ClassicGroup
+from tests.examples import examples
 from tests.groups.classic_safety import check_counts, check_reload, check_timers
 from tests.groups.context import GROUP, RANGE, ROUND_ROBIN, Context, Reply, subscription
 
@@ -275,7 +274,7 @@ class Coordinated(RuleBasedStateMachine):
 
 TestInvariants = Coordinated.TestCase
 TestInvariants.settings = settings(
-    max_examples=10_000 if "FUZZ_SECONDS" in os.environ else 60,
+    max_examples=examples(60, fuzz=10_000),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -17,6 +17,7 @@ from kafka_shim.apis.offset_fetch import OffsetFetchRequest
 from kafka_shim.apis.registry import APIS
 from kafka_shim.apis.sync_group import SyncGroupRequest
 from kafka_shim.apis.wire.frames import frame
+from tests.examples import examples
 from tests.hostile.serving import Peer, Serving, request_bytes, serving
 
 
@@ -121,7 +122,7 @@ random_bodies = st.builds(
 
 
 @given(data=st.one_of(st.binary(max_size=200), damaged, random_bodies))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_bytes_disturb_anybody_else(server: Serving, witness: Peer, data: bytes) -> None:
     with server.connect() as peer:
         peer.sock.sendall(data)

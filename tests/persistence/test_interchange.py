@@ -29,6 +29,7 @@ from kafka_shim.persistence.records import (
     encode_value,
 )
 from kafka_shim.persistence.segments import read_partition
+from tests.examples import examples
 from tests.persistence.strategies import pairs
 
 FOO0, FOO1 = OffsetCommitKey("grp", "foo", 0), OffsetCommitKey("grp", "foo", 1)
@@ -219,7 +220,7 @@ def test_a_cleaned_segment_stands_for_those_it_replaces(log: Log) -> None:
     assert log.imported(log.path.parent) == {FOO0: OffsetCommitValue(2)}
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(pairs, max_size=20), st.sampled_from(CODECS))
 def test_what_is_exported_comes_back(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[Key, Value]], codec: str

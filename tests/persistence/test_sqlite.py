@@ -26,6 +26,7 @@ from kafka_shim.persistence.records import (
 from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.persistence.store import StoreError
 from kafka_shim.persistence.stores import open_store
+from tests.examples import examples
 from tests.persistence.strategies import stored_pairs
 
 KEY = OffsetCommitKey("grp", "foo", 0)
@@ -103,7 +104,7 @@ def test_batches_of_every_size(store: SqliteStore, count: int) -> None:
     assert len(load_all(store)) == count - count // 2
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), stored_pairs, st.booleans()), max_size=8), max_size=8))
 def test_it_is_the_memory_store_but_for_the_disk(tmp_path_factory: pytest.TempPathFactory, batches: list) -> None:
     store = SqliteStore(tmp_path_factory.mktemp("store") / "offsets.db", 3)

@@ -24,6 +24,7 @@ from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header, encode_response_header
 from kafka_shim.relay.frames import Frames, ReadPlan
 from kafka_shim.relay.proxied_connection import IN_FLIGHT, READ_BYTES, BrokersAnswer, PendingRequest, ProxiedConnection
+from tests.examples import examples
 
 
 def asks(request: Message, version: int, correlation_id: int = 7) -> bytes:
@@ -64,7 +65,7 @@ class Seen:
         return out
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(st.binary(min_size=8, max_size=60), st.sampled_from(["pass", "read", "hold"]))), st.data())
 def test_every_byte_passes_once_in_order_however_it_is_cut(
     frames: list[tuple[bytes, str]], data: st.DataObject
@@ -94,7 +95,7 @@ def test_every_byte_passes_once_in_order_however_it_is_cut(
     assert most <= 64
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(max_size=200), st.integers(1, 50))
 def test_garbage_passes_as_it_came(garbage: bytes, chunk: int) -> None:
     seen = Seen()

@@ -26,6 +26,7 @@ from kafka_shim.lab.failing_store import BreakableStore
 from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
 from kafka_shim.server.remembered import MAX_BYTES, MAX_COMMIT_BYTES, MAX_REQUESTS, RememberedCommit
 from kafka_shim.server.trace_file import TraceFile
+from tests.examples import examples
 from tests.server.test_trace_file import events_of
 from tests.server.wire import Wire, read, request
 
@@ -221,7 +222,7 @@ def play(side: Side, steps: list[tuple[Any, ...]]) -> None:
             side.fire(now)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(steps=stories(), listened=st.booleans())
 def test_a_remembered_request_is_served_as_any_other(steps: list[tuple[Any, ...]], listened: bool) -> None:
     remembering, forgetful = Side(False, listened), Side(True, listened)

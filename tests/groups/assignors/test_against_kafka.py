@@ -13,10 +13,11 @@ from kafka_shim.conformance.targets.base import TargetError
 from kafka_shim.groups.assignors.range import RangeAssignor
 from kafka_shim.groups.assignors.spec import GroupSpec
 from kafka_shim.groups.assignors.uniform import UniformAssignor
+from tests.examples import examples
 
 from .groups import group_specs, kept, sizes
 
-SETTINGS = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module")

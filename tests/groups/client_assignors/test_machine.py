@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -12,6 +10,7 @@ from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.invariants import check as check_events
 from kafka_shim.groups.client_assignors.group import ClientAssignedGroup
+from tests.examples import examples
 from tests.groups.client_assignors.context import Cluster, Member
 from tests.groups.consumer.safety import check, check_records
 from tests.groups.context import GROUP
@@ -134,6 +133,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(
-    max_examples=10_000 if "FUZZ_SECONDS" in os.environ else 60, stateful_step_count=30, deadline=None
-)
+TestMachine.settings = settings(max_examples=examples(60, fuzz=10_000), stateful_step_count=30, deadline=None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -11,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.conformance.invariants import check as check_events
 from kafka_shim.groups.consumer.live import ConsumerGroup
+from tests.examples import examples
 from tests.groups.context import GROUP
 
 from .context import Cluster, Consumer
@@ -144,6 +143,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(
-    max_examples=10_000 if "FUZZ_SECONDS" in os.environ else 300, stateful_step_count=40, deadline=None
-)
+TestMachine.settings = settings(max_examples=examples(300, fuzz=10_000), stateful_step_count=40, deadline=None)

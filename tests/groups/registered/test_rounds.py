@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from hypothesis import given, settings
@@ -23,6 +22,7 @@ from kafka_shim.groups.interface import PARKED
 from kafka_shim.groups.kinds import KINDS, Kinds
 from kafka_shim.groups.registered.group import RegisteredGroup
 from kafka_shim.groups.registered.kind import KIND
+from tests.examples import examples
 from tests.groups.consumer import context
 from tests.groups.context import GROUP, Reply
 
@@ -144,7 +144,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=10_000 if "FUZZ_SECONDS" in os.environ else 100, deadline=None)
+@settings(max_examples=examples(100, fuzz=10_000), deadline=None)
 @given(st.lists(STEPS, max_size=40), st.booleans())
 def test_random_histories(steps: list[tuple[str, Any]], ephemeral: bool) -> None:
     cluster = Cluster(t=4)

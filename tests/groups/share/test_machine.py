@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_shim.groups.share.persister import Place
+from tests.examples import examples
 from tests.groups.context import GROUP
 
 from .context import Cluster, Sharer
@@ -38,7 +37,7 @@ def partitions_of(cluster: Cluster, members: list[Sharer]) -> set[tuple[str, int
 
 
 @given(steps)
-@settings(max_examples=10_000 if "FUZZ_SECONDS" in os.environ else 300, deadline=None)
+@settings(max_examples=examples(300, fuzz=10_000), deadline=None)
 def test_a_group_settles_with_every_partition_assigned(script: list[tuple[object, ...]]) -> None:
     cluster = Cluster()
     members = {name: Sharer(cluster, name, ["t"]) for name in NAMES}

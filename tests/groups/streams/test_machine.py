@@ -5,13 +5,12 @@ No active task is ever run by two members, no process is ever given a task twice
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from kafka_shim.groups.streams.live import StreamsGroup
+from tests.examples import examples
 from tests.groups.context import GROUP
 
 from .context import Cluster, Thread, settle
@@ -85,6 +84,4 @@ class Group(RuleBasedStateMachine):
 
 
 TestGroup = Group.TestCase
-TestGroup.settings = settings(
-    max_examples=10_000 if "FUZZ_SECONDS" in os.environ else 100, stateful_step_count=25, deadline=None
-)
+TestGroup.settings = settings(max_examples=examples(100, fuzz=10_000), stateful_step_count=25, deadline=None)

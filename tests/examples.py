@@ -1,0 +1,14 @@
+"""How many examples Hypothesis looks at where a test says how many: a fifth of them in `make check`."""
+
+import os
+
+from hypothesis import settings
+
+QUICK = settings.get_current_profile_name() == "quick"
+
+
+def examples(number: int, fuzz: int | None = None) -> int:
+    """`number` in `make test`, a fifth in `make check`, and `fuzz`, or `number` again, in `make fuzz`."""
+    if fuzz is not None and "FUZZ_SECONDS" in os.environ:
+        return fuzz
+    return max(2, number // 5) if QUICK else number
