@@ -37,7 +37,7 @@ MAX_BODY: Final = 1024 * 1024
 BODY_SECONDS: Final = 10.0
 """How long a body may take to come."""
 
-LAB_PATHS: Final = ("/v1/faults", "/v1/barriers", "/v1/puppets", "/v1/clock", "/v1/sandboxes")
+LAB_PATHS: Final = ("/v1/faults", "/v1/barriers", "/v1/puppets", "/v1/simulations", "/v1/clock", "/v1/sandboxes")
 """Where the operations are that are not even imported unless the coordinator is for tests."""
 
 
@@ -57,9 +57,9 @@ def operations(lab: bool) -> tuple[Operation, ...]:
     if not lab:
         return found
     # Imported here because a server that is no laboratory does without.
-    from kafka_shim.control.operations import barriers, faults, puppets, sandboxes, time
+    from kafka_shim.control.operations import barriers, faults, puppets, sandboxes, simulations, time
 
-    of_lab = (faults, barriers, puppets, time, sandboxes)
+    of_lab = (faults, barriers, puppets, simulations, time, sandboxes)
     return (*found, *(operation for module in of_lab for operation in module.OPERATIONS))
 
 
@@ -157,7 +157,10 @@ async def _body(operation: Operation, request: Request) -> Any:
         # Any web page may make a browser send a body that is not declared as JSON.
         raise Problem(415, "NOT_JSON", "A body is sent with the header Content-Type: application/json.")
     try:
-        return msgspec.convert(_DECODER.decode(bytes(body) or b"{}"), operation.body)
+        decoded = _DECODER.decode(bytes(body) or b"{}")
+        if operation.choice is not None:
+            operation.choice.fill(decoded)
+        return msgspec.convert(decoded, operation.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(error, operation.body) from None
 

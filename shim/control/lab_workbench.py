@@ -7,7 +7,7 @@ to any language, `testing/` to Python. It does not know HTTP.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import count
 from math import inf
 from typing import Any, Final
@@ -93,13 +93,13 @@ class LabWorkbench(Workbench):
 
     # Members
 
-    def puppet(self, group: str, topics: Sequence[str], **script: Any) -> Puppet:
-        """A scripted member that joins now. Raises Refused where there are none."""
+    def cast(self, kind: str, script: Mapping[str, Any]) -> Puppet:
+        """A scripted member of a kind that joins now. Raises Refused where there are none, and ValueError."""
         raise Refused(ErrorCode.INVALID_REQUEST, "This coordinator has no puppets.")
 
-    def add_puppet(self, script: Mapping[str, Any]) -> int:
-        """A scripted member that joins now; its number in `puppets`. Raises Refused."""
-        number = self.number(self.puppet(**script))
+    def add_puppet(self, kind: str, script: Mapping[str, Any]) -> int:
+        """A scripted member that joins now; its number in `puppets`. Raises Refused and ValueError."""
+        number = self.number(self.cast(kind, script))
         self.settle()
         return number
 

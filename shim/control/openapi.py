@@ -47,6 +47,8 @@ def openapi(operations: Sequence[Operation], with_token: bool = False) -> Json:
     shown, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schemas = iter(shown)
     problem = next(schemas)
+    for choice in {each.choice.meant: each.choice for each in operations if each.choice is not None}.values():
+        components[choice.meant.__name__]["required"].remove(choice.field)
     paths: dict[str, Json] = {}
     for each in operations:
         body = next(schemas) if each.body is not None else None

@@ -6,7 +6,7 @@ say what the other does not. Bodies and answers are typed; the types say bounds 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -28,6 +28,22 @@ class Answer(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One of several types, told apart by a field that may be left out: then it is `meant`. `places` finds the objects
+    in a body that are such."""
+
+    field: str
+    meant: type[Struct]
+    places: Callable[[Any], Iterable[Any]]
+
+    def fill(self, body: Any) -> None:
+        """Say in each of these objects what it is, where it does not."""
+        for each in self.places(body):
+            if isinstance(each, dict):
+                each.setdefault(self.field, self.meant.__struct_config__.tag)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Operation:
     """One operation. `do` gets the workbench, what the path names, then the body and the query if they are taken.
 
@@ -46,6 +62,7 @@ class Operation:
     lab: bool = False
     example: dict[str, Any] | None = None
     media_type: str = "application/json"
+    choice: Choice | None = None
     degraded: bool = False
     """Whether 503 comes with an answer of the same kind."""
     tag: str = "groups"

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from kafka_shim.apis.client_assignor import ClientAssignor
-from kafka_shim.apis.consumer_group_heartbeat import TopicPartitions
 from kafka_shim.apis.experimental.client_assignor_heartbeat import (
     ClientAssignorHeartbeatRequest,
     ClientAssignorHeartbeatResponse,
@@ -130,6 +129,10 @@ class ClientAssignorPuppet(ConsumerPuppet):
         self.assignors = assignors
         self._say_assignors = True
 
+    def say_of(self, assignors: Sequence[Mapping[str, Any]]) -> None:
+        """The same, of the fields of assignors. Raises ValueError."""
+        self.say(*(PuppetAssignor(**each) for each in assignors))
+
     # Heartbeats
 
     def _join(self, now: float) -> None:
@@ -146,12 +149,13 @@ class ClientAssignorPuppet(ConsumerPuppet):
             script.group, self.member_id, epoch, script.instance_id, client_assignors=assignors
         )
 
-    def _assigned_in(self, answer: Any) -> list[TopicPartitions]:
+    def _assigned_by(self, answer: Any) -> dict[str, list[int]] | None:
         assignment = answer.assignment
+        if assignment is None:
+            return None
         self.metadata, self.assignor_error = assignment.metadata, assignment.error
         self.pending = self._named(assignment.pending)
-        partitions: list[TopicPartitions] = assignment.assigned
-        return partitions
+        return self._named(assignment.assigned)
 
     def _heartbeat_answered(self, answer: ClientAssignorHeartbeatResponse, now: float) -> None:
         super()._heartbeat_answered(answer, now)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kafka_shim.apis.keys import ApiKey
@@ -80,12 +80,13 @@ class ConsumerPuppet(Puppet):
     it has none."""
 
     api = "ConsumerGroupHeartbeat"
+    key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT
 
     def __init__(self, scheduler: Scheduler, script: ConsumerScript) -> None:
         super().__init__(scheduler, Script(group=script.group, topics=script.topics, client_id=script.client_id,
                                            instance_id=script.instance_id))  # fmt: skip
-        if ApiKey.CONSUMER_GROUP_HEARTBEAT not in PROFILES[self._release]:
-            raise ValueError(f"Kafka {self._release} has no ConsumerGroupHeartbeat.")
+        if self.key not in PROFILES[self._release]:
+            raise ValueError(f"Kafka {self._release} has no {self.api}.")
         self.consumer = script
         self.assigned: dict[str, list[int]] = {}
         self._former = -1
@@ -124,6 +125,10 @@ class ConsumerPuppet(Puppet):
         self._beat += 1
         self.member_id = self.member_id or self._scheduler.new_id()
         self.owned, self.assigned, self.generation, self._former = {}, {}, -1, -1
+        self._ask(self._joining(), self._heartbeat_answered, now)
+
+    def _joining(self) -> Any:
+        """The heartbeat that joins, which says everything."""
         script = self.consumer
         request = self._request(0)
         request.rebalance_timeout_ms = int(script.rebalance_timeout * 1000)
@@ -132,7 +137,10 @@ class ConsumerPuppet(Puppet):
         request.server_assignor = script.assignor
         request.rack_id = script.rack_id
         request.topic_partitions = []
-        self._ask(request, self._heartbeat_answered, now)
+        return request
+
+    def _say_owned(self, request: Any) -> None:
+        request.topic_partitions = self._by_topic_id(self.owned)
 
     def _request(self, epoch: int) -> Any:
         return ConsumerGroupHeartbeatRequest(self.consumer.group, self.member_id, epoch, self.consumer.instance_id)
@@ -175,12 +183,8 @@ class ConsumerPuppet(Puppet):
         self._reconcile(now)
 
     def _assigned_by(self, answer: Any) -> dict[str, list[int]] | None:
-        """What it is to have by an answer; None if that is what it was."""
-        return None if answer.assignment is None else self._named(self._assigned_in(answer))
-
-    def _assigned_in(self, answer: Any) -> list[TopicPartitions]:
-        partitions: list[TopicPartitions] = answer.assignment.topic_partitions
-        return partitions
+        """What the answer assigns; None if it says nothing of that."""
+        return None if answer.assignment is None else self._named(answer.assignment.topic_partitions)
 
     def _reconcile(self, now: float) -> None:
         """Give up what is no longer assigned, take what is, and say so at once, as Kafka's consumers do."""

@@ -9,37 +9,30 @@ Source: KIP-932; semantics 4.11.
 
 from __future__ import annotations
 
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
-from kafka_shim.lab.consumer_puppets import ConsumerPuppet
+from kafka_shim.lab.consumer_puppets import ConsumerPuppet, ConsumerScript
+
+__all__ = ["ConsumerScript", "SharePuppet"]
 
 
 class SharePuppet(ConsumerPuppet):
     """One member. `owned` is what it may fetch from, `generation` its member epoch, -1 while it has none."""
 
     api = "ShareGroupHeartbeat"
+    key = ApiKey.SHARE_GROUP_HEARTBEAT
 
-    def _join(self, now: float) -> None:
-        if not self._plays or self._is_joining:
-            return
-        self._is_joining = True
-        self._beat += 1
-        self.member_id = self.member_id or self._scheduler.new_id()
-        self.owned, self.assigned, self.generation = {}, {}, -1
+    def _joining(self) -> ShareGroupHeartbeatRequest:
         request = self._request(0)
         request.rack_id = self.consumer.rack_id
         request.subscribed_topic_names = list(self.consumer.topics)
-        self._ask(request, self._heartbeat_answered, now)
+        return request
 
     def _request(self, epoch: int) -> ShareGroupHeartbeatRequest:
         return ShareGroupHeartbeatRequest(self.consumer.group, self.member_id, epoch)
 
-    def _beat_on(self, now: float, beat: int) -> None:
-        if beat != self._beat or not self._plays:
-            return
-        if self.generation < 0:
-            self._join(now)
-            return
-        self._ask(self._request(self.generation), self._heartbeat_answered, now)
+    def _say_owned(self, request: ShareGroupHeartbeatRequest) -> None:
+        """It gives nothing up, so it has nothing to say."""
 
     def _reconcile(self, now: float) -> None:
         self.owned = dict(self.assigned)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.service import GroupService
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from kafka_shim.lab.registered_puppets import RegisteredPuppet
 
 
+START: Final = 1000.0
+"""Seconds of the clock when a simulation begins."""
+
+
 class Simulation:
     """A cluster of `brokers` nodes in simulated time; `now` is in seconds.
 
@@ -63,7 +67,7 @@ class Simulation:
         experimental: Sequence[str] = (),
     ) -> None:
         arguments.whole("brokers", brokers, 1)
-        self.now = 1000.0
+        self.now = START
         self.store = store or MemoryStore()
         self.journal = None if journal is None else Journal(journal, real=lambda: self.now)
         settings = ClusterConfig(

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kafka_shim.apis.keys import ApiKey
-from kafka_shim.apis.profiles import PROFILES
 from kafka_shim.apis.streams_group_heartbeat import (
     Endpoint,
     KeyValue,
@@ -52,11 +51,10 @@ class StreamsPuppet(ConsumerPuppet):
     of what it was last told of the group."""
 
     api = "StreamsGroupHeartbeat"
+    key = ApiKey.STREAMS_GROUP_HEARTBEAT
 
     def __init__(self, scheduler: Scheduler, script: StreamsScript) -> None:
         super().__init__(scheduler, script)
-        if ApiKey.STREAMS_GROUP_HEARTBEAT not in PROFILES[self._release]:
-            raise ValueError(f"Kafka {self._release} has no StreamsGroupHeartbeat.")
         self.streams = script
         self.standby: dict[str, list[int]] = {}
         self.warmup: dict[str, list[int]] = {}
@@ -80,14 +78,8 @@ class StreamsPuppet(ConsumerPuppet):
 
     # Heartbeats
 
-    def _join(self, now: float) -> None:
-        if not self._plays or self._is_joining:
-            return
-        self._is_joining = True
-        self._beat += 1
-        self.member_id = self.member_id or self._scheduler.new_id()
-        self.owned, self.assigned, self.standby, self.warmup = {}, {}, {}, {}
-        self.generation, self._former = -1, -1
+    def _joining(self) -> StreamsGroupHeartbeatRequest:
+        self.standby, self.warmup = {}, {}
         script = self.streams
         request = self._request(0)
         request.rack_id = script.rack_id
@@ -97,7 +89,7 @@ class StreamsPuppet(ConsumerPuppet):
         request.user_endpoint = None if script.endpoint is None else Endpoint(*script.endpoint)
         request.client_tags = [KeyValue(key, value) for key, value in script.tags.items()]
         request.active_tasks, request.standby_tasks, request.warmup_tasks = [], [], []
-        self._ask(request, self._heartbeat_answered, now)
+        return request
 
     def _request(self, epoch: int) -> StreamsGroupHeartbeatRequest:
         return StreamsGroupHeartbeatRequest(self.streams.group, self.member_id, epoch, self._endpoint_epoch)

@@ -79,6 +79,14 @@ class Coordinator(CoordinatorThread):
         """A scripted member of the consumer protocol (KIP-848); see `Kit.consumer_puppet`."""
         return PuppetHandle(self, self.call(partial(self.kit.consumer_puppet, group, topics, **script)))
 
+    def share_puppet(self, group: str, topics: Sequence[str], **script: Any) -> PuppetHandle:
+        """A scripted member of a share group (KIP-932); see `Kit.share_puppet`."""
+        return PuppetHandle(self, self.call(partial(self.kit.share_puppet, group, topics, **script)))
+
+    def streams_puppet(self, group: str, topics: Sequence[str], **script: Any) -> PuppetHandle:
+        """A scripted member of a streams group (KIP-1071); see `Kit.streams_puppet`."""
+        return PuppetHandle(self, self.call(partial(self.kit.streams_puppet, group, topics, **script)))
+
     def client_assignor_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ClientAssignorHandle:
         """A scripted member that computes assignments itself; see `Kit.client_assignor_puppet`."""
         return ClientAssignorHandle(self, self.call(partial(self.kit.client_assignor_puppet, group, topics, **script)))

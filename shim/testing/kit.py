@@ -23,6 +23,7 @@ from kafka_shim.control.lab_workbench import LabWorkbench
 from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.lab import arguments
 from kafka_shim.lab.barriers import Barrier
+from kafka_shim.lab.casting import cast
 from kafka_shim.lab.clock import TestClock
 from kafka_shim.lab.consumer_puppets import ConsumerManner, ConsumerPuppet, ConsumerScript
 from kafka_shim.lab.failing_store import BreakableStore
@@ -31,6 +32,8 @@ from kafka_shim.lab.group_waits import STORY_LINES, TIMEOUT, NotReached
 from kafka_shim.lab.interception import split_match
 from kafka_shim.lab.puppets import Manner, Puppet, Script
 from kafka_shim.lab.scheduler import Scheduler
+from kafka_shim.lab.share_puppets import SharePuppet
+from kafka_shim.lab.streams_puppets import StreamsPuppet, StreamsScript
 from kafka_shim.persistence.store import Store
 from kafka_shim.server.cluster import ClusterConfig
 from kafka_shim.server.history import EventHistory
@@ -51,7 +54,7 @@ FOR_TESTS: Final = {
 
 HEARTBEAT_SECONDS: Final = 0.1
 
-Made = TypeVar("Made", bound="Script | Manner | ConsumerScript | ConsumerManner | RegisteredScript")
+Made = TypeVar("Made", bound="Script | Manner | ConsumerScript | ConsumerManner | StreamsScript | RegisteredScript")
 
 
 class UnfiredFaults(AssertionError):
@@ -113,6 +116,29 @@ class Kit(TopicData, LabWorkbench):
         puppet = ConsumerPuppet(self.scheduler, made_of(ConsumerScript, "A puppet", fields))
         puppet.join()
         return puppet
+
+    def share_puppet(self, group: str, topics: Sequence[str], **script: Any) -> SharePuppet:
+        """A scripted member of a share group (KIP-932) that joins now; `script` are other fields of `ConsumerScript`.
+        It fetches nothing."""
+        self._check_topics(topics)
+        fields = {"group": group, "topics": topics} | script
+        puppet = SharePuppet(self.scheduler, made_of(ConsumerScript, "A puppet", fields))
+        puppet.join()
+        return puppet
+
+    def streams_puppet(self, group: str, topics: Sequence[str], **script: Any) -> StreamsPuppet:
+        """A scripted member of a streams group (KIP-1071) that joins now; `script` are the other fields of
+        `StreamsScript`. It processes nothing."""
+        self._check_topics(topics)
+        fields = {"group": group, "topics": topics} | script
+        puppet = StreamsPuppet(self.scheduler, made_of(StreamsScript, "A puppet", fields))
+        puppet.join()
+        return puppet
+
+    def cast(self, kind: str, script: Mapping[str, Any]) -> Puppet:
+        """A scripted member of a kind; see `shim/lab/casting.py`. Raises ValueError and Refused."""
+        self._check_topics(script["topics"])
+        return cast(self.scheduler, kind, script)
 
     def client_assignor_puppet(self, group: str, topics: Sequence[str], **script: Any) -> ClientAssignorPuppet:
         """A scripted member that computes assignments itself, joining now; `script` are the other fields of

@@ -1,65 +1,26 @@
 """Puppets over HTTP: scripted members that join beside the client under test.
 
-Decides which commands a puppet takes. What it does by itself is in the workbench; it has none where the
-coordinator is not for tests.
+Decides what is shown of a puppet, and how many there are. What it is told is in `acts.py`; what it does by itself is in
+the workbench, which has none where the coordinator is not for tests.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final
 
-from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from msgspec import Meta
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.control.lab_workbench import LabWorkbench
-from kafka_shim.control.operation import (
-    Answer,
-    Body,
-    GroupId,
-    Offset,
-    Operation,
-    Owned,
-    PartitionNumber,
-    Text,
-    TopicName,
-)
+from kafka_shim.control.operation import Answer, Choice, Operation, Owned
+from kafka_shim.control.operations.acts import AnyAct, AnyPuppet, CreatePuppet, act, kind_of, script_of
 from kafka_shim.control.problems import Problem
+from kafka_shim.lab.casting import kind_played_by
 from kafka_shim.lab.puppets import Puppet
 from kafka_shim.server.refusals import Refused
 
 MAX_PUPPETS: Final = 1000
 _ERRORS_SHOWN: Final = 100
-
-Seconds = Annotated[float, Meta(ge=0, le=86_400)]
-
-
-class Manner(Body, kw_only=True):
-    """How it misbehaves."""
-
-    never_syncs: Annotated[bool, Meta(description="It joins, and never sends SyncGroup.")] = False
-    never_rejoins: Annotated[bool, Meta(description="It does not hear that it is called to join again.")] = False
-    joins_twice: Annotated[bool, Meta(description="It sends each JoinGroup over two connections.")] = False
-    heartbeat_late: Annotated[Seconds, Meta(description="Its heartbeats come so much later than they should.")] = 0.0
-    never_revokes: Annotated[bool, Meta(description="It claims to own partitions that it had to revoke.")] = False
-    assigns_nothing: Annotated[bool, Meta(description="As leader it gives nobody anything.")] = False
-
-
-class CreatePuppet(Body, kw_only=True):
-    """A puppet. It joins at once. Times are seconds of the coordinator's clock."""
-
-    group: GroupId
-    topics: list[TopicName]
-    client_id: Text = "puppet"
-    protocols: Annotated[
-        tuple[Literal["range", "roundrobin", "cooperative-sticky", "RoundRobinAssigner"], ...],
-        Meta(min_length=1, max_length=4, description="Assignors, the preferred first."),
-    ] = ("range", "roundrobin")
-    instance_id: Annotated[str, Meta(min_length=1, max_length=249)] | UnsetType = UNSET
-    session_timeout: Annotated[float, Meta(ge=0.001, le=1800)] = 45.0
-    rebalance_timeout: Annotated[float, Meta(ge=0.001, le=1800)] = 300.0
-    heartbeat_interval: Annotated[float, Meta(ge=0.01, le=1800)] = 0.1
-    think: Annotated[Seconds, Meta(description="How long it takes to answer when it is called.")] = 0.0
-    manner: Manner | UnsetType = UNSET
 
 
 class ErrorSeen(Answer, kw_only=True):
@@ -73,14 +34,20 @@ class PuppetShown(Answer, kw_only=True):
     """A puppet: what it knows of itself, and the newest errors that it was answered."""
 
     puppet: Annotated[int, Meta(description="What it is called by.")]
+    kind: Annotated[str, Meta(description="Of what kind of group it is a member.")]
     group: str
     client_id: str
     instance_id: str | None
     member_id: Annotated[str, Meta(description="Empty while it has none.")]
-    generation: Annotated[int, Meta(description="-1 while it is in none.")]
+    generation: Annotated[int, Meta(description="Its generation or member epoch; -1 while it has none.")]
     leads: bool
     fenced: bool
-    owned: Owned
+    owned: Annotated[Owned, Meta(description="Partitions by topic; tasks by subtopology in a streams group.")]
+    installed: Annotated[list[int], Meta(description="Group epochs whose assignment it computed.")]
+    positions: Annotated[
+        dict[str, dict[str, int]],
+        Meta(description="Where a registered one began, by topic and partition; -1 where nothing was committed."),
+    ]
     errors: list[ErrorSeen]
 
 
@@ -90,84 +57,35 @@ class Puppets(Answer, kw_only=True):
     puppets: list[PuppetShown]
 
 
-class Act(Struct, forbid_unknown_fields=True, kw_only=True, tag_field="do"):
-    """What a puppet does now."""
-
-
-class PuppetJoins(Act, tag="join", kw_only=True):
-    """Join anew, after it left or crashed."""
-
-
-class PuppetLeaves(Act, tag="leave", kw_only=True):
-    """Leave in good order."""
-
-
-class PuppetCrashes(Act, tag="crash", kw_only=True):
-    """Do nothing more, and close the connection without a word."""
-
-
-class PuppetFallsSilent(Act, tag="silence", kw_only=True):
-    """Do nothing more, but keep the connection."""
-
-
-class NewCommit(Body, kw_only=True):
-    """An offset to commit."""
-
-    topic: TopicName
-    partition: PartitionNumber
-    offset: Offset
-
-
-class PuppetCommits(Act, tag="commit", kw_only=True):
-    """Commit offsets, as a member of its generation or of another one."""
-
-    offsets: list[NewCommit]
-    generation: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | UnsetType = UNSET
-
-
-AnyAct = PuppetJoins | PuppetLeaves | PuppetCrashes | PuppetFallsSilent | PuppetCommits
-
-
 def _puppets(workbench: LabWorkbench) -> Puppets:
-    return Puppets(puppets=[_shown(number, puppet) for number, puppet in workbench.puppets.items()])
+    return Puppets(puppets=[shown(number, puppet) for number, puppet in workbench.puppets.items()])
 
 
-def _create(workbench: LabWorkbench, body: CreatePuppet) -> PuppetShown:
+def _create(workbench: LabWorkbench, body: AnyPuppet) -> PuppetShown:
     if len(workbench.puppets) >= MAX_PUPPETS:
         raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"There are {MAX_PUPPETS} puppets at most.")
-    script: dict[str, Any] = {name: value for name, value in structs.asdict(body).items() if value is not UNSET}
-    if body.manner is not UNSET:
-        script["manner"] = structs.asdict(body.manner)
-    number = workbench.add_puppet(script)
-    return _shown(number, workbench.puppets[number])
+    try:
+        number = workbench.add_puppet(kind_of(body), script_of(body))
+    except ValueError as error:
+        raise Problem(409, "INVALID_REQUEST", str(error)) from None
+    return shown(number, workbench.puppets[number])
 
 
 def _show(workbench: LabWorkbench, puppet: int) -> PuppetShown:
-    return _shown(puppet, _found(workbench, puppet))
+    return shown(puppet, _found(workbench, puppet))
 
 
 def _do(workbench: LabWorkbench, puppet: int, body: AnyAct) -> PuppetShown:
     found = _found(workbench, puppet)
-    match body:
-        case PuppetJoins():
-            found.join()
-        case PuppetLeaves():
-            found.leave()
-        case PuppetCrashes():
-            found.crash()
-        case PuppetFallsSilent():
-            found.silence()
-        case PuppetCommits():
-            offsets = {(each.topic, each.partition): each.offset for each in body.offsets}
-            found.commit(offsets, generation=None if body.generation is UNSET else body.generation)
-    return _shown(puppet, found)
+    act(found, body)
+    return shown(puppet, found)
 
 
 def _remove(workbench: LabWorkbench, puppet: int) -> PuppetShown:
     found = _found(workbench, puppet)
     found.crash()
     del workbench.puppets[puppet]
-    return _shown(puppet, found)
+    return shown(puppet, found)
 
 
 def _found(workbench: LabWorkbench, number: int) -> Puppet:
@@ -177,9 +95,14 @@ def _found(workbench: LabWorkbench, number: int) -> Puppet:
     return puppet
 
 
-def _shown(number: int, puppet: Puppet) -> PuppetShown:
+def shown(number: int, puppet: Puppet) -> PuppetShown:
+    """A puppet as it is."""
+    positions: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in getattr(puppet, "positions", {}).items():
+        positions.setdefault(topic, {})[str(partition)] = offset
     return PuppetShown(
         puppet=number,
+        kind=kind_played_by(puppet),
         group=puppet.script.group,
         client_id=puppet.script.client_id,
         instance_id=puppet.script.instance_id,
@@ -188,6 +111,8 @@ def _shown(number: int, puppet: Puppet) -> PuppetShown:
         leads=puppet.leads,
         fenced=puppet.fenced,
         owned=puppet.owned,
+        installed=getattr(puppet, "installed", []),
+        positions=positions,
         errors=[ErrorSeen(api=api, error=error.name) for api, error in puppet.errors[-_ERRORS_SHOWN:]],
     )
 
@@ -207,9 +132,10 @@ OPERATIONS: Final = (
     Operation(
         method="POST",
         path="/v1/puppets",
-        summary="Let a scripted member join: eager, cooperative, static, or of bad manners.",
+        summary="Let a scripted member join a group of any kind: eager, cooperative, static, or of bad manners.",
         do=_create,
-        body=CreatePuppet,
+        body=AnyPuppet,
+        choice=Choice(field="kind", meant=CreatePuppet, places=lambda body: (body,)),
         answers=(PuppetShown,),
         problems=(404, 409),
         lab=True,
@@ -233,7 +159,7 @@ OPERATIONS: Final = (
         do=_do,
         body=AnyAct,
         answers=(PuppetShown,),
-        problems=(404,),
+        problems=(404, 409),
         lab=True,
         tag="puppets",
         example={"do": "commit", "offsets": [{"topic": "orders", "partition": 0, "offset": 3}], "generation": 1},

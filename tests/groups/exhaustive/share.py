@@ -8,11 +8,15 @@ members come to one epoch, and every partition is somebody's.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from kafka_shim.groups.assignors.spec import Partitions
 from kafka_shim.groups.share.group import ShareGroup
+from kafka_shim.groups.share.member import Member
 from kafka_shim.groups.share.persister import Place
 from tests.groups.context import GROUP
-from tests.groups.exhaustive.world import TOPIC, Epochs, QuietCluster, World, ordered
+from tests.groups.exhaustive.epochs import EpochWorld
+from tests.groups.exhaustive.world import TOPIC, Epochs, QuietCluster, ordered
 from tests.groups.share.context import Cluster, Sharer
 
 
@@ -44,7 +48,17 @@ class Client(Sharer):
             self.unsure = False
 
 
-class ShareWorld(World):
+class ShareWorld(EpochWorld[ShareGroup]):
+    made = ShareGroup
+    of_records = (
+        "members",
+        "targets",
+        "group_epoch",
+        "target_epoch",
+        "metadata_hash",
+        "initialized",
+        "topic_names",
+    )
     node: Node
 
     def make_node(self) -> Node:
@@ -53,35 +67,29 @@ class ShareWorld(World):
     def make_client(self, name: str) -> Client:
         return Client(self.node, name, [TOPIC])
 
-    @property
-    def group(self) -> ShareGroup | None:
-        group = self.node.service.groups.get(GROUP)
-        assert group is None or isinstance(group, ShareGroup)
-        return group
+    # States
 
-    def key(self) -> object:
-        group = self.group
-        clients: list[Client] = self.clients
-        if group is None:
-            return [(each.member_id, each.epoch, each.unsure) for each in clients], self.shared_key()
-        members = group.members.values()
-        epochs = Epochs(
-            group.group_epoch, {epoch for member in members for epoch in (member.epoch, member.previous_epoch)}
-        )
+    def absent_key(self, client: Client) -> tuple[Any, ...]:
+        return client.member_id, client.epoch, client.unsure
+
+    def client_key(self, client: Client, epochs: Epochs) -> tuple[Any, ...]:
+        return epochs.of_client(client.epoch), sorted(client.assigned), client.unsure
+
+    def member_key(self, group: ShareGroup, member: Member, epochs: Epochs) -> tuple[Any, ...]:
         return (
-            [(epochs.of_client(each.epoch), sorted(each.assigned), each.unsure) for each in clients],
-            sorted(
-                (member.member_id, epochs.of(member.epoch), epochs.of(member.previous_epoch), ordered(member.assigned))
-                for member in members
-            ),
-            sorted((member_id, ordered(target)) for member_id, target in group.targets.items()),
-            epochs.of(group.target_epoch),
-            sorted((topic, sorted(each.partitions)) for topic, each in group.initialized.items()),
-            group.metadata_stale,
-            group.metadata_hash,
-            [(timer.kind.value, timer.member_id) for timer in self.timers()],
-            self.shared_key(),
+            member.member_id,
+            epochs.of(member.epoch),
+            epochs.of(member.previous_epoch),
+            ordered(member.assigned),
         )
+
+    def target_key(self, target: Partitions) -> object:
+        return ordered(target)
+
+    def other_key(self, group: ShareGroup) -> object:
+        return sorted((topic, sorted(each.partitions)) for topic, each in group.initialized.items())
+
+    # Steps
 
     def steps_of(self, client: Client) -> Iterable[str]:
         yield "join"
@@ -94,21 +102,17 @@ class ShareWorld(World):
     def topic_changes(self) -> Iterable[str]:
         return "topic grows", "topic deleted"
 
-    def act(self, client: Client, what: str) -> None:
-        client.act(what)
+    # What holds
 
-    def check(self) -> None:
-        group = self.group
-        if group is None:
-            return
+    def check_group(self, group: ShareGroup) -> None:
         for member in group.members.values():
-            assert member.epoch <= group.target_epoch <= group.group_epoch
+            assert member.epoch <= group.target_epoch, "I2"
             if member.epoch == group.target_epoch:
                 assert member.assigned == group.targets.get(member.member_id, {})
+        topics = self.node.topics
         for client in self.clients:
             found = group.members.get(client.member_id)
             if found is not None and found.epoch == client.epoch and not client.unsure:
-                topics = self.node.topics
                 assigned = {
                     (topics.topic_name(topic), number) for topic in found.assigned for number in found.assigned[topic]
                 }
@@ -119,34 +123,14 @@ class ShareWorld(World):
             for number in topic.partitions:
                 assert self.shard.share_states.get(Place(GROUP, topic_id, number)) is not None
         assert {timer.member_id for timer in self.timers()} == set(group.members), "I10"
-        self.check_records()
 
-    def check_records(self) -> None:
-        again, group = self.reloaded(), self.group
-        assert isinstance(group, ShareGroup)
-        assert isinstance(again, ShareGroup), "I5"
-        for name in (
-            "members",
-            "targets",
-            "group_epoch",
-            "target_epoch",
-            "metadata_hash",
-            "initialized",
-            "topic_names",
-        ):
-            assert getattr(again, name) == getattr(group, name), f"I5: {name}"
+    def go_on(self, client: Client) -> None:
+        client.act("heartbeat" if client.epoch > 0 else "join")
 
-    def settle(self) -> None:
-        group = self.group
-        if group is None or not group.members:
-            return
-        present: list[Client] = [each for each in self.clients if each.member_id in group.members]
+    def view(self, client: Client) -> object:
+        return client.epoch, sorted(client.assigned)
 
-        def go_on() -> None:
-            for client in present:
-                client.act("heartbeat" if client.epoch > 0 else "join")
-
-        self.until_quiet(lambda: [(each.epoch, sorted(each.assigned)) for each in present], go_on)
+    def check_rest(self, present: list[Client]) -> None:
         there = {(TOPIC, number) for number in range(self.node.topics.partitions_of(TOPIC))}
         assert set().union(*(each.assigned for each in present)) >= there, "a partition is nobody's"
         assert len({each.epoch for each in present}) == 1

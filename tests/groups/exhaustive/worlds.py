@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tests.groups.exhaustive.classic import ClassicWorld
+from tests.groups.exhaustive.client_assigned import ClientAssignedWorld
 from tests.groups.exhaustive.consumer import ConsumerWorld
 from tests.groups.exhaustive.mixed import MixedWorld
 from tests.groups.exhaustive.share import ShareWorld
@@ -32,6 +33,8 @@ WORLDS: Final = {
     "consumer, two members": Explored(ConsumerWorld, "ab", 4, 6),
     "consumer, three members": Explored(ConsumerWorld, "abc", 3, 6),
     "consumer, a static member and its successor": Explored(ConsumerWorld, "ars", 3, 6),
+    "client assignors, two members": Explored(ClientAssignedWorld, "ab", 4, 6),
+    "client assignors, three members": Explored(ClientAssignedWorld, "abc", 3, 5),
     "mixed, one of each protocol": Explored(MixedWorld, "ax", 4, 7),
     "mixed, two classic members": Explored(MixedWorld, "axy", 3, 6),
     "mixed, two new members": Explored(MixedWorld, "abx", 3, 6),
