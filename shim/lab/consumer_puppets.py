@@ -139,9 +139,6 @@ class ConsumerPuppet(Puppet):
         request.topic_partitions = []
         return request
 
-    def _say_owned(self, request: Any) -> None:
-        request.topic_partitions = self._by_topic_id(self.owned)
-
     def _request(self, epoch: int) -> Any:
         return ConsumerGroupHeartbeatRequest(self.consumer.group, self.member_id, epoch, self.consumer.instance_id)
 
