@@ -18,6 +18,7 @@ from typing import Final
 
 import pyspark
 
+from kafka_shim.conformance import processes
 from kafka_shim.pipeline.java import find_java
 
 _MASTER: Final = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -80,10 +81,8 @@ class Cluster:
             "PYSPARK_PYTHON": sys.executable,
         }
         own = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        process = subprocess.Popen(
-            [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *own, *arguments],
-            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *own, *arguments]
+        process = processes.start(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self._processes.append(process)
         return process
 

@@ -32,6 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.crash_members import GROUP, TOPIC, Address, Judge, Member, Prober
+from kafka_shim.conformance import processes
 from kafka_shim.persistence.partition import partition_for
 from tests.postgres import postgres_server
 
@@ -74,7 +75,7 @@ class Process:
         command += ["--store", self._store, "--node-id", str(self.node_id), "--lease", str(LEASE_S)]
         command += ["--topic", f"{TOPIC}:{PARTITIONS}", "--config", "group.initial.rebalance.delay.ms=300"]
         with self._log.open("a") as log:
-            self._popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+            self._popen = processes.start(command, stderr=log)
 
     async def ready(self) -> None:
         """It has reported that it is ready."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -15,6 +14,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.load import Load, Process
+from kafka_shim.conformance import processes
 from kafka_shim.conformance.targets import TargetError, open_target
 from kafka_shim.conformance.targets.shim import ShimTarget
 
@@ -44,9 +44,7 @@ def serving(*options: str, checkout: Path | None = None) -> Iterator[tuple[Proce
     settings = ("--store", "memory:", "--topic", f"{TOPIC}:10", "--config", "group.initial.rebalance.delay.ms=0")
     command = [sys.executable, "-m", module, "serve", "--listen", "127.0.0.1:0", "--log-level", "error"]
     elsewhere = {} if checkout is None else {"PYTHONPATH": str(checkout.resolve())}
-    with subprocess.Popen(
-        [*command, *settings, *options], stdout=subprocess.PIPE, text=True, cwd=checkout, env=os.environ | elsewhere
-    ) as process:
+    with processes.start([*command, *settings, *options], cwd=checkout, env=os.environ | elsewhere) as process:
         try:
             assert process.stdout is not None
             ready = process.stdout.readline()
@@ -54,7 +52,7 @@ def serving(*options: str, checkout: Path | None = None) -> Iterator[tuple[Proce
                 raise RuntimeError("kafka-shim serve did not get ready")
             yield Process(process.pid), int(ready.split()[1].rpartition(":")[2])
         finally:
-            process.terminate()
+            processes.end(process)
 
 
 def make_topics(bootstrap: str, name: str) -> str:

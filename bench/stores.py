@@ -29,6 +29,7 @@ from bench.load import Load, Process
 from bench.servers import measure, work
 from kafka_shim.apis.list_groups import ListGroupsRequest
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.conformance import processes
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.postgres import PostgresStore
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
@@ -62,7 +63,7 @@ class Serve:
 
     def __enter__(self) -> Serve:
         began = time.perf_counter()
-        self.popen = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.popen = processes.start(self._command, stderr=subprocess.DEVNULL)
         assert self.popen.stdout is not None
         line = self.popen.stdout.readline()
         self.ready_s = time.perf_counter() - began

@@ -1,7 +1,8 @@
 """The processes and temporary folders of a run, so that none is left however the run ends.
 
 Decides how a child process is started (at the head of a process group of its own, which ends as a whole), and that
-nothing more is started once the run has been broken off. It does not know what the processes are.
+nothing more is started once the run has been broken off. A watch, a shell at the other end of a pipe, ends what is left
+when the run itself was killed or has ended without a word. It does not know what the processes are.
 """
 
 from __future__ import annotations
@@ -27,6 +28,19 @@ _FOLDERS: Final[list[Path]] = []
 _HEADS: Final[set[int]] = set()
 """The processes that were started here: each is the head of a group, which may outlive it."""
 
+_WATCH: Final = """
+heads=
+while read -r sign pid number; do
+    left=
+    for each in $heads; do [ "${each%:*}" = "$pid" ] || left="$left $each"; done
+    heads=$left
+    [ "$sign" = - ] || heads="$heads $pid:$number"
+done
+for each in $heads; do kill -"${each#*:}" -"${each%:*}" 2>/dev/null; done
+"""
+"""Of each process group that began and has not ended it knows the last signal. It sends them when the pipe ends."""
+
+_watch: subprocess.Popen[bytes] | None = None
 _broken_off = False
 _is_starting = False
 _signalled = 0
@@ -67,7 +81,7 @@ def start(
             start_new_session=True,
         )
         _RUNNING.append((process, last_signal))
-        _HEADS.add(process.pid)
+        _began(process.pid, last_signal)
     return process
 
 
@@ -100,7 +114,7 @@ def end(process: subprocess.Popen[Any], grace: float = _GRACE) -> None:
         time.sleep(0.01)
     _signal(process, signal.SIGKILL)
     process.wait()
-    _HEADS.discard(process.pid)
+    _ended(process.pid)
 
 
 def temporary_folder(prefix: str) -> Path:
@@ -194,7 +208,29 @@ def _forget_the_dead() -> None:
     for entry in [entry for entry in _RUNNING if entry[0].poll() is not None]:
         _RUNNING.remove(entry)
         _signal(entry[0], signal.SIGKILL)
-        _HEADS.discard(entry[0].pid)
+        _ended(entry[0].pid)
+
+
+def _began(pid: int, last_signal: signal.Signals) -> None:
+    """A process was started at the head of a group."""
+    global _watch
+    _HEADS.add(pid)
+    if _watch is None or _watch.poll() is not None:
+        _watch = subprocess.Popen(["/bin/sh", "-c", _WATCH], stdin=subprocess.PIPE, env={}, start_new_session=True)
+    _tell_watch(f"+ {pid} {last_signal:d}")
+
+
+def _ended(pid: int) -> None:
+    """The group that this process was the head of has ended: another one may get its number."""
+    if pid in _HEADS:
+        _HEADS.discard(pid)
+        _tell_watch(f"- {pid} 0")
+
+
+def _tell_watch(line: str) -> None:
+    if _watch is not None and _watch.stdin is not None:
+        with suppress(BrokenPipeError):
+            os.write(_watch.stdin.fileno(), f"{line}\n".encode())
 
 
 def _signal(process: subprocess.Popen[Any], number: signal.Signals) -> None:

@@ -14,6 +14,7 @@ import pytest
 from kafka_shim.conformance import processes as started
 
 MARK = "CONFORMANCE_TEST_MARK"
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="it looks into /proc")
 
@@ -107,6 +108,63 @@ def test_what_a_start_command_has_started_ends_with_a_signal(tmp_path: Path) -> 
         assert run.returncode == 130, stderr
         wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
         assert list(tmp_path.iterdir()) == []
+    finally:
+        for left in marked(mark):
+            os.kill(left, signal.SIGKILL)
+
+
+ENDS = {
+    "killed": "os.kill(os.getpid(), signal.SIGKILL)",
+    "terminated": "os.kill(os.getpid(), signal.SIGTERM)",
+    "terminal-gone": "os.kill(os.getpid(), signal.SIGHUP)",
+    "without-a-word": "os._exit(0)",
+    "exception": "raise RuntimeError",
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_what_was_started_ends_with_a_run_that_has_no_time_for_it(how: str) -> None:
+    mark = uuid.uuid4().hex
+    program = f"""
+import os, signal
+from kafka_shim.conformance import processes
+ended = processes.start(["/bin/sh", "-c", "exit 0"])
+ended.wait()
+processes.end(ended)
+processes.start(["/bin/sh", "-c", "sleep 600 & sleep 600 & wait"])
+print("ready", flush=True)
+{ENDS[how]}
+"""
+    environment = os.environ | {MARK: mark, "PYTHONPATH": str(ROOT)}
+    try:
+        subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=30)
+        wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
+    finally:
+        for left in marked(mark):
+            os.kill(left, signal.SIGKILL)
+
+
+def test_the_watch_of_a_run_ends_with_it() -> None:
+    program = """
+from kafka_shim.conformance import processes
+processes.end(processes.start(["sleep", "600"]))
+print(processes._watch.pid)
+"""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=30)
+    wait_for(lambda: not Path("/proc", done.stdout.strip(), "environ").exists(), "the watch is left", 5)
+
+
+def test_a_benchmark_that_is_broken_off_leaves_no_server() -> None:
+    mark = uuid.uuid4().hex
+    command = [sys.executable, "-m", "bench.forming", "--servers", "shim", "--members", "1", "--topics", "100000"]
+    environment = os.environ | {MARK: mark, "PYTHONPATH": str(ROOT)}
+    run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, cwd=ROOT)
+    try:
+        wait_for(lambda: len(marked(mark)) > 1 or run.poll() is not None, "nothing was started")
+        run.terminate()
+        assert run.wait(10) == -signal.SIGTERM
+        wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
     finally:
         for left in marked(mark):
             os.kill(left, signal.SIGKILL)
