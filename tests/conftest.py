@@ -29,6 +29,7 @@ SECOND_STAGE = {
     "tests/crash/": "servers killed under load",
     "tests/fuzz/": "a fuzzer that runs for as long as it is given",
     "tests/groups/assignors/test_against_kafka.py": "Kafka's assignors",
+    "tests/learn/test_client_lessons.py": "real clients, and the time that they take",
     "tests/packaging/": "fresh environments, installed from the package registry",
     "tests/persistence/test_kafka_groups.py": "a real Kafka",
     "tests/persistence/test_kafka_dump.py": "Kafka's tools",

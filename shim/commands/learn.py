@@ -16,7 +16,7 @@ from rich.text import Text
 
 from kafka_shim.learn.lesson import Lesson, Step, Unteachable, find, ours
 from kafka_shim.learn.scene import Scene
-from kafka_shim.learn.teaching import Shown, play, right_option
+from kafka_shim.learn.teaching import Shown, play, right_option, scene_of
 
 WIDTH = 100
 STYLES = {"title": "bold", "question": "bold", "story": "cyan", "frame": "dim", "right": "green", "wrong": "yellow"}
@@ -55,9 +55,9 @@ def learn(lesson: str | None, unattended: bool, solutions: bool, check: bool) ->
 
 
 def _list(console: Console, lessons: Sequence[Lesson]) -> None:
-    table = Table("", "name", "lesson", "minutes", box=None)
+    table = Table("", "name", "lesson", "minutes", "members", box=None)
     for lesson in lessons:
-        table.add_row(str(lesson.number), lesson.name, lesson.title, str(lesson.minutes))
+        table.add_row(str(lesson.number), lesson.name, lesson.title, str(lesson.minutes), lesson.client or "puppets")
     console.print(table)
     console.print("\nBegin with kafka-shim learn 1.")
 
@@ -90,8 +90,12 @@ def _show(console: Console, shown: Shown) -> None:
 
 def _solve(console: Console, lesson: Lesson) -> None:
     """The solution sheet: what is right is found by playing the lesson."""
-    scene = Scene(**lesson.scene)
     console.print(Text(f"{lesson.title}: solutions", style="bold"))
+    with scene_of(lesson) as scene:
+        _solve_in(scene, console, lesson)
+
+
+def _solve_in(scene: Scene, console: Console, lesson: Lesson) -> None:
     for step in lesson.steps:
         scene.step()
         for line in step.do:

@@ -65,6 +65,11 @@ class Lesson:
     number: int = 0
     scene: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def client(self) -> str:
+        """The library whose consumers are its members, in real time; empty if they are puppets."""
+        return str(self.scene.get("client", ""))
+
 
 def read(path: Path) -> Lesson:
     """The lesson in a file. Raises Unteachable."""

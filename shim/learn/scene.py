@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Self, TypeVar
 
 from kafka_shim.apis.annotated import answer_pieces, lines, request_pieces
 from kafka_shim.apis.profiles import PROFILES
@@ -29,7 +30,20 @@ from kafka_shim.why.narration import Narrator
 
 MOMENT: Final = 0.001
 """Seconds that pass after each line of `do`, so that what it brings about is over."""
-_SECONDS: Final = {"session": "session_timeout", "rebalance": "rebalance_timeout", "heartbeat": "heartbeat_interval"}
+UNTIL_SECONDS: Final = 600.0
+"""How long `until` waits, in seconds of the scene."""
+_LOOK_SECONDS: Final = 0.1
+_OF_BROKERS: Final = frozenset({"brokers", "broker", "coordinator", "produce", "topic", "fault", "loading"})
+_SECONDS: Final = frozenset({"session", "rebalance", "heartbeat", "think"})
+_LISTS: Final = frozenset({"protocols", "topics"})
+_PUPPETS_NAMES: Final = {
+    "session": "session_timeout",
+    "rebalance": "rebalance_timeout",
+    "heartbeat": "heartbeat_interval",
+    "instance": "instance_id",
+    **{name: name for name in ("think", "protocols", "topics", "group")},
+}
+T = TypeVar("T")
 
 Pattern = Mapping[str, Any]
 
@@ -48,17 +62,36 @@ class Scene:
         self.group = group
         self.topics = dict(topics or {"orders": 4})
         settings = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1"} | dict(config or {})
-        self.simulation = Simulation(brokers=brokers, topics=self.topics, config=settings, watched=True)
+        self.simulation = self._set(settings, brokers)
         self.puppets: dict[str, Puppet] = {}
         self.hands: dict[str, Hand] = {}
         self.frames = FrameHistory(self.simulation.cluster.nodes.values)
-        self.frames.start()
+        self._in_scene(self.frames.start)
         self._began = self.simulation.now
         self._narrator = Narrator()
+        self._clients: dict[str, str] = {}
+        """By member id, the client that has or had it."""
+        self._met = 0
         self._last_event = 0
         self._since = 0
 
+    def _set(self, settings: Mapping[str, str], brokers: int) -> Simulation:
+        return Simulation(brokers=brokers, topics=self.topics, config=settings, watched=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End what still runs; on virtual time nothing does."""
+
     # What is done
+
+    def _in_scene(self, function: Callable[[], T]) -> T:
+        """Do something where the coordinator runs."""
+        return function()
 
     def step(self) -> None:
         """A step begins: what `events` and `story` show is from now on."""
@@ -70,29 +103,49 @@ class Scene:
         verb, _, words = rest.partition(" ")
         try:
             if subject == "wait":
-                self.simulation.run(float(verb))
-            elif subject == "brokers":
-                for node in self.simulation.cluster.nodes.values():
-                    if not node.up:
-                        self.simulation.cluster.restart_broker(node.id)
-            elif subject == "broker":
-                self._broker(int(verb), words)
-            elif subject == "coordinator":
-                self._broker(self.simulation.cluster.ownership.owner_of(self.group).id, rest)
-            elif subject == "produce":
-                self._produce(verb, int(words))
-            elif subject == "topic":
-                self.simulation.cluster.create_topic(verb, int(words))
-            elif subject == "fault":
-                self.simulation.faults.declare(tomllib.loads(f"x = {rest}")["x"])
-            elif subject == "loading":
-                self.simulation.cluster.loader.seconds = float(verb)
+                self._wait(float(verb))
+            elif subject == "until":
+                self._until(rest)
+            elif subject in _OF_BROKERS:
+                self._in_scene(partial(self._to_brokers, subject, verb, words, rest))
             else:
                 self._verbs[verb](subject, words)
         except (KeyError, ValueError, TypeError, tomllib.TOMLDecodeError) as error:
             raise Unteachable(f"{line!r} cannot be done: {error}.") from error
-        self.simulation.cluster.settle(self.simulation.now)
+        self._in_scene(lambda: self.simulation.cluster.settle(self.simulation.now))
         self.simulation.run(MOMENT)
+
+    def _wait(self, seconds: float) -> None:
+        self.simulation.run(seconds)
+
+    def _until(self, words: str) -> None:
+        limit = self.simulation.now + UNTIL_SECONDS
+        while not self._so(words):
+            if self.simulation.now > limit:
+                raise ValueError(f"it is not so within {UNTIL_SECONDS:.0f} s")
+            self.simulation.run(_LOOK_SECONDS)
+
+    def _so(self, words: str) -> bool:
+        return Scene.fits(self, tomllib.loads(f"x = {words}")["x"])
+
+    def _to_brokers(self, subject: str, verb: str, words: str, rest: str) -> None:
+        cluster = self.simulation.cluster
+        if subject == "brokers":
+            for node in cluster.nodes.values():
+                if not node.up:
+                    cluster.restart_broker(node.id)
+        elif subject == "broker":
+            self._broker(int(verb), words)
+        elif subject == "coordinator":
+            self._broker(cluster.ownership.owner_of(self.group).id, rest)
+        elif subject == "produce":
+            self._produce(verb, int(words))
+        elif subject == "topic":
+            cluster.create_topic(verb, int(words))
+        elif subject == "fault":
+            self.simulation.faults.declare(tomllib.loads(f"x = {rest}")["x"])
+        else:
+            cluster.loader.seconds = float(verb)
 
     @property
     def _verbs(self) -> dict[str, Callable[[str, str], None]]:
@@ -109,18 +162,9 @@ class Scene:
     def _joins(self, name: str, words: str) -> None:
         script: dict[str, Any] = {"group": self.group, "topics": list(self.topics), "client_id": name}
         manner: dict[str, Any] = {}
-        for word in words.split():
-            key, _, value = word.partition("=")
-            if key in _SECONDS:
-                script[_SECONDS[key]] = float(value)
-            elif key == "think":
-                script["think"] = float(value)
-            elif key in ("protocols", "topics"):
-                script[key] = value.split(",")
-            elif key == "instance":
-                script["instance_id"] = value
-            elif key == "group":
-                script["group"] = value
+        for key, value in options_of(words).items():
+            if key in _PUPPETS_NAMES:
+                script[_PUPPETS_NAMES[key]] = value
             else:
                 manner[key.replace("-", "_")] = float(value) if value else True
         self.puppets[name] = self.simulation.puppet(**script, manner=Manner(**manner))
@@ -173,6 +217,7 @@ class Scene:
     def fits(self, pattern: Pattern) -> bool:
         """Whether a pattern fits: of an event since the step began, of a group as it is, or of a last answer."""
         if "event" in pattern:
+            self._meet()
             times = pattern.get("times")
             fitting = sum(self._event_fits(pattern, event) for event in self.events())
             return fitting == times if times is not None else fitting > 0
@@ -181,12 +226,20 @@ class Scene:
             return _within(rest, self.hands[pattern["answer_to"]].shown)
         return self._state_fits(pattern)
 
+    def _meet(self) -> None:
+        """Learn whose each member id is: those of newer protocols do not say it."""
+        for number, _, event in self.simulation.history.since(self._met):
+            self._met = number
+            if event["event"] == "member":
+                self._clients[event["member_id"]] = event["client_id"]
+
     def _event_fits(self, pattern: Pattern, event: Mapping[str, Any]) -> bool:
         for key, value in pattern.items():
             if key == "times":
                 continue
             if key == "who":
                 names = [event.get(field) or "" for field in ("client_id", "member_id", "member", "trigger", "leader")]
+                names += [self._clients[name] for name in names if name in self._clients]
                 if not any(name == value or name.startswith(f"{value}-") for name in names):
                     return False
             elif not _within(value, event.get(key)):
@@ -263,6 +316,15 @@ class Scene:
             "its answer" if pair.answer else "it has no answer yet",
             *lines(pair.answer, answer_pieces(pair.answer, sent.key, sent.version) if pair.answer else []),
         ]
+
+
+def options_of(words: str) -> dict[str, Any]:
+    """The options of a line: seconds are numbers, what may be several is a list, and all else is text."""
+    found: dict[str, Any] = {}
+    for word in words.split():
+        key, _, value = word.partition("=")
+        found[key] = float(value) if key in _SECONDS else value.split(",") if key in _LISTS else value
+    return found
 
 
 class Hand:

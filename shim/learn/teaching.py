@@ -25,9 +25,26 @@ Ask = Callable[[Step], int | None]
 """The number of the option that the reader takes, from 0 on, or None."""
 
 
+def scene_of(lesson: Lesson) -> Scene:
+    """The scene of a lesson, to be closed. Raises Unteachable."""
+    try:
+        if not lesson.client:
+            return Scene(**lesson.scene)
+        # Imported here because a lesson with puppets needs no server.
+        from kafka_shim.learn.clients import ClientScene
+
+        return ClientScene(**lesson.scene)
+    except TypeError as error:
+        raise Unteachable(f"A scene is not set so: {error}.") from None
+
+
 def play(lesson: Lesson, ask: Ask) -> Iterator[Shown]:
     """Play a lesson, and show what a reader sees. Raises Unteachable if something that it claims is not so."""
-    scene = Scene(**lesson.scene)
+    with scene_of(lesson) as scene:
+        yield from _play(scene, lesson, ask)
+
+
+def _play(scene: Scene, lesson: Lesson, ask: Ask) -> Iterator[Shown]:
     yield Shown("prose", lesson.intro)
     for step in lesson.steps:
         yield Shown("title", step.title)

@@ -49,7 +49,7 @@ def ended() -> threading.Event:
 
 def produce(bootstrap: str, name: str) -> None:
     """Send numbered records until standard input ends."""
-    from kafka import KafkaProducer  # type: ignore[import-untyped]
+    from kafka import KafkaProducer
 
     stop = ended()
     producer = KafkaProducer(bootstrap_servers=bootstrap, client_id=name, linger_ms=5)
@@ -89,7 +89,7 @@ def consume_with_kafka_python(bootstrap: str, name: str) -> None:
 
 async def consume_with_aiokafka(bootstrap: str, name: str) -> None:
     """Consume with aiokafka until standard input ends."""
-    from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
+    from aiokafka import AIOKafkaConsumer
 
     stop = ended()
     consumer = AIOKafkaConsumer(TOPIC, bootstrap_servers=bootstrap, client_id=name, **_CONSUMER)

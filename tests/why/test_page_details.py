@@ -366,6 +366,8 @@ def test_every_lesson_can_be_played_on_the_page(browser: Browser, server: Coordi
     browser.open(f"{server.control_url}/", width=1400)
     browser.wait("document.querySelectorAll('#lesson-list option').length >= 15")
     for lesson in ours():
+        if lesson.client:
+            continue  # in a terminal alone
         browser.evaluate(f"beginLesson({lesson.name!r})")
         browser.wait(f"lesson.data?.lesson === {lesson.name!r}")
         played: dict[str, Any] = browser.evaluate("lesson.data")
