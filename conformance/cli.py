@@ -38,7 +38,7 @@ from kafka_shim.conformance.runner import Result, Run, Runner
 from kafka_shim.conformance.targets import ForeignTarget, Target, TargetError, open_target
 from kafka_shim.conformance.targets.base import PROFILES
 from kafka_shim.conformance.targets.capabilities import CAPABILITIES, advice
-from kafka_shim.conformance.targets.foreign import Place, place_of
+from kafka_shim.conformance.targets.foreign import KINDS, Place, place_of
 
 
 class OutputFile(click.Path):
@@ -137,7 +137,7 @@ def refuse_unused(context: click.Context, clients: bool, differential: bool) -> 
     "--target",
     default="shim",
     show_default=True,
-    help="shim[:STORE], kafka[:VERSION[xBROKERS]], kfake, rdkafka-mock, tansu, HOST:PORT[,HOST:PORT] or FILE.toml.",
+    help=f"{KINDS}.",
 )
 @click.option("--start-command", "start", metavar="COMMAND", default="", help="What starts the target, on port {port}.")
 @click.option(

@@ -103,11 +103,21 @@ def _printable(text: str) -> str:
 
 
 def write_expectations(judged: Judged, path: Path) -> None:
-    """Write what fails as a file for `--expect`: an entry for each cause and verdict."""
+    """Write what fails as a file for `--expect`: an entry for each cause and verdict.
+
+    A case whose cells all failed alike stands there once, without its versions.
+    """
+    judged_cells = Counter(result.cell.case.id for result in judged.run.results if result.verdict not in NOT_JUDGED)
     lines = [f"# What {judged.run.target} does otherwise; written by --write-expect. Say why on every line."]
     for cause in judged.all_causes:
         for verdict in sorted({each.verdict for each in cause.hanging}):
-            names = sorted({each.cell.name for each in cause.hanging if each.verdict is verdict})
+            found: dict[str, set[str]] = {}
+            for each in cause.hanging:
+                if each.verdict is verdict:
+                    found.setdefault(each.cell.case.id, set()).add(each.cell.name)
+            names = sorted(
+                name for id, cells in found.items() for name in ([id] if len(cells) == judged_cells[id] else cells)
+            )
             cells = [f"    {json.dumps(name)}," for name in names]
             lines += ["", "[[expected]]", "cells = [", *cells, "]", f'verdicts = ["{verdict}"]']
             lines.append(f"reason = {json.dumps(cause.text, ensure_ascii=False)}")

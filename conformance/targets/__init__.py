@@ -10,6 +10,7 @@ from kafka_shim.conformance.targets.base import Instance, Limits, Target, Target
 from kafka_shim.conformance.targets.foreign import ForeignTarget, Place, declared
 from kafka_shim.conformance.targets.kafka import KafkaTarget
 from kafka_shim.conformance.targets.kfake import KfakeTarget
+from kafka_shim.conformance.targets.nisshi import NisshiTarget
 from kafka_shim.conformance.targets.rdkafka_mock import RdkafkaMockTarget
 from kafka_shim.conformance.targets.shim import ShimTarget
 from kafka_shim.conformance.targets.tansu import TansuTarget
@@ -43,6 +44,8 @@ def open_target(
             return RdkafkaMockTarget()
         if spec == "tansu":
             return TansuTarget()
+        if spec == "nisshi":
+            return NisshiTarget()
     declaration = declared(spec, start=start, places=places, capabilities=capabilities)
     return ForeignTarget(replace(declaration, client_id=client_id or declaration.client_id))
 

@@ -25,7 +25,7 @@ from kafka_shim.conformance.targets.base import (
     wait_until_listening,
 )
 
-KINDS: Final = "shim[:STORE], kafka[:VERSION], kfake, rdkafka-mock, tansu, HOST:PORT[,HOST:PORT] or FILE.toml"
+KINDS: Final = "shim[:STORE], kafka[:VERSION], kfake, rdkafka-mock, tansu, nisshi, HOST:PORT[,HOST:PORT] or FILE.toml"
 _FIELDS: Final = frozenset({"name", "address", "start", "client-id", "capabilities", "limits", "profiles", "expect"})
 _LINES_SHOWN: Final = 8
 

@@ -18,7 +18,17 @@ from kafka_shim.testing import CoordinatorServer
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "conformance.md").read_text()
 CLIENTS = (DOCS / "clients.md").read_text()
-FETCHED = ("kafka", "kafka:3.9", "kafka:4.2x3", "kfake", "rdkafka-mock", "tansu", "shim:postgresql:", "matrix")
+FETCHED = (
+    "kafka",
+    "kafka:3.9",
+    "kafka:4.2x3",
+    "kfake",
+    "rdkafka-mock",
+    "tansu",
+    "nisshi",
+    "shim:postgresql:",
+    "matrix",
+)
 """Words of commands that fetch or start what not every machine has; other tests run them where they can."""
 
 FAST = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}

@@ -255,6 +255,16 @@ def test_a_target_is_given_by_its_kind() -> None:
     assert open_target("kafka:4.2x3").name == "kafka:4.2.2x3"
     assert open_target("kafka:2.8").name == "kafka:2.8.2"
     assert open_target("tansu").profiles == {"default"}
+    assert open_target("nisshi").profiles == {"default"}
+
+
+def test_a_program_that_can_neither_be_found_nor_built_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TargetError, match="there is no cargo here"):
+        open_target("nisshi").start("default")
 
 
 def test_the_first_address_may_be_down(cluster: CoordinatorServer) -> None:

@@ -7,6 +7,7 @@ import anyio
 import pytest
 import trio.testing
 from aiokafka import AIOKafkaConsumer
+from confluent_kafka.aio import AIOConsumer
 
 from kafka_shim.testing import AsyncCoordinator, CoordinatorServer, NotReached, polling
 
@@ -102,6 +103,26 @@ def test_aiokafka_is_polled_in_its_own_loop() -> None:
     async def test() -> None:
         async with AsyncCoordinator(topics={"orders": 2}) as server:
             await consuming(server)
+
+    asyncio.run(test())
+
+
+def test_confluents_consumer_is_polled_in_its_own_loop() -> None:
+    async def test() -> None:
+        async with AsyncCoordinator(topics={"orders": 2}) as server:
+            config = {
+                "bootstrap.servers": server.bootstrap,
+                "group.id": "billing",
+                "client.id": "real",
+                "auto.offset.reset": "earliest",
+            }
+            async with AIOConsumer(config) as consumer:
+                await consumer.subscribe(["orders"])
+                async with polling(consumer) as polled:
+                    await server.group("billing").stable(owners={"real": {"orders": [0, 1]}})
+                    server.produce("orders", "a", "b", key="k")
+                    assert [record.value() for record in await polled.wait_records(2)] == [b"a", b"b"]
+            await server.group("billing").empty()
 
     asyncio.run(test())
 
