@@ -19,6 +19,10 @@ _SESSIONS: Final = f"{_CONSUMER}sessions.py"
 _CLASSIC_MEMBERS: Final = f"{_CONSUMER}classic_members.py"
 _MIGRATION: Final = f"{_CONSUMER}migration.py"
 _REGISTRY: Final = "shim/groups/assignors/registry.py"
+_OFFLOAD: Final = f"{_CONSUMER}offload.py"
+_DRAFT: Final = f"{_CONSUMER}draft.py"
+_LIVE: Final = f"{_CONSUMER}live.py"
+_OFFLOADED: Final = ("tests/groups/consumer/test_offload.py",)
 _RANGE: Final = "shim/groups/assignors/range.py"
 _UNIFORM: Final = "shim/groups/assignors/uniform.py"
 
@@ -131,7 +135,7 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "who holds on is never put out",
         _CHANGE,
-        "                arm_rebalance(written, reconciled, self.now)\n",
+        "                arm_rebalance(group, reconciled, self.now)\n",
         "                pass\n",
         ("consumer/session/*",),
     ),
@@ -166,8 +170,8 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "range gives the last members the larger ranges",
         _RANGE,
-        "    sizes = [least + 1] * larger + ([least] * (takers - larger) if least else [])\n",
-        "    sizes = [least] * (takers - larger) + [least + 1] * larger\n",
+        "    return [*_runs(0, edge, least + 1), *_runs(edge, partitions, least)]\n",
+        "    edge = partitions - edge\n    return [*_runs(0, edge, least), *_runs(edge, partitions, least + 1)]\n",
         ("consumer/share/*",),
     ),
     Mutant(
@@ -249,5 +253,53 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
         "        elif assignment.user_data == b'never':\n",
         ("migrate/*",),
         ("tests/groups/consumer/test_migration.py",),
+    ),
+    Mutant(
+        "what was computed for a group counts although it has changed",
+        _OFFLOAD,
+        "            and self._revision == group.revision\n",
+        "",
+        (),
+        _OFFLOADED,
+    ),
+    Mutant(
+        "whoever waits for a computation is forgotten when the partition goes elsewhere",
+        _OFFLOAD,
+        "        for each in self.line:\n",
+        "        for each in ():\n",
+        (),
+        _OFFLOADED,
+    ),
+    Mutant(
+        "a group takes the place of a classic one that has changed meanwhile",
+        _DRAFT,
+        " and (self.replaces is None or view_of(self.replaces) == self._view)\n",
+        "\n",
+        (),
+        _OFFLOADED,
+    ),
+    Mutant(
+        "a draft does not hear of its topics",
+        _DRAFT,
+        "        self.group.revision += 1\n",
+        "",
+        (),
+        _OFFLOADED,
+    ),
+    Mutant(
+        "who has a partition is not looked up anew when a large assignment takes effect",
+        _LIVE,
+        "ahead.targets, ahead.owners, target.epoch\n",
+        "ahead.targets, self.target_owners, target.epoch\n",
+        (),
+        _OFFLOADED,
+    ),
+    Mutant(
+        "a converted group's records are lost when it waited for its assignment",
+        _DRAFT,
+        "        shard.outbox.write_all(shard, self.records)\n",
+        "",
+        (),
+        _OFFLOADED,
     ),
 )

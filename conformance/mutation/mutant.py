@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mutant:
-    """One wrong rule. `areas`: patterns of the cases to try first. It survives only if all cases pass, and the `tests`
-    of the rule: files for what no case waits for, such as a lock that runs out after 15 s at the earliest."""
+    """One wrong rule. `areas`: patterns of the cases to try first, if any knows the rule. It survives only if all cases
+    pass, and the `tests` of the rule: files for what no case waits for, such as a lock that runs out after 15 s at the
+    earliest."""
 
     name: str
     file: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafka_shim.conformance.mutation.client_assignor_mutants import CLIENT_ASSIGNOR_MUTANTS
 from kafka_shim.conformance.mutation.consumer_mutants import CONSUMER_MUTANTS
 from kafka_shim.conformance.mutation.mutant import Mutant
 from kafka_shim.conformance.mutation.share_mutants import SHARE_MUTANTS
@@ -464,6 +465,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "self.supporters.get(name) == everybody",
         ("leave/pending/*",),
     ),
+    *CLIENT_ASSIGNOR_MUTANTS,
     *CONSUMER_MUTANTS,
     *SHARE_MUTANTS,
     *STREAMS_MUTANTS,

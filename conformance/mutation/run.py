@@ -93,7 +93,8 @@ def fate_of(mutant: Mutant, folder: Path) -> Fate:
     source = path.read_text()
     try:
         path.write_text(mutated(source, mutant))
-        return Fate(mutant, surprises(folder, mutant.areas) or failures(folder, mutant.tests) or surprises(folder, ()))
+        noticed = surprises(folder, mutant.areas) if mutant.areas else ()
+        return Fate(mutant, noticed or failures(folder, mutant.tests) or surprises(folder, ()))
     finally:
         path.write_text(source)
 

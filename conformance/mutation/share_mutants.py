@@ -9,6 +9,7 @@ from kafka_shim.conformance.mutation.mutant import Mutant
 _SHARE: Final = "shim/groups/share/"
 _HEARTBEAT: Final = f"{_SHARE}heartbeat.py"
 _GROUP: Final = f"{_SHARE}group.py"
+_STATES: Final = f"{_SHARE}states.py"
 _KIND: Final = f"{_SHARE}kind.py"
 _OFFSETS: Final = f"{_SHARE}offsets.py"
 _ASSIGNOR: Final = f"{_SHARE}assignor.py"
@@ -24,23 +25,23 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "a share member of an unknown group is let in at any epoch",
-        _HEARTBEAT,
-        "    if group is None and joins:\n",
-        "    if group is None:\n",
+        _STATES,
+        "    Trigger.STAY: _row(_NOT_FOUND,",
+        "    Trigger.STAY: _row(Rule.CREATE,",
         ("share/join/*",),
     ),
     Mutant(
         "a lost answer fences the share member",
         _HEARTBEAT,
-        "    elif epoch not in (member.epoch, member.previous_epoch):\n",
-        "    elif epoch != member.epoch:\n",
+        "    is_its = request.member_epoch in (member.epoch, member.previous_epoch)\n",
+        "    is_its = request.member_epoch == member.epoch\n",
         ("share/epoch/*",),
     ),
     Mutant(
         "a share member may be at any epoch of the past",
         _HEARTBEAT,
-        "    elif epoch not in (member.epoch, member.previous_epoch):\n",
-        "    elif epoch < 0:\n",
+        "    is_its = request.member_epoch in (member.epoch, member.previous_epoch)\n",
+        "    is_its = request.member_epoch <= member.epoch\n",
         ("share/epoch/*",),
     ),
     Mutant(

@@ -8,7 +8,8 @@ each goes to the same member. It looks at no former assignment and at no racks. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import accumulate, chain, pairwise, repeat
+from itertools import chain, repeat
+from operator import attrgetter
 
 from .spec import NO_PARTITIONS, GroupSpec, MemberSpec, Partitions
 
@@ -19,13 +20,16 @@ class RangeAssignor:
     def assign(self, spec: GroupSpec) -> Mapping[str, Partitions]:
         members = _in_order(spec.members)
         assignments: dict[str, Partitions] = dict.fromkeys(members, NO_PARTITIONS)
+        cuts: dict[tuple[int, int], list[frozenset[int]]] = {}
         for topics, takers, is_first in _alike(spec, members):
             counts: dict[int, dict[bytes, None]] = {}
             for topic in topics:
                 counts.setdefault(spec.partition_counts[topic], {})[topic] = None
             for count, same in counts.items():
                 # Topics with the same subscribers and as many partitions are cut alike.
-                shares = zip(takers, map(dict.fromkeys, repeat(same), _cut(count, len(takers))), strict=False)
+                if (cut := cuts.get((count, len(takers)))) is None:
+                    cut = cuts[count, len(takers)] = _cut(count, len(takers))
+                shares = zip(takers, map(dict.fromkeys, repeat(same), cut), strict=False)
                 if is_first:
                     assignments.update(shares)
                 else:
@@ -37,10 +41,18 @@ class RangeAssignor:
 
 def _in_order(members: Mapping[str, MemberSpec]) -> list[str]:
     """The ids of the members; text as Java orders it, by UTF-16 code units."""
+    if not any(map(_instance_id, members.values())):
+        return _sorted(list(members))
     static = {id: member.instance_id for id, member in members.items() if member.instance_id is not None}
-    others = [id for id in members if id not in static] if static else list(members)
     in_order = sorted(static, key=lambda id: _units(static[id]))
-    return in_order + (sorted(others) if all(map(str.isascii, others)) else sorted(others, key=_units))
+    return in_order + _sorted([id for id in members if id not in static])
+
+
+def _sorted(ids: list[str]) -> list[str]:
+    return sorted(ids) if "".join(ids).isascii() else sorted(ids, key=_units)
+
+
+_instance_id = attrgetter("instance_id")
 
 
 def _units(text: str) -> bytes:
@@ -75,5 +87,11 @@ def _alike(spec: GroupSpec, members: list[str]) -> Iterator[tuple[list[bytes], l
 def _cut(partitions: int, takers: int) -> list[frozenset[int]]:
     """The ranges of the first takers; those behind them get none."""
     least, larger = divmod(partitions, takers)
-    sizes = [least + 1] * larger + ([least] * (takers - larger) if least else [])
-    return [frozenset(range(start, end)) for start, end in pairwise(accumulate(sizes, initial=0))]
+    edge = larger * (least + 1)
+    return [*_runs(0, edge, least + 1), *_runs(edge, partitions, least)]
+
+
+def _runs(start: int, end: int, size: int) -> Iterator[frozenset[int]]:
+    """Runs of one size, made without a step of Python for each."""
+    numbers = iter(range(start, end))
+    return map(frozenset, zip(*repeat(numbers, size), strict=True))

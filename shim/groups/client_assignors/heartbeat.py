@@ -129,7 +129,8 @@ class ClientChange(Change):
 
     def write(self, updated: Member, reconciled: Member, trigger: str) -> ConsumerGroup:
         """Raises `Refusal`: UNKNOWN_SERVER_ERROR (-1) for metadata that `__consumer_offsets` has no room for."""
-        if not self.group.shard.has_room_for(self.records):
+        brought = () if self.group.draft is None else self.group.draft.records
+        if not self.group.shard.has_room_for([*brought, *self.records]):
             raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The metadata of the assignors is too large to be stored.")
         return super().write(updated, reconciled, trigger)
 
