@@ -20,7 +20,8 @@ import pytest
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.clients.crew import CONSUMER_PROTOCOL
-from kafka_shim.conformance.invariants import check_trace
+from kafka_shim.conformance.invariants import check, check_trace
+from kafka_shim.testing import CoordinatorServer
 
 from .harness import CLIENTS, Client, Crew, Member, Partition, all_of
 
@@ -32,7 +33,6 @@ SETTINGS = {
     "group.consumer.min.session.timeout.ms": 1000,
     "group.initial.rebalance.delay.ms": 0,
 }
-CONFLUENT = [pytest.param(CONSUMER_PROTOCOL["confluent-kafka-2.16-consumer"], id="confluent-kafka-2.16")]
 EACH_CLIENT = [pytest.param(client, id=name) for name, client in CONSUMER_PROTOCOL.items()]
 # A member looks often for changes of its topics.
 ALERT = {"metadata_ms": 400}
@@ -147,7 +147,7 @@ def commit(member: Member, everybody: Iterable[Member]) -> None:
     member.do("commit", offsets=[[*owned, consumed[owned]] for owned in sorted(member.owns) if owned in consumed])
 
 
-@pytest.mark.parametrize("library", CONFLUENT)
+@pytest.mark.parametrize("library", EACH_CLIENT)
 def test_the_life_of_a_group(library: Client, server: Server) -> None:
     with crew_of(server) as crew:
         usual = {"topics": ["orders"], "protocol": "consumer", **ALERT}
@@ -255,6 +255,27 @@ def test_a_coordinator_killed_in_the_midst_of_a_reconciliation_goes_on_with_it(l
 
 
 @pytest.mark.parametrize("library", EACH_CLIENT)
+def test_a_coordinator_that_moves_in_the_midst_of_a_reconciliation_goes_on_with_it(
+    library: Client,
+) -> None:
+    config = {name: str(value) for name, value in SETTINGS.items()}
+    with CoordinatorServer(topics={"kept": 4}, brokers=2, config=config) as server:
+        crew = Crew(server.bootstrap, "billing")
+        try:
+            usual = {"topics": ["kept"], "protocol": "consumer"}
+            first = crew.start(library, revoke_s=1.0, **usual)
+            share(crew, [first], all_of({"kept": 4}), 4)
+            second = crew.start(library, **usual)
+            crew.wait(lambda: first.named("revoked"), "the first is told to give partitions up")
+            server.move("billing", broker=3 - server.coordinator_of("billing"))
+            share(crew, [first, second], all_of({"kept": 4}), 2, 2)
+            assert not first.named("lost")
+        finally:
+            crew.end()
+        assert check(server.events()) == []
+
+
+@pytest.mark.parametrize("library", EACH_CLIENT)
 def test_three_members_move_to_the_new_protocol_and_back_one_by_one(library: Client, server: Server) -> None:
     with crew_of(server) as crew:
         other = crew.start(CLIENTS["confluent-kafka-2.16"])
@@ -281,13 +302,14 @@ def test_three_members_move_to_the_new_protocol_and_back_one_by_one(library: Cli
         assert values(everybody) == list(range(sent))
 
 
-def test_kafka_python_is_in_one_group_with_members_of_the_new_protocol(server: Server) -> None:
+@pytest.mark.parametrize("library", EACH_CLIENT)
+def test_kafka_python_is_in_one_group_with_members_of_the_new_protocol(library: Client, server: Server) -> None:
     with crew_of(server) as crew:
         other = crew.start(CLIENTS["confluent-kafka-2.16"])
         other.do("create_topic", topic="orders", partitions=6)
         classic = crew.start(CLIENTS["kafka-python-3.0"], topics=["orders"], assignors=["range"])
         share(crew, [classic], all_of({"orders": 6}), 6)
-        new = crew.start(CONSUMER_PROTOCOL["confluent-kafka-2.16-consumer"], topics=["orders"], protocol="consumer")
+        new = crew.start(library, topics=["orders"], protocol="consumer")
         share(crew, [classic, new], all_of({"orders": 6}), 3, 3)
         other.do("produce", topic="orders", records=numbered(0, 12, 6))
         crew.consumed([classic, new], "orders", 12)
