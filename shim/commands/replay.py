@@ -22,6 +22,7 @@ from kafka_shim.lab.replay import Diverged, Replay, TooEarly, UnreadableJournal
 from kafka_shim.learn.conversation import Conversation, Frame
 
 if TYPE_CHECKING:
+    from kafka_shim.commands.replayed_page import ReplayedPage
     from kafka_shim.testing.sandbox import Sandbox
 
 DIVERGED: Final = 1
@@ -50,6 +51,11 @@ class Until(click.ParamType[tuple[float, float]]):
     help="Stop after the input of this number, or at this time: 14:02:07.5, an ISO time, or 10m for ten minutes ago.",
 )
 @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write the trace of the replay here.")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the page with the run in it here, the bytes of its requests too; it needs neither server nor network.",
+)
 @click.option("--frames", is_flag=True, help="Show the bytes of the last input, and of its answers, as annotated hex.")
 @click.option("--utc", is_flag=True, help="Show times in UTC.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -76,6 +82,7 @@ def replay(
     journal: Path,
     until: tuple[float, float],
     trace: Path | None,
+    html: Path | None,
     frames: bool,
     utc: bool,
     as_json: bool,
@@ -98,6 +105,7 @@ def replay(
             played = Replay(lines, trace)
             sandbox = None if listen is None else _sandbox(played)
             newest = _newest_frames(played) if frames else []
+            page = None if html is None else _page(played)
             try:
                 played.run(*until)
             finally:
@@ -108,6 +116,12 @@ def replay(
         click.echo(f"kafka-shim: {error}", err=True)
         sys.exit(DIVERGED)
     groups = played.groups()
+    if page is not None and html is not None:
+        try:
+            whole = page.write(html, journal.name)
+        except OSError as error:
+            raise click.ClickException(f"{html} cannot be written: {error.strerror}.") from None
+        click.echo(f"{html} has the bytes of {whole} requests.", err=True)
     if as_json:
         click.echo(
             json.dumps({"seq": played.seq, "wall": played.wall, "answers": played.answers, "groups": groups}, indent=1)
@@ -128,6 +142,12 @@ def _sandbox(played: Replay) -> Sandbox:
     from kafka_shim.testing.sandbox import Sandbox
 
     return Sandbox(played)
+
+
+def _page(played: Replay) -> ReplayedPage:
+    from kafka_shim.commands.replayed_page import ReplayedPage
+
+    return ReplayedPage(played)
 
 
 def _say(line: str) -> None:

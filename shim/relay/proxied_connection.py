@@ -31,7 +31,7 @@ IN_FLIGHT: Final = 500
 """Requests of a connection that may be unanswered; then no more are taken from the client until some are."""
 
 
-TRACED: Final = GROUP_KEYS | {ApiKey.TXN_OFFSET_COMMIT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE}
+TRACED: Final = GROUP_KEYS | {ApiKey.TXN_OFFSET_COMMIT}
 """The APIs whose exchanges are in the trace."""
 _REQUESTS_READ: Final = TRACED | {ApiKey.LIST_OFFSETS}
 _ANSWERS_READ: Final = TRACED | {ApiKey.LIST_OFFSETS, ApiKey.FETCH, ApiKey.METADATA}

@@ -29,12 +29,12 @@ def asset(name: str) -> bytes:
     return (_FOLDER / name).read_bytes()
 
 
-def standalone(trace: bytes, name: str) -> bytes:
-    """The page as one HTML file that needs nothing beside it and no network; `trace` is JSON Lines, not packed."""
+def standalone(trace: bytes, name: str, frames: bytes = b"") -> bytes:
+    """The page as one HTML file that needs nothing beside it and no network; `trace` is JSON Lines, not packed, and so
+    are `frames`, the bytes of requests as `FramePair.shown` has them."""
     html = asset("index.html").decode()
     style = asset("page.css").decode()
     html = html.replace('<link rel="stylesheet" href="/page/page.css">', f"<style>\n{style}</style>")
-    packed = base64.b64encode(gzip.compress(trace, mtime=0)).decode()
     scripts = "".join(f"<script>\n{asset(script).decode()}</script>\n" for script in SCRIPTS)
     head, found, rest = html.partition('<script src="/page/model.js"></script>')
     assert found
@@ -42,5 +42,11 @@ def standalone(trace: bytes, name: str) -> bytes:
         rest = rest.replace(f'<script src="/page/{script}"></script>\n', "")
     # Text in a script element ends at "</": JSON may write the slash with a backslash.
     named = json.dumps(name).replace("</", "<\\/")
-    data = f"<script>window.TRACE_NAME = {named}; window.TRACE = {json.dumps(packed)};</script>\n"
+    data = f"<script>window.TRACE_NAME = {named}; window.TRACE = {_packed(trace)}; window.FRAMES = {_packed(frames)};"
+    data += "</script>\n"
     return (head + data + scripts + rest.lstrip("\n")).encode()
+
+
+def _packed(lines: bytes) -> str:
+    """As a script writes it: packed, in base64; nothing is an empty text."""
+    return json.dumps(base64.b64encode(gzip.compress(lines, mtime=0)).decode() if lines else "")

@@ -54,6 +54,13 @@ def test_it_shows_the_groups_at_the_end_and_at_any_moment(tmp_path: Path) -> Non
     assert {timer["purpose"] for timer in group["timers"]} == {"session"}
     assert all(0 < timer["in"] <= 10 for timer in group["timers"])
 
+    page = tmp_path / "run.html"
+    told = shim("replay", journal, "--until", str(before), "--html", page)
+    assert re.search(r"run\.html has the bytes of [1-9]\d* requests\.", told.stderr)
+    assert b"window.FRAMES" in page.read_bytes()
+    refused = shim("replay", journal, "--html", tmp_path / "none" / "run.html")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
     shown = shim("replay", journal, "--until", str(before), "--utc")
     assert f"Replayed {before} inputs, to " in shown.stdout
     assert "each as recorded" in shown.stdout

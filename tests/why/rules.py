@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.sources import cited_rules
-from kafka_shim.groups.classic.states import MEANING, RULES
+from kafka_shim.groups.classic.states import ERRORS, MEANING, RULES, Rule
 from kafka_shim.why import arrows
 
 PATH = Path(__file__).parents[2] / "shim" / "why" / "page" / "rules.js"
@@ -23,6 +23,8 @@ def written() -> str:
     """The script."""
     machines = {kind: _machine(of) for kind, of in arrows.MACHINES.items()}
     cites = sorted({cite for machine in machines.values() for arrow in machine.values() for cite in arrow["cites"]})
+    table = {trigger.value: {state.value: rule.value for state, rule in row.items()} for trigger, row in RULES.items()}
+    rules = {rule.value: {"does": MEANING[rule], "error": int(ERRORS[rule])} for rule in Rule}
     names = {int(code): code.name for code in ErrorCode if code}
     return "\n".join(
         [
@@ -35,6 +37,12 @@ def written() -> str:
             "",
             "/** By kind of group and arrow `from>to`: its label, the rules of the table for it, and what it cites. */",
             f"const ARROWS = {json.dumps(machines, indent=1)};",
+            "",
+            "/** The table of the classic group: by what may happen and the state that it finds, the rule. */",
+            f"const TABLE = {json.dumps(table)};",
+            "",
+            "/** What each of these rules does, and the error that it answers. */",
+            f"const RULES = {json.dumps(rules)};",
             "",
             "/** The rules of docs/semantics.md that are cited: their text, and where they come from. */",
             f"const SEMANTICS = {json.dumps({cite: _semantics(cite) for cite in cites}, indent=1)};",

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from kafka_shim.apis.join_group import JoinGroupRequest
 from kafka_shim.apis.wire.headers import decode_request_header
+from kafka_shim.commands.replay import replay
 from kafka_shim.conformance.sources import cited_rules
 from kafka_shim.groups.classic.states import MEANING
 from kafka_shim.learn.assignments import side_by_side
@@ -23,6 +25,7 @@ from kafka_shim.why.history import History
 from kafka_shim.why.page import standalone
 from tests.browser import DRAWN, Browser
 from tests.groups.test_arrows import consumers, sharers, threads
+from tests.lab.test_replay import record
 from tests.why import pictures, rules
 
 TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
@@ -119,6 +122,40 @@ def test_a_request_is_shown_as_bytes_beside_fields_beside_the_row_that_answered(
         press(browser, "q")
         assert browser.evaluate("document.querySelector('#frame').hidden")
         assert browser.errors == []
+
+
+def test_a_replayed_run_has_its_bytes_and_a_trace_the_rows_that_are_possible(browser: Browser, tmp_path: Path) -> None:
+    record(4, tmp_path)
+    done = CliRunner().invoke(replay, [str(tmp_path / "journal.jsonl"), "--html", str(tmp_path / "run.html")])
+    assert done.exit_code == 0, done.output
+    browser.open((tmp_path / "run.html").as_uri(), width=1400)
+    browser.wait("page.model.groups.size > 3")
+    found = browser.evaluate(
+        "(async () => { const found = []; for (const group of page.model.groups.values()) { page.group = group.name;"
+        " for (const mark of group.marks) { const event = JSON.parse(mark.line);"
+        " const frames = await page.source.frames(event);"
+        " found.push({ api: event.api, bytes: frames !== null, quiet: mark.quiet, table: frames?.row?.table ?? null,"
+        "   guarded: frames?.row ? frames.row.error !== event.error : false,"
+        "   here: frames?.row?.cells.find((cell) => cell.here)?.does ?? null,"
+        "   said: rowsOf(event).map((each) => each.textContent).join(' ') }); } } return found; })()"
+    )
+    assert all(each["bytes"] for each in found if not each["quiet"])
+    apis = {each["api"] for each in found if each["bytes"]}
+    assert apis >= {"JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"}
+    classic = [each for each in found if each["table"] and "classic" in each["table"] and not each["guarded"]]
+    assert len(classic) > 20
+    # What the trace alone says has the row that really answered among those that it names.
+    missed = [(each["api"], each["here"], each["said"]) for each in classic if each["here"] not in each["said"]]
+    assert missed == []
+    assert sum("This row of the table answered it" in each["said"] for each in classic) > len(classic) / 2
+    browser.evaluate(
+        "(() => { for (const group of page.model.groups.values()) {"
+        " const mark = group.marks.find((each) => each.api === 'SyncGroup');"
+        " if (mark) { select(group.name); openRequest(mark); return; } } })()"
+    )
+    browser.wait("document.querySelectorAll('#frame:not([hidden]) .hex').length === 2")
+    assert browser.violations() == []
+    assert browser.errors == []
 
 
 def test_a_moment_is_chosen_on_the_timeline_and_told_to_all(browser: Browser, tmp_path: Path) -> None:

@@ -65,9 +65,10 @@ function fillFrame(name, event, frames) {
   } else if (event) {
     parts.append(fieldsOf("Request", event.request), fieldsOf("Answer", event.answer));
   }
-  const row = element("div", "row", ...(frames ? rowOf(frames) : []));
+  const row = element("div", "row", ...(frames ? rowOf(frames) : event ? rowsOf(event) : []));
   const note = frames ? "" : !event ? "It is too long ago: only the newest requests are kept whole."
-    : page.live || lesson.data ? "Its bytes are not kept." : "A trace has the fields of a request, not its bytes. A live server and lessons show them.";
+    : page.live || lesson.data || window.FRAMES ? "Its bytes are not kept."
+    : "A trace has the fields of a request, not its bytes. A live server, a lesson, and kafka-shim replay JOURNAL --html FILE show them.";
   const buttons = element("p", "", button("Request before", () => stepRequest(-1)), " ", button("Next request", () => stepRequest(1)), " ",
     button("Close", () => { closeRequest(); $("#scene").focus(); }));
   panel.replaceChildren(title, ...(note ? [element("p", "faint", note)] : []), element("div", "beside", parts, row), buttons);
@@ -161,6 +162,45 @@ function rowOf(frames) {
   }
   if (frames.concerns.length) made.push(element("p", "faint", `A client must be allowed: ${frames.concerns.join("; ")}.`));
   return made;
+}
+
+/** The rows that a request of a trace may have met, by its fields, its error and the state that it found. */
+function rowsOf(event) {
+  const group = page.model.groups.get(event.group), made = [element("h4", "", "What answered it")];
+  const found = group?.stateAt(event.arrived + event.wall - event.mono) ?? null;
+  if (found === null) return [...made, element("p", "faint", "The trace does not say in which state it found the group.")];
+  if (found.kind !== "classic") return [...made, element("p", "", `It found the group ${found.to}.`)];
+  const rules = new Map();
+  for (const [trigger, row] of Object.entries(TABLE)) {
+    const rule = row[found.to];
+    if (!rule || RULES[rule].error !== event.error || !mayBe(trigger, event)) continue;
+    rules.set(rule, [...(rules.get(rule) ?? []), trigger]);
+  }
+  if (!rules.size) return [...made, element("p", "", `It found the group ${found.to}. No row of the table answers ${outcome(event.error)} there: a guard before it did.`)];
+  made.push(element("p", "", `It found the group ${found.to}. ${rules.size > 1 ? "A trace does not show by which of these rows it was answered:" : "This row of the table answered it:"}`));
+  const lines = [...rules].map(([rule, triggers]) => {
+    const head = element("th", "", triggers.join("; "));
+    head.scope = "row";
+    return element("tr", "", head, element("td", "", element("code", "", rule), `: ${RULES[rule].does}`));
+  });
+  return [...made, element("table", "", element("tbody", "", ...lines))];
+}
+
+/** Whether a request may be what a row of the table is about. */
+function mayBe(trigger, { api, version, request }) {
+  if (!trigger.startsWith(`${api} `) && trigger !== api) return false;
+  if (api === "JoinGroup") {
+    const [named, isStatic] = [request.member_id !== "", Boolean(request.group_instance_id)];
+    if (named ? /without an id|takes a static/.test(trigger) : /with an id|of a follower|of the leader|protocols changed/.test(trigger)) return false;
+    if (isStatic ? /dynamic/.test(trigger) : /with an instance|and an instance|and the instance|a static member/.test(trigger)) return false;
+    return !(version < 4 ? /v4 and later/ : /before v4/).test(trigger);
+  }
+  if (api === "SyncGroup") return trigger.includes("follower") !== (request.assignments?.length > 0);
+  if (api === "OffsetCommit" || api === "TxnOffsetCommit") {
+    const without = (request.generation_id_or_member_epoch ?? request.generation_id) < 0;
+    return trigger.includes("without a generation") === without || trigger.includes("says nothing");
+  }
+  return true;
 }
 
 let shownRequests = "";

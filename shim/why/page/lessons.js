@@ -36,9 +36,6 @@ async function beginLesson(name) {
   goTo(0, false);
 }
 
-/** What a request is known by: on virtual time two may have come at the same moment, by the same number. */
-const numberOf = (each) => `${each.connection ?? each.conn} ${each.correlation_id} ${each.arrived} ${each.api}`;
-
 /** Show the lesson at a step, before it happened or after. */
 function goTo(step, revealed, answer = -1) {
   Object.assign(lesson, { step, revealed, answer });

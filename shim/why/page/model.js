@@ -18,6 +18,8 @@ class Group {
   constructor(name) {
     this.name = name;
     this.state = "";
+    /** @type {{at: number, to: string, kind: string, made?: boolean}[]} the states it has been in */
+    this.states = [];
     this.protocol = "";
     this.generation = -1;
     /** "classic", "registered", or one of WITH_EPOCHS */
@@ -55,6 +57,12 @@ class Group {
     return name;
   }
 
+  /** The state that a request found, as far as the trace has it: that of before it came, or of a group that it made. */
+  stateAt(at) {
+    const found = this.states.findLast((each) => each.at < at - 1e-6);
+    return found ?? (this.states[0]?.made ? this.states[0] : null);
+  }
+
   get hasEpochs() {
     return WITH_EPOCHS.has(this.kind);
   }
@@ -89,11 +97,13 @@ class Group {
     switch (event.event) {
       case "group":
         this.state = event.state;
+        this.states.push({ at, to: event.state, kind: this.kind, made: event.change === "created" });
         this.generation = event.generation;
         if (event.change === "deleted" || event.change === "expired") this.kind = "classic";
         break;
       case "state":
         this.state = event.to;
+        this.states.push({ at, to: event.to, kind: this.kind });
         this.generation = event.generation;
         if (event.to === "PreparingRebalance") this.begin(event, at, event.from === "Empty");
         if (event.to === "Stable") this.settle(at);
@@ -285,8 +295,7 @@ class Group {
 
   exchanged(event, at, line) {
     if (!event.member) return;
-    const steady = event.api === "ConsumerGroupHeartbeat" && event.request.member_epoch > 0 && event.request.topic_partitions === null;
-    const quiet = (event.api === "Heartbeat" || steady) && !event.error;
+    const quiet = isQuiet(event);
     this.marks.push({ member: event.member, at, api: event.api, error: event.error, line, quiet });
     if (quiet && ++this.quiet > 2 * KEPT_QUIET) this.forgetQuiet();
     const current = this.rebalances[this.rebalances.length - 1];
@@ -303,6 +312,13 @@ class Group {
     this.quiet = KEPT_QUIET;
     this.marks = this.marks.filter((mark) => !mark.quiet || over-- <= 0);
   }
+}
+
+/** Whether an `exchange` is a heartbeat that was accepted and said nothing new, either way. */
+function isQuiet({ api, error, request, answer }) {
+  if (error || !api.endsWith("Heartbeat")) return false;
+  const said = request.topic_partitions ?? request.active_tasks ?? request.subscribed_topic_names ?? answer.assignment ?? answer.active_tasks;
+  return api === "Heartbeat" || (request.member_epoch > 0 && (said ?? null) === null);
 }
 
 /** The phases of a rebalance, disjoint; they add up to its time. As `kafka_shim.why` has them. */

@@ -434,13 +434,21 @@ new ResizeObserver(redraw).observe($("#view"));
 $("#scene").addEventListener("scroll", redraw);
 setInterval(() => { if (page.live && page.follow && page.group) redraw(); }, 1000);
 
-/** A trace that came with the page, packed. */
+/** A trace that came with the page, and bytes of its requests. */
 async function openOwn() {
-  const bytes = Uint8Array.from(atob(window.TRACE), (character) => character.charCodeAt(0));
+  const text = (base64) => unpacked(new Blob([Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))]));
   const model = new Model();
-  model.read(await unpacked(new Blob([bytes])));
+  model.read(await text(window.TRACE));
+  if (window.FRAMES) {
+    const lines = (await text(window.FRAMES)).split("\n").filter((line) => line);
+    const frames = new Map(lines.map((line) => JSON.parse(line)).map((each) => [numberOf(each), each]));
+    page.source = { frames: async (event) => frames.get(numberOf(event)) ?? null };
+  }
   show(model, window.TRACE_NAME);
 }
+
+/** What a request is known by: on virtual time two may have come at the same moment, by the same number. */
+const numberOf = (each) => `${each.connection ?? each.conn} ${each.correlation_id} ${each.arrived} ${each.api}`;
 
 // Not before the other scripts are there, which what comes calls.
 document.addEventListener("DOMContentLoaded", () => (page.server ? connect() : openOwn()));

@@ -1,0 +1,67 @@
+"""`kafka-shim replay --html`: the page with a whole run in it, the bytes of its requests too.
+
+Decides which requests keep their bytes: the newest of those that members sent, but accepted heartbeats that say nothing
+new, of which there are many and all alike. The replay makes events and answers again: the journal has requests alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from kafka_shim.groups.trace import SCHEMA_VERSION
+from kafka_shim.lab.replay import Replay
+from kafka_shim.server.frames import FrameHistory, FramePair
+from kafka_shim.why.page import standalone
+
+MOST_FRAMES: Final = 3000
+"""Requests whose bytes are in the page; each takes some kilobytes of it before it is packed."""
+_KEPT_BYTES: Final = 256 * 1024 * 1024
+_SAYING: Final = ("topic_partitions", "active_tasks", "subscribed_topic_names", "assignment")
+"""Fields of heartbeats, or of their answers, that are null where nothing is new."""
+
+
+class ReplayedPage:
+    """What a replay does from now on. `write` it when it is over."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+        self._lines = [{"event": "trace", "schema": SCHEMA_VERSION}]
+        self._frames = FrameHistory(replay.cluster.nodes.values, _KEPT_BYTES)
+        self._frames.start()
+        replay.cluster.events.listen(self._take)
+
+    def _take(self, events: list[dict[str, Any]], now: float) -> None:
+        wall = now + self._replay.cluster.wall_offset
+        for event in events:
+            self._lines.append({**event, "seq": len(self._lines), "mono": now, "wall": wall})
+
+    def write(self, path: Path, name: str) -> int:
+        """Write the page; the number of requests whose bytes it has."""
+        spoken = {
+            (line["conn"], line["correlation_id"], line["arrived"])
+            for line in self._lines
+            if line["event"] == "exchange" and line["member"] and not _is_quiet(line)
+        }
+        pairs = [pair for pair in self._frames if _number(pair) in spoken][-MOST_FRAMES:]
+        frames = b"".join(orjson.dumps(pair.shown()) + b"\n" for pair in pairs)
+        trace = b"".join(orjson.dumps(line) + b"\n" for line in self._lines)
+        path.write_bytes(standalone(trace, name, frames))
+        return len(pairs)
+
+
+def _number(pair: FramePair) -> tuple[int, int, float | None]:
+    return pair.connection, pair.correlation_id, pair.arrived
+
+
+def _is_quiet(exchange: Mapping[str, Any]) -> bool:
+    """As `isQuiet` of the page."""
+    if exchange["error"] or not exchange["api"].endswith("Heartbeat"):
+        return False
+    if exchange["api"] == "Heartbeat":
+        return True
+    said = [message.get(name) for message in (exchange["request"], exchange["answer"]) for name in _SAYING]
+    return exchange["request"]["member_epoch"] > 0 and all(each is None for each in said)
