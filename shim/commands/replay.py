@@ -22,7 +22,7 @@ from kafka_shim.lab.replay import Diverged, Replay, TooEarly, UnreadableJournal
 from kafka_shim.learn.conversation import Conversation, Frame
 
 if TYPE_CHECKING:
-    from kafka_shim.commands.replayed_page import ReplayedPage
+    from kafka_shim.lab.replayed_page import ReplayedPage
     from kafka_shim.testing.sandbox import Sandbox
 
 DIVERGED: Final = 1
@@ -145,7 +145,7 @@ def _sandbox(played: Replay) -> Sandbox:
 
 
 def _page(played: Replay) -> ReplayedPage:
-    from kafka_shim.commands.replayed_page import ReplayedPage
+    from kafka_shim.lab.replayed_page import ReplayedPage
 
     return ReplayedPage(played)
 

@@ -1,4 +1,4 @@
-"""`kafka-shim replay --html`: the page with a whole run in it, the bytes of its requests too.
+"""A replay as a page: one HTML file with a whole run in it, the bytes of its requests too.
 
 Decides which requests keep their bytes: the newest of those that members sent, but accepted heartbeats that say nothing
 new, of which there are many and all alike. The replay makes events and answers again: the journal has requests alone.
