@@ -96,6 +96,8 @@ def environment(request: pytest.FixtureRequest, shared: Path, distribution: Dist
     def make() -> None:
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        # Of all these modules the tests import a part, which Python compiles then.
+        pip.append("--no-compile")
         subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "wheel.txt")], check=True)
         subprocess.run([*pip, "--no-deps", str(distribution.wheel)], check=True)
 

@@ -115,7 +115,7 @@ def test_the_command_line(environment: Environment, project: Path, distribution:
 @pytest.mark.parametrize("command", [["kafka-shim", "conformance"], ["python", "-m", "kafka_shim.conformance"]])
 def test_the_conformance_suite(environment: Environment, project: Path, command: list[str]) -> None:
     report = project / "report.html"
-    cases = ["--case", "join/first/*", "--case", "offsets/commit/1", "--case", "wire/frame/4"]
+    cases = ["--case", "join/first/1", "--case", "offsets/commit/1", "--case", "wire/frame/4"]
     output = environment.run(*command, "--target", "shim", *cases, "--html", str(report), cwd=project)
     assert ", 0 not as expected" in output
     assert report.stat().st_size > 0

@@ -15,6 +15,7 @@ from tests.packaging.conftest import ROOT, Environment
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 PAGE = (ROOT / "docs" / "ci.md").read_text()
+CONTAINER = re.search(r"^docker run --rm --network host kafka-group-shim (.+)$", PAGE, re.M)
 PIPELINES = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
 
 
@@ -25,6 +26,7 @@ def act(folder: Path, code: int, **inputs: str) -> None:
         "RUNNER_TEMP": str(folder),
         "GITHUB_ACTION_PATH": str(ROOT),
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        "PIP_NO_COMPILE": "1",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | github
@@ -48,6 +50,17 @@ def test_the_github_action(tmp_path: Path) -> None:
         "conformance.xml",
     }
     assert "not as expected" in (tmp_path / "summary.md").read_text()
+
+
+def test_the_container_command(tmp_path: Path) -> None:
+    """What the image's entry point is given, as it is given it, by a process in the image's place."""
+    assert CONTAINER is not None
+    command = [sys.executable, "-m", "kafka_shim", *CONTAINER[1].split(), "--case", "sync/round/1"]
+    with CoordinatorServer() as server:
+        command[command.index("localhost:9092")] = server.bootstrap
+        variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+        ended = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def uses(jobs: Any) -> list[dict[str, Any]]:

@@ -196,6 +196,10 @@ def test_a_project_has_coordinators_of_every_scope(pytester: pytest.Pytester) ->
         from kafka_shim.testing import coordinator_fixture
 
         kafka = coordinator_fixture(scope="module", topics={"orders": 2}, config={"group.max.size": 1})
+        function, class_, module, package, session = (
+            coordinator_fixture(scope=scope, config={"group.max.size": 2})
+            for scope in ("function", "class", "module", "package", "session")
+        )
     """)
     pytester.makepyfile("""
         def test_one(kafka):
@@ -206,9 +210,17 @@ def test_a_project_has_coordinators_of_every_scope(pytester: pytest.Pytester) ->
             assert kafka.group("one").now.is_stable
             kafka.puppet("two", ["orders"])
             kafka.group("two").stable(members=2, timeout=0.05)
+
+        class TestScopes:
+            def test_first(self, function, class_, module, package, session):
+                TestScopes.first = [each.bootstrap for each in (function, class_, module, package, session)]
+
+            def test_second(self, function, class_, module, package, session):
+                second = [each.bootstrap for each in (function, class_, module, package, session)]
+                assert [one == other for one, other in zip(TestScopes.first, second)] == [False, True, True, True, True]
     """)
     result = pytester.runpytest_subprocess("-p", "no:randomly")
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(["*Waited 0.05 s for the group to be stable*", "*kafka coordinator*", "*two *joins*"])
     result.stdout.no_fnmatch_line("* one  *joins*")
 

@@ -10,8 +10,9 @@ const partitions = (list) => list.map(({ topic, partition }) => [topic, partitio
 const places = (list) => list.map(([topic, partition, offset]) => ({ topic, partition, offset }))
 const fail = (error) => emit({ event: 'error', name: String(error.code ?? error.name), text: error.message })
 
+// Not `consumer.rebalanceProtocol()`, which is NONE when the next rebalance has begun before this is called.
+const cooperative = (config.assignors ?? []).includes('cooperative-sticky')
 const rebalance = (error, assignment) => {
-  const cooperative = consumer.rebalanceProtocol() === 'COOPERATIVE'
   if (error.code === CODES.ERRORS.ERR__ASSIGN_PARTITIONS) {
     emit({ event: 'assigned', partitions: partitions(assignment) })
     const offset = config.assign_seek
@@ -24,8 +25,13 @@ const rebalance = (error, assignment) => {
   emit({ event: 'revoked', partitions: partitions(assignment) })
   if (config.revoke_commit) consumer.commitSync(null)
   const release = () => {
-    cooperative ? consumer.incrementalUnassign(assignment) : consumer.unassign()
-    owns()
+    try {
+      cooperative ? consumer.incrementalUnassign(assignment) : consumer.unassign()
+      owns()
+    } catch (error) {
+      // While it closes this may fail, which its own listener ignores too.
+      if (consumer.isConnected()) fail(error)
+    }
   }
   config.revoke_s ? setTimeout(release, config.revoke_s * 1000) : release()
 }
