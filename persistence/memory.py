@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kafka_shim.persistence.recent_commits import RecentCommits
 from kafka_shim.persistence.records import OffsetCommitValues
 from kafka_shim.persistence.store import Entry
 
@@ -19,31 +20,40 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._partitions: dict[int, dict[Any, Any]] = {}
+        self._recent: dict[int, RecentCommits] = {}
+        """By partition, commits that came after what is in `_partitions`."""
 
     def open(self) -> None:
         """Nothing to open."""
 
     def write(self, batch: Sequence[Entry]) -> None:
-        partitions = self._partitions
-        last: int | None = None
-        records: dict[Any, Any] = {}
+        recent = self._recent
         for partition, key, value in batch:
-            # Records of one commit come together.
-            if partition != last:
-                last = partition
-                records = partitions.setdefault(partition, {})
             if key is None:
                 # Each key has its value made when it is loaded.
-                records.update(dict.fromkeys(value.places, value))
+                commits = recent.get(partition)
+                if commits is None:
+                    commits = recent[partition] = RecentCommits()
+                commits.add(value)
             elif value is None:
-                records.pop(key, None)
+                self._records(partition).pop(key, None)
             else:
-                records[key] = value
+                self._records(partition)[key] = value
 
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
         # A copy: replaying may write, to delete what expired while nobody looked.
-        for key, value in list(self._partitions.get(partition, {}).items()):
+        for key, value in list(self._records(partition).items()):
             yield key, value.of(key) if isinstance(value, OffsetCommitValues) else value
+
+    def _records(self, partition: int) -> dict[Any, Any]:
+        """Those of a partition, the newest commits too."""
+        records = self._partitions.get(partition)
+        if records is None:
+            records = self._partitions[partition] = {}
+        commits = self._recent.pop(partition, None)
+        if commits is not None:
+            records.update(commits.take())
+        return records
 
     def close(self) -> None:
         """Nothing to close; the records stay."""

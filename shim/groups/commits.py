@@ -33,6 +33,8 @@ _OFFSET_METADATA_TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 _MAX_TOGETHER = 256
 """Offsets of a commit that are kept as it came: while one of them is the newest of its partition, all are."""
+_EXPIRE_BY_SETTING = {count: (-1,) * count for count in range(_MAX_TOGETHER + 1)}
+"""By number of offsets, the expire timestamps of those that expire as the settings say."""
 _BATCH_BYTES = 61
 _RECORD_BYTES = 128
 """Bytes of a record at most, but for its texts."""
@@ -220,13 +222,12 @@ def repeatable(shard: Shard, request: OffsetCommitRequest, *, member_epochs: boo
     )
 
 
-def again(shard: Shard, commit: Commit, offsets: Sequence[int], now: float) -> bool:
+def again(shard: Shard, group: Group, commit: Commit, offsets: Sequence[int], now: float) -> bool:
     """Accept a commit that is like an earlier one but for its offsets.
 
     False, and nothing done, if it is not to be accepted: `commit` knows why.
     """
-    group = shard.groups.get(commit.group_id)
-    if group is None or group.check_commit(
+    if group.check_commit(
         commit.member_id, commit.group_instance_id, commit.generation, member_epochs=commit.member_epochs
     ):
         return False
@@ -239,20 +240,27 @@ def again(shard: Shard, commit: Commit, offsets: Sequence[int], now: float) -> b
 
 def _accept(shard: Shard, group: Group, commit: Commit, offsets: Sequence[int], now: float) -> None:
     group.renew(commit.member_id, now)
-    timestamp = shard.wall_ms(now)
-    expire = -1 if commit.retention_ms == -1 else timestamp + commit.retention_ms
     count = len(commit.keys)
-    timestamps: Sequence[int] = (timestamp,) * count
-    if commit.timestamps is not None:
-        timestamps = [timestamp if each == -1 else each for each in commit.timestamps]
-    values = OffsetCommitValues(
-        commit.places,
-        offsets,
-        commit.leader_epochs,
-        commit.metadata,
-        timestamps,
-        (expire,) * count,
-        commit.topic_ids,
+    timestamps: Sequence[int] = shard.timestamps(now, count)
+    expire_timestamps = _EXPIRE_BY_SETTING.get(count)
+    if expire_timestamps is None or commit.retention_ms != -1 or commit.timestamps is not None:
+        timestamp = shard.wall_ms(now)
+        expire = -1 if commit.retention_ms == -1 else timestamp + commit.retention_ms
+        expire_timestamps = (expire,) * count
+        if commit.timestamps is not None:
+            timestamps = [timestamp if each == -1 else each for each in commit.timestamps]
+    # What the constructor of this named tuple does, without the call.
+    values = _tuple(
+        OffsetCommitValues,
+        (
+            commit.places,
+            offsets,
+            commit.leader_epochs,
+            commit.metadata,
+            timestamps,
+            expire_timestamps,
+            commit.topic_ids,
+        ),
     )
     if count > _MAX_TOGETHER:
         for key in commit.places:

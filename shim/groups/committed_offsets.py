@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, OffsetCommitValues
+from kafka_shim.persistence.recent_commits import RecentCommits
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
 
 ByPartition: TypeAlias = dict[int, OffsetCommitValue]
 ByTopic: TypeAlias = dict[str, ByPartition]
@@ -22,15 +23,17 @@ class CommittedOffsets:
     """The committed offsets of one shard: hard state, changed by records alone.
 
     A member commits again and again, and its offsets are read when the next one takes over. So what a commit stored is
-    kept as it came, in `_unread`, until somebody reads or another record comes.
+    kept as it came, in `_recent`, until somebody reads or another record comes.
     """
 
-    __slots__ = ("_count", "_groups", "_unread")
+    __slots__ = ("_count", "_groups", "_recent", "replay_commit")
 
     def __init__(self) -> None:
         self._groups: dict[str, ByTopic] = {}
         self._count = 0
-        self._unread: dict[OffsetCommitKey, OffsetCommitValues] = {}
+        self._recent = RecentCommits()
+        self.replay_commit = self._recent.add
+        """What `replay` does to each record of a commit."""
 
     @property
     def count(self) -> int:
@@ -55,14 +58,9 @@ class CommittedOffsets:
             self._count += 1
         by_partition[partition] = value
 
-    def replay_commit(self, values: OffsetCommitValues) -> None:
-        """What `replay` does to each record of a commit."""
-        self._unread.update(dict.fromkeys(values.places, values))
-
     def _read(self) -> None:
-        if self._unread:
-            unread, self._unread = self._unread, {}
-            for key, values in unread.items():
+        if self._recent:
+            for key, values in self._recent.take().items():
                 self.replay(key, values.of(key))
 
     def _of_topic(self, group_id: str, topic: str) -> ByPartition:

@@ -479,8 +479,8 @@ class GroupService:
 
     def commit_again(self, commit: commits.Commit, offsets: Sequence[int], now: float) -> bool:
         """Commit other offsets than the last time. False, and nothing done, if it must be checked like any other."""
-        shard = self._route(commit.group_id)
-        return not isinstance(shard, ErrorCode) and commits.again(shard, commit, offsets, now)
+        group = self.groups.get(commit.group_id)
+        return group is not None and commits.again(self.shards[group.partition], group, commit, offsets, now)
 
     def commit_in_transaction(
         self,

@@ -127,10 +127,19 @@ class Shard:
         self._kinds = parts.kinds
         self._simple = parts.simple
         self._wall_offset = parts.wall_offset
+        self._timestamps: tuple[float, tuple[int, ...]] = NEVER, ()
 
     def wall_ms(self, now: float) -> int:
         """Milliseconds of Unix time at monotonic `now`."""
         return int((now + self._wall_offset) * 1000)
+
+    def timestamps(self, now: float, count: int) -> tuple[int, ...]:
+        """`wall_ms` for each of so many records that are written together; commits of one moment have one tuple."""
+        made_at, made = self._timestamps
+        if made_at != now or len(made) != count:
+            made = (self.wall_ms(now),) * count
+            self._timestamps = now, made
+        return made
 
     def monotonic(self, wall_ms: int) -> float:
         """Monotonic seconds at a millisecond of Unix time."""

@@ -340,6 +340,7 @@ class _Recorded(MemoryStore):
 
     def fill(self, partition: int, records: list[tuple[Any, Any]]) -> None:
         """The recorded store had these records of a partition."""
+        self._recent.pop(partition, None)
         self._partitions[partition] = dict(records)
         self.filled.add(partition)
 

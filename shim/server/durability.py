@@ -98,7 +98,10 @@ class Durability:
 
     def hold(self, required_batch: int, held: Held) -> None:
         """Send this answer when the batch is durable."""
-        self._held.setdefault(required_batch, []).append(held)
+        waiting = self._held.get(required_batch)
+        if waiting is None:
+            waiting = self._held[required_batch] = []
+        waiting.append(held)
 
     def settle(self, now: float) -> None:
         """Hand on what the rules have left in the outbox. Call it after requests and timers."""

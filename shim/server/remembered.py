@@ -296,7 +296,9 @@ def _layout(exchange: Exchange, data: bytes, head: bytes, turned: Message, codes
 
 # Commits
 
-_VARYING: Final = ("partition_index", "committed_offset", "committed_leader_epoch")
+_OFFSET: Final = ("committed_offset",)
+_REST: Final = ("partition_index", "committed_leader_epoch")
+_VARYING: Final = (*_OFFSET, *_REST)
 
 
 class _Keys(dict[int, OffsetCommitKey]):
@@ -345,15 +347,20 @@ class CommitShape:
     """What commits of one group have in common that differ only in who commits, and in their numbers.
 
     `keys` are those of the topic of each partition in the request. As long as `revision` is that of the topics, which
-    partitions exist is known.
+    partitions exist is known. `mask` and `read` are of all numbers, `mask_of_offsets` and `read_offsets` of those that
+    differ between two commits of the same partitions.
     """
 
-    __slots__ = ("answers", "keys", "mask", "read", "revision", "size")
+    __slots__ = ("answers", "keys", "mask", "mask_of_offsets", "read", "read_offsets", "revision", "size")
 
-    def __init__(self, layout: Layout, answers: AnswerLayout, keys: list[_Keys], revision: int) -> None:
+    def __init__(
+        self, layout: Layout, of_offsets: Layout, answers: AnswerLayout, keys: list[_Keys], revision: int
+    ) -> None:
         self.size = layout.size
         self.mask = layout.mask
         self.read = layout.numbers
+        self.mask_of_offsets = of_offsets.mask
+        self.read_offsets = of_offsets.numbers
         self.answers = answers
         self.keys = keys
         self.revision = revision
@@ -368,10 +375,9 @@ class RememberedCommit:
     __slots__ = (
         "_commit",
         "_commit_again",
-        "_epochs",
         "_known",
+        "_known_but_offsets",
         "_numbers",
-        "_partitions",
         "_shape",
         "_topics",
         "answer",
@@ -388,6 +394,7 @@ class RememberedCommit:
         self._commit_again = node.groups.commit_again
         self._shape = shape
         self._known = int.from_bytes(data) & shape.mask
+        self._known_but_offsets = int.from_bytes(data) & shape.mask_of_offsets
         self._numbers = len(_codes(exchange.version))
         self._topics = node.broker.topics
         partitions = list(_partitions(exchange.request))
@@ -400,26 +407,27 @@ class RememberedCommit:
 
     def serve(self, session: Remembering, data: bytes, now: float) -> bool:
         shape = self._shape
-        if (
-            len(data) != shape.size
-            or int.from_bytes(data) & shape.mask != self._known
-            or self._topics.revision != shape.revision
-        ):
+        if len(data) != shape.size or self._topics.revision != shape.revision:
             return False
-        numbers = shape.read(data)
-        each = self._numbers
-        partitions = numbers[::each]
-        epochs = numbers[2::each] if each == 3 else self._epochs
-        again = partitions == self._partitions and epochs == self._epochs
-        if not again:
+        whole = int.from_bytes(data)
+        again = whole & shape.mask_of_offsets == self._known_but_offsets
+        if again:
+            offsets = shape.read_offsets(data)
+        elif whole & shape.mask == self._known:
+            numbers = shape.read(data)
+            each = self._numbers
+            offsets = numbers[1::each]
             try:
-                self._change(partitions, epochs)
+                self._change(numbers[::each], numbers[2::each] if each == 3 else None)
             except KeyError:
                 return False
+            self._known_but_offsets = whole & shape.mask_of_offsets
+        else:
+            return False
         node = session.node
         outbox = node.outbox
         outbox.begin()
-        if not self._commit_again(self._commit, numbers[1::each], now):
+        if not self._commit_again(self._commit, offsets, now):
             return False
         self.endpoint.calls += 1
         exchange = RepeatedCommit(session, self, data, now)
@@ -434,12 +442,11 @@ class RememberedCommit:
             exchange.send(now)
         return True
 
-    def _change(self, partitions: tuple[int, ...], epochs: tuple[int, ...]) -> None:
-        """The commit is to these partitions from now on. Raises KeyError if one of them does not exist."""
+    def _change(self, partitions: tuple[int, ...], epochs: tuple[int, ...] | None) -> None:
+        """The commit is to these partitions from now on, with these leader epochs unless the version has none. Raises
+        KeyError if a partition does not exist."""
         keys = [of_topic[each] for of_topic, each in zip(self._shape.keys, partitions, strict=True)]
-        self._commit = self._commit.moved(keys, epochs)
-        self._partitions = partitions
-        self._epochs = epochs
+        self._commit = self._commit.moved(keys, self._commit.leader_epochs if epochs is None else epochs)
         self.answer = self._shape.answers.split_around_correlation_id(partitions)
         self.traced = None
 
@@ -539,16 +546,19 @@ def _work_out(exchange: Exchange, data: bytes, head: bytes) -> CommitShape | Non
     version = exchange.version
     turned = exchange.endpoint.decode(data, len(head), node.broker)
     for each in _partitions(turned):
-        _turn_over(each, _VARYING)
+        _turn_over(each, _OFFSET)
+    of_offsets = _layout(exchange, data, head, turned, "q")
+    for each in _partitions(turned):
+        _turn_over(each, _REST)
     layout = _layout(exchange, data, head, turned, _codes(version))
-    if layout is None:
+    if layout is None or of_offsets is None:
         return None
     keys: list[_Keys] = []
     for topic in request.topics:
         of_topic = _Keys(request.group_id, topic.name, node.broker.partitions_of(topic.name))
         keys += [of_topic] * len(topic.partitions)
     frames = [exchange.endpoint.frame(bytes(4), commit_answer(each, 0).encode(version)) for each in (request, turned)]
-    return CommitShape(layout, AnswerLayout(*frames), keys, node.broker.topics.revision)
+    return CommitShape(layout, of_offsets, AnswerLayout(*frames), keys, node.broker.topics.revision)
 
 
 @cache

@@ -19,7 +19,7 @@ from kafka_shim.groups.classic.describe import describe, description
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.join import join
 from kafka_shim.groups.classic.leave import expel, leave
-from kafka_shim.groups.classic.sessions import renew
+from kafka_shim.groups.classic.sessions import wake
 from kafka_shim.groups.classic.states import ERRORS, MEANING, RULES, State
 from kafka_shim.groups.classic.sync import sync, sync_timeout
 from kafka_shim.groups.classic.timers import TimerKind
@@ -87,12 +87,26 @@ class Classic(ClassicGroup):
         # An Empty group takes commits from outside the group, which renew nobody.
         member = self.members.get(member_id)
         if member is not None:
-            renew(self.shard, member, now)
+            timer = member.session_timer
+            deadline = now + member.session_timeout
+            if timer.queued <= deadline:
+                timer.deadline = deadline
+            else:
+                wake(self.shard, member, now)
 
     def expel(self, now: float) -> list[Expelled]:
         return expel(self.shard, self, now)
 
     # Who may
+
+    def check_commit(
+        self, member_id: str, group_instance_id: str | None, generation: int, *, member_epochs: bool = True
+    ) -> ErrorCode:
+        # As for a heartbeat: the case that nothing is amiss takes no call.
+        is_its_generation = generation == self.generation and self.state is State.STABLE
+        if is_its_generation and group_instance_id is None and member_id in self.members:
+            return ErrorCode.NONE
+        return super().check_commit(member_id, group_instance_id, generation, member_epochs=member_epochs)
 
     def check_delete(self) -> ErrorCode:
         return lifecycle.check_delete(self)

@@ -1,0 +1,69 @@
+"""What was committed last to a partition is what is there, however commits overlap and whenever somebody looks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_shim.persistence import recent_commits
+from kafka_shim.persistence.memory import MemoryStore
+from kafka_shim.persistence.recent_commits import RecentCommits
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, OffsetCommitValues
+
+KEYS = [OffsetCommitKey("g", "t", partition) for partition in range(4)]
+PLACES = [
+    {key: place for place, key in enumerate(KEYS[first:last])}
+    for first, last in ((0, 1), (0, 2), (1, 3), (0, 4), (0, 4), (2, 4))
+]
+"""Two of them have the same keys: two members commit to the same partitions."""
+
+
+def values_of(places: dict[OffsetCommitKey, int], offset: int) -> OffsetCommitValues:
+    size = len(places)
+    same = (offset,) * size
+    return OffsetCommitValues(places, same, (-1,) * size, ("",) * size, (0,) * size, (-1,) * size, (bytes(16),) * size)
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("commit"), st.sampled_from(range(len(PLACES)))),
+        st.tuples(st.sampled_from(["write", "delete"]), st.sampled_from(range(len(KEYS)))),
+        st.tuples(st.just("look"), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@given(steps, st.integers(1, 5))
+def test_a_store_has_of_each_key_what_was_written_last(taken: list[tuple[str, int]], kept: int) -> None:
+    store = MemoryStore()
+    expected: dict[OffsetCommitKey, int] = {}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(recent_commits, "MAX_COMMITS", kept)
+        for offset, (step, which) in enumerate(taken):
+            if step == "commit":
+                store.write([(3, None, values_of(PLACES[which], offset))])
+                expected |= dict.fromkeys(PLACES[which], offset)
+            elif step == "write":
+                store.write([(3, KEYS[which], OffsetCommitValue(offset))])
+                expected[KEYS[which]] = offset
+            elif step == "delete":
+                store.write([(3, KEYS[which], None), (4, KEYS[which], None)])
+                expected.pop(KEYS[which], None)
+            else:
+                assert {key: value.offset for key, value in store.load(3)} == expected
+        assert {key: value.offset for key, value in store.load(3)} == expected
+        assert list(store.load(4)) == []
+
+
+def test_a_commit_takes_the_place_of_the_one_before_with_the_same_keys() -> None:
+    commits = RecentCommits()
+    for offset in range(5 * recent_commits.MAX_COMMITS):
+        commits.add(values_of(PLACES[offset % 3], offset))
+    assert len(commits._by_places) == 3
+    for offset in range(5 * recent_commits.MAX_COMMITS):
+        commits.add(values_of(dict(PLACES[3]), offset))
+    assert len(commits._by_places) <= recent_commits.MAX_COMMITS
+    assert {key: value.of(key).offset for key, value in commits.take().items()} == dict.fromkeys(KEYS, offset)
+    assert not commits
