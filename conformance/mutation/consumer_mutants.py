@@ -30,8 +30,8 @@ CONSUMER_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a partition is assigned while another member has it",
         _RECONCILE,
-        "owner_epoch(topic, partition) == FREE",
-        "owner_epoch(topic, partition) >= FREE",
+        "frozenset(filterfalse(taken.__contains__, missing)) | (missing & own)",
+        "missing",
         ("consumer/share/*",),
     ),
     Mutant(

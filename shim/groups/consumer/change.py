@@ -114,7 +114,7 @@ class Change:
                 topics=group.specs.ids.of(updated),
                 subscription_changed=self.subscription_changed,
                 owned=owned,
-                owner_epoch=group.owner_epoch,
+                owners=group.owners,
             )
         except FencedError as error:
             raise Refusal(

@@ -25,7 +25,6 @@ from kafka_shim.groups.consumer.live import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.migration import downgrade, may_downgrade
 from kafka_shim.groups.consumer.patterns import PatternChange
-from kafka_shim.groups.consumer.reconcile import FREE
 from kafka_shim.groups.consumer.refusal import Refusal
 from kafka_shim.groups.consumer.sessions import arm, arm_if_idle, cancel, renew_session
 from kafka_shim.groups.consumer.states import MemberState
@@ -246,7 +245,7 @@ def _is_waiting(group: ConsumerGroup, member: Member) -> bool:
     """Whether somebody still has a partition of the member's target assignment."""
     target = group.targets.get(member.member_id, NO_PARTITIONS)
     return any(
-        group.owner_epoch(topic, partition) != FREE
+        partition in group.owners.get(topic, ())
         for topic, owned in target.items()
         for partition in owned - member.assigned.get(topic, frozenset())
     )

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
 from kafka_shim.groups.consumer.member import Member, from_records
-from kafka_shim.groups.consumer.reconcile import FREE
 from kafka_shim.groups.consumer.regex import ResolvedRegex
 from kafka_shim.groups.consumer.states import LEAVE, GroupState, MemberState
 from kafka_shim.groups.consumer.subscriptions import Subscriptions
@@ -127,12 +126,6 @@ class ConsumerGroupState:
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, "")
         return self.targets.get(member_id, NO_PARTITIONS)
-
-    def owner_epoch(self, topic_id: bytes, partition: int) -> int:
-        """The epoch of the member that has the partition; `FREE` if nobody has."""
-        owners = self.owners.get(topic_id)
-        owner = None if owners is None else owners.get(partition)
-        return FREE if owner is None else self.members[owner].epoch
 
     def supports_classic_protocol(self, names: set[str]) -> bool:
         """Whether a member of the classic protocol that offers these assignors shares one with all others like it."""

@@ -1,22 +1,19 @@
 """Reconciliation: brings what a member has nearer to its target assignment, heartbeat by heartbeat.
 
 Decides what a member may use, what it has to give up first, and which epoch it has meanwhile. A partition goes to a
-member only when nobody else has it any more: `owner_epoch` says so. It does not know timers, records or other members.
+member only when nobody else has it any more: `owners` say so. It does not know timers, records or other members.
 Which step is taken is in the table `states.STEPS`. After Kafka's `CurrentAssignmentBuilder` of 4.2 (semantics 4.6).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import filterfalse
 
-from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
+from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Owners, Partitions
 from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.states import STEPS, MemberState, Situation, Step
-
-FREE = -1
-"""The owner epoch of a partition that nobody has."""
 
 
 class FencedError(Exception):
@@ -31,13 +28,13 @@ def reconcile(
     topics: AbstractSet[bytes],
     subscription_changed: bool,
     owned: Partitions | None,
-    owner_epoch: Callable[[bytes, int], int],
+    owners: Owners,
 ) -> Member:
     """The member after this heartbeat; the same object if nothing changes.
 
     `target` is its target assignment at `target_epoch`, `topics` are the ids of the topics it subscribes to. `owned` is
-    what it says it owns, None if it does not say. `owner_epoch(topic_id, partition)` is the epoch of whoever has the
-    partition, `FREE` if nobody has. Raises `FencedError`.
+    what it says it owns, None if it does not say. `owners` are the members that have partitions, or are yet to give
+    them up. Raises `FencedError`.
     """
     situation = situation_of(member, target_epoch, owned)
     step = STEPS[member.state, situation]
@@ -46,7 +43,7 @@ def reconcile(
     if step is Step.FENCE:
         raise FencedError("The consumer group member is in a unknown state.")
     epoch = target_epoch if member.state is MemberState.UNKNOWN else member.epoch
-    return _advance(member, epoch, target_epoch, target, topics, owned, owner_epoch)
+    return _advance(member, epoch, target_epoch, target, topics, owned, owners)
 
 
 def situation_of(member: Member, target_epoch: int, owned: Partitions | None) -> Situation:
@@ -88,7 +85,7 @@ def _advance(
     target: Partitions,
     topics: AbstractSet[bytes],
     owned: Partitions | None,
-    owner_epoch: Callable[[bytes, int], int],
+    owners: Owners,
 ) -> Member:
     """First it gives up what is not in its target assignment, then it gets what is free of it."""
     kept: dict[bytes, frozenset[int]] = {}
@@ -107,9 +104,8 @@ def _advance(
         if missing:
             # What it is itself about to give up nobody else can have got meanwhile.
             own = member.pending_revocation.get(topic, frozenset())
-            free = frozenset(
-                partition for partition in missing if partition in own or owner_epoch(topic, partition) == FREE
-            )
+            taken = owners.get(topic, {})
+            free = frozenset(filterfalse(taken.__contains__, missing)) | (missing & own)
             waits = waits or len(free) < len(missing)
             if free:
                 added[topic] = free

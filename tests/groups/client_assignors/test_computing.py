@@ -444,3 +444,19 @@ def test_a_heartbeat_waits_while_the_coordinator_assigns_elsewhere() -> None:
     cluster.parked.add(exchange)
     cluster.settle()
     assert (exchange.error, exchange.member_epoch, exchange.should_compute_assignment) == (0, 2, False)
+
+
+def test_what_the_coordinator_has_assigned_meanwhile_nobody_computes_any_more() -> None:
+    cluster = Cluster(orders=4)
+    asked = cluster.member("a")
+    asked.join()
+    assert asked.prepare() == E.NONE
+    other = cluster.member("b", assignors=())
+    other.join()
+    epoch = cluster.assigned_group.target_epoch
+    assert epoch == cluster.assigned_group.group_epoch
+    assert asked.install().error_code == E.UNKNOWN_MEMBER_ID
+    asked.obey()
+    assert not asked.is_asked
+    assert cluster.assigned_group.target_epoch == epoch
+    assert cluster.delegations() == [("a", "requested"), ("a", "prepared"), ("a", "overtaken")]
