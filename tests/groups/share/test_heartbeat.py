@@ -122,6 +122,18 @@ def test_partitions_of_a_member_that_leaves_go_to_the_others() -> None:
     assert (cluster.shown().group_state, cluster.shown().group_epoch) == ("Empty", epoch + 3)
 
 
+def test_who_leaves_makes_one_epoch_where_others_have_its_partitions_too() -> None:
+    cluster = Cluster(t=1)
+    members = [cluster.sharer(name, "t") for name in "abc"]
+    for each in members:
+        each.join()
+    settle(*members)
+    epoch = members[0].epoch
+    members[2].leave()
+    settle(*members[:2])
+    assert [(each.epoch, each.assigned) for each in members[:2]] == [(epoch + 1, {("t", 0)})] * 2
+
+
 def test_a_silent_member_is_removed_when_its_session_ends() -> None:
     cluster = Cluster(t=1)
     one, other = cluster.sharer("a", "t"), cluster.sharer("b", "t")
