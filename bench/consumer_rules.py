@@ -4,6 +4,8 @@
 
 - A steady heartbeat, in groups of 50 to 2,000 members, beside one of a classic group of as many members.
 - One member joins a group that is stable, and the heartbeats in which the others hear of it: the longest of each kind.
+- What of a large change the event loop does, piece by piece, and what a worker thread does: the longest piece is how
+  long everybody else waits.
 - Memory of a stable group, by member and by partition; `tracemalloc` counts it.
 
 Times are CPU, and the medians of `RUNS` groups, or of rounds of all members. The garbage collector is off while they
@@ -19,8 +21,8 @@ import statistics
 import time
 import tracemalloc
 import uuid
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -30,9 +32,16 @@ from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from kafka_shim.apis.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    assignment_to_bytes,
+    subscription_to_bytes,
+)
 from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from kafka_shim.apis.sync_group import SyncGroupRequest
+from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header
@@ -264,6 +273,87 @@ def one_joins(members: int, topics: int) -> tuple[float, float, float]:
     return joined, max(followed), sum(followed)
 
 
+class Pieces(NamedTuple):
+    """Milliseconds: the longest piece of a change in the event loop, all of them, and what was computed elsewhere."""
+
+    longest: float
+    loop: float
+    elsewhere: float
+
+
+def pieces(bench: Bench, group_id: str, fields: dict[str, Any]) -> Pieces:
+    """A member joins, and what the rules leave to a worker is computed, until it is answered."""
+    bench.outbox.offloads = True
+    request = ConsumerGroupHeartbeatRequest(group_id, f"{0:021}n", 0, rebalance_timeout_ms=300_000)
+    request.subscribed_topic_names, request.topic_partitions = bench.topics.names(), []
+    for name, value in fields.items():
+        setattr(request, name, value)
+    gc.collect()
+    took, elsewhere, exchange = [], 0.0, object()
+    began = time.process_time()
+    answer = bench.service.consumer_heartbeat(request, CLIENT, bench.now, member_makes_id=True, exchange=exchange)
+    took.append(time.process_time() - began)
+    while bench.outbox.computations:
+        (computation,), bench.outbox.computations = bench.outbox.computations, []
+        began = time.process_time()
+        result = computation.compute()
+        elsewhere += time.process_time() - began
+        began = time.process_time()
+        computation.finish(result, bench.now)
+        took.append(time.process_time() - began)
+    if bench.outbox.replies:
+        answer = bench.outbox.replies[-1].response
+    assert answer.error_code == 0, answer
+    bench.clear()
+    return Pieces(max(took) * 1000, sum(took) * 1000, elsewhere * 1000)
+
+
+def large_changes(members: int, topics: int) -> Iterator[tuple[str, Pieces]]:
+    """Changes that concern a whole group."""
+    stable = Bench(members, topics)
+    stable.load(stable.written())
+    half = {"subscribed_topic_names": stable.topics.names()[::2]}
+    yield "joins a stable group, as the others", pieces(stable, GROUP, {})
+    for who, fields in {"joins for half of the topics": half, "asks for range": {"server_assignor": "range"}}.items():
+        stable = Bench(members, topics)
+        stable.load(stable.written())
+        yield who, pieces(stable, GROUP, fields)
+    new = Bench(members, topics)
+    new.load([])
+    yield "is the first of its group", pieces(new, "new", {})
+    for size in (2_000, 10_000):
+        bench = Bench(size, topics)
+        bench.load(classic_records(bench, "classic"))
+        yield f"upgrades a classic group of {size:,}", pieces(bench, "classic", {})
+
+
+def classic_records(bench: Bench, group_id: str) -> list[tuple[Any, Any]]:
+    """The records of a stable classic group; each member has ten partitions."""
+    names = bench.topics.names()
+    protocol = JoinGroupRequestProtocol("range", subscription_to_bytes(ConsumerProtocolSubscription(names), 1))
+    join = JoinGroupRequest(group_id, 1_800_000, 1_800_000, "", None, "consumer", [protocol])
+    rules = Bench(0, 1)
+    rules.load([])
+    for _ in bench.members:
+        rules.service.join(join, CLIENT, object(), rules.now, member_id_required=False, skip_assignment_supported=True)
+    for _ in range(3):
+        rules.now += 4
+        rules.service.fire(rules.now)
+    group: Any = rules.service.groups[group_id]
+    everything = [(name, number) for name in names for number in range(bench.topics.partitions_of(name))]
+    shares = []
+    for place, member_id in enumerate(group.members):
+        own: dict[str, list[int]] = {}
+        for name, number in everything[place * PARTITIONS_PER_MEMBER : (place + 1) * PARTITIONS_PER_MEMBER]:
+            own.setdefault(name, []).append(number)
+        share = ConsumerProtocolAssignment([TopicPartition(name, numbers) for name, numbers in own.items()])
+        shares.append(SyncGroupRequestAssignment(member_id, assignment_to_bytes(share, 1)))
+    sync = SyncGroupRequest(group_id, group.generation, group.leader, None, "consumer", "range", shares)
+    rules.service.sync(sync, object(), rules.now)
+    assert group.state == "Stable", group
+    return [(key, value) for _, key, value in rules.outbox.records]
+
+
 def memory(members: int, topics: int) -> tuple[float, float]:
     """Bytes of a group by member and by assigned partition: with no partitions, and what partitions add."""
     found = []
@@ -299,6 +389,10 @@ def main() -> None:
         runs = [one_joins(size, arguments.topics) for _ in range(RUNS)]
         joined, longest, total = (statistics.median(column) for column in zip(*runs, strict=True))
         table.add_row(f"{size:,}", str(arguments.topics), f"{joined:.1f}", f"{longest:.1f}", f"{total:.0f}")
+    console.print(table)
+    table = Table("who", "longest piece, ms", "loop, ms", "elsewhere, ms", title="Large changes")
+    for who, took in large_changes(arguments.members, arguments.topics):
+        table.add_row(who, *(f"{each:.1f}" for each in took))
     console.print(table)
     by_member, by_partition = memory(arguments.members, arguments.topics)
     console.print(f"Memory: {by_member:.0f} bytes a member, and {by_partition:.0f} for each assigned partition")

@@ -24,20 +24,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.consumer_rules import CLIENT, GROUP, PARTITIONS_PER_MEMBER, Bench
+from bench.consumer_rules import GROUP, Bench, classic_records
 from bench.forming import ask, encoded
 from bench.servers import serving
 from kafka_shim.apis.api_versions import ApiVersionsRequest
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafka_shim.apis.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    TopicPartition,
-    assignment_to_bytes,
-    subscription_to_bytes,
-)
-from kafka_shim.apis.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.server.placement import id_of
@@ -73,40 +64,6 @@ class Bystander:
         self._thread.join()
         self._connection.close()
         return self.longest * 1000
-
-
-def classic_groups(bench: Bench) -> list[tuple[int, Any, Any]]:
-    """The records of stable classic groups, with their partitions; each member has ten partitions of a topic."""
-    names = bench.topics.names()
-    each = max(1, bench.topics.partitions_of(names[0]) // PARTITIONS_PER_MEMBER)
-    protocol = JoinGroupRequestProtocol("range", subscription_to_bytes(ConsumerProtocolSubscription(names), 1))
-    rules = Bench(0, 1)
-    rules.load([])
-    written = []
-    for number in range(RUNS):
-        group_id = f"{CLASSIC}-{number}"
-        join = JoinGroupRequest(group_id, 1_800_000, 1_800_000, "", None, "consumer", [protocol])
-        for _ in range(min(CLASSIC_MEMBERS, len(bench.members))):
-            rules.service.join(
-                join, CLIENT, object(), rules.now, member_id_required=False, skip_assignment_supported=True
-            )
-        for _ in range(3):
-            rules.now += 4
-            rules.service.fire(rules.now)
-        group: Any = rules.service.groups[group_id]
-        shares = []
-        for place, member_id in enumerate(group.members):
-            first = place % each * PARTITIONS_PER_MEMBER
-            numbers = list(range(first, first + PARTITIONS_PER_MEMBER))
-            share = ConsumerProtocolAssignment([TopicPartition(names[place // each % len(names)], numbers)])
-            shares.append(SyncGroupRequestAssignment(member_id, assignment_to_bytes(share, 1)))
-        sync = SyncGroupRequest(group_id, group.generation, group.leader, None, "consumer", "range", shares)
-        rules.service.sync(sync, object(), rules.now)
-        assert group.state == "Stable", group
-        partition = partition_for(group_id, OFFSETS_PARTITIONS)
-        written += [(partition, key, value) for _, key, value in rules.outbox.records]
-        rules.clear()
-    return written
 
 
 def joins(
@@ -146,7 +103,11 @@ def main() -> None:
         partition = partition_for(GROUP, OFFSETS_PARTITIONS)
         store.open()
         store.write([(partition, key, value) for key, value in bench.written()])
-        store.write(classic_groups(bench))
+        classic = Bench(CLASSIC_MEMBERS, arguments.topics)
+        for number in range(RUNS):
+            group_id = f"{CLASSIC}-{number}"
+            place = partition_for(group_id, OFFSETS_PARTITIONS)
+            store.write([(place, key, value) for key, value in classic_records(classic, group_id)])
         store.close()
         with serving("--store", f"sqlite:{path}", *options, checkout=arguments.checkout) as (_, port):
             address = "127.0.0.1", port
