@@ -68,7 +68,7 @@ CLASSIC: Final[Mapping[tuple[State, State], Arrow]] = {
 }
 
 _NEW_EPOCH: Final = Arrow("new group epoch", (), ("4.1 step 1", "4.5 step 2", "4.7 step 1"))
-_LAST_GOES: Final = "the last member goes"
+_LAST_GOES: Final = "last one goes"
 _DELETED: Final = "deleted or expired"
 
 _CE, _CA, _CR, _CS, _CD = consumer.GroupState
@@ -103,7 +103,7 @@ _LAST_STREAMS: Final = Arrow(_LAST_GOES, (), ("4.12 step 12", "4.12 step 13"))
 STREAMS: Final[Mapping[tuple[streams.GroupState, streams.GroupState], Arrow]] = {
     (_TE, _TA): Arrow("joins", (), ("4.12 step 3", "4.12 step 8")),
     (_TE, _TN): Arrow("joins, topics are missing", (), ("4.12 step 3", "4.12 step 5", "4.12 step 7")),
-    (_TN, _TA): Arrow("topology ready", (), ("4.12 step 5", "4.12 step 7")),
+    (_TN, _TA): Arrow("ready", (), ("4.12 step 5", "4.12 step 7")),
     (_TA, _TR): Arrow("target computed", (), ("4.12 step 8", "4.12 step 9")),
     (_TR, _TS): Arrow("all have arrived", (), ("4.12 step 10",)),
     (_TR, _TA): _NEW_TASKS,

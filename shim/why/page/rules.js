@@ -391,7 +391,7 @@ const ARROWS = {
    "rules": []
   },
   "Assigning>Empty": {
-   "label": "the last member goes",
+   "label": "last one goes",
    "cites": [
     "4.1 step 2",
     "4.6 step 6",
@@ -400,7 +400,7 @@ const ARROWS = {
    "rules": []
   },
   "Reconciling>Empty": {
-   "label": "the last member goes",
+   "label": "last one goes",
    "cites": [
     "4.1 step 2",
     "4.6 step 6",
@@ -409,7 +409,7 @@ const ARROWS = {
    "rules": []
   },
   "Stable>Empty": {
-   "label": "the last member goes",
+   "label": "last one goes",
    "cites": [
     "4.1 step 2",
     "4.6 step 6",
@@ -436,7 +436,7 @@ const ARROWS = {
    "rules": []
   },
   "Stable>Empty": {
-   "label": "the last member goes",
+   "label": "last one goes",
    "cites": [
     "4.13 step 6"
    ],
@@ -470,7 +470,7 @@ const ARROWS = {
    "rules": []
   },
   "NotReady>Assigning": {
-   "label": "topology ready",
+   "label": "ready",
    "cites": [
     "4.12 step 5",
     "4.12 step 7"
@@ -533,7 +533,7 @@ const ARROWS = {
    "rules": []
   },
   "NotReady>Empty": {
-   "label": "the last member goes",
+   "label": "last one goes",
    "cites": [
     "4.12 step 12",
     "4.12 step 13"
@@ -541,7 +541,7 @@ const ARROWS = {
    "rules": []
   },
   "Assigning>Empty": {
-   "label": "the last member goes",
+   "label": "last one goes",
    "cites": [
     "4.12 step 12",
     "4.12 step 13"
@@ -549,7 +549,7 @@ const ARROWS = {
    "rules": []
   },
   "Reconciling>Empty": {
-   "label": "the last member goes",
+   "label": "last one goes",
    "cites": [
     "4.12 step 12",
     "4.12 step 13"
@@ -557,7 +557,7 @@ const ARROWS = {
    "rules": []
   },
   "Stable>Empty": {
-   "label": "the last member goes",
+   "label": "last one goes",
    "cites": [
     "4.12 step 12",
     "4.12 step 13"

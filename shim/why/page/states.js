@@ -28,11 +28,11 @@ const MACHINES = {
     frame: [195, 12, 760, 195],
   },
   share: {
-    size: [770, 205],
-    places: { Empty: [55, 130], Stable: [400, 130], Dead: [55, 30] },
+    size: [400, 205],
+    places: { Empty: [55, 130], Stable: [300, 130], Dead: [55, 30] },
     bends: { "Empty>Stable": -14 },
     silent: [],
-    frame: [195, 70, 620, 195],
+    frame: [195, 70, 385, 195],
   },
   streams: {
     size: [770, 295],
@@ -63,7 +63,7 @@ function arrow([x1, y1], [x2, y2], from, to, label, bend) {
     // Two that lead both ways stand side by side.
     const up = y2 < y1, x = to === "Dead" ? x1 : x1 + (up ? -10 : 10), tip = y2 + (up ? 20 : -20);
     const dead = to === "Dead" ? "faint" : "";
-    return [...line(`M${x} ${y1 + (up ? -17 : 17)} L${x} ${tip}`, dead), ...text(x + (dead ? 62 : -50), (y1 + y2) / 2 + 4, dead)];
+    return [...line(`M${x} ${y1 + (up ? -17 : 17)} L${x} ${tip}`, dead), ...text(x + (dead ? 62 : -24), (y1 + y2) / 2 + 4, dead)];
   }
   if (y1 === y2 && bend > 50) {
     const top = y1 - 17 - bend, end = x2 + (bend > 100 ? -30 : 30);
@@ -89,6 +89,8 @@ function machine(kind, present) {
   const { size, places, bends, silent, frame } = MACHINES[kind];
   const tip = svg("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto", markerUnits: "userSpaceOnUse" }, svg("path", { d: "M0 0 L8 4 L0 8 z" }));
   const drawn = svg("svg", { viewBox: `0 0 ${size.join(" ")}`, role: "group", "aria-label": `States of a ${kind} group; it is ${present}` }, svg("defs", {}, tip));
+  // Its text is to be read on a phone too, where it scrolls.
+  Object.assign(drawn.style, { minWidth: `${size[0] / 17.5}rem`, maxWidth: `${size[0] / 13.3}rem` });
   if (frame) drawn.append(svg("rect", { x: frame[0], y: frame[1], width: frame[2] - frame[0], height: frame[3] - frame[1], rx: 10, class: "frame" }));
   let framed = false;
   for (const [name, { label }] of Object.entries(ARROWS[kind])) {
