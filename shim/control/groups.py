@@ -54,10 +54,10 @@ async def described(cluster: Cluster, group_id: str) -> dict[str, Any] | None:
         shard = node.groups.shards.get(shard.partition)
         if shard is None or group_id not in shard.groups:
             return None
-    return _described(node, shard, shard.groups[group_id])
+    return _described(cluster, node, shard, shard.groups[group_id])
 
 
-def _described(node: Node, shard: Shard, group: Group) -> dict[str, Any]:
+def _described(cluster: Cluster, node: Node, shard: Shard, group: Group) -> dict[str, Any]:
     offsets = shard.offsets.of(group.group_id)
     shown = group.describe()
     return {
@@ -77,6 +77,7 @@ def _described(node: Node, shard: Shard, group: Group) -> dict[str, Any]:
                 "leader_epoch": value.leader_epoch,
                 "metadata": value.metadata,
                 "commit_timestamp": value.commit_timestamp,
+                "lag": _lag(cluster, topic, partition, value.offset),
             }
             for topic, by_partition in sorted(offsets.items())
             for partition, value in sorted(by_partition.items())
@@ -84,6 +85,12 @@ def _described(node: Node, shard: Shard, group: Group) -> dict[str, Any]:
         "ephemeral": shown.ephemeral,
         "heartbeat_bound_ms": shown.heartbeat_bound_ms,
     }
+
+
+def _lag(cluster: Cluster, topic: str, partition: int, offset: int) -> int | None:
+    found = cluster.topics.named(topic)
+    there = None if found is None else found.partition(partition)
+    return None if there is None else max(0, there.log.readable_end(committed=True) - offset)
 
 
 def _member(member: MemberDescription) -> dict[str, Any]:

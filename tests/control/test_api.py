@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
 
 from kafka_shim.control.api import operations
 from kafka_shim.control.openapi import openapi
+from kafka_shim.control.operations.groups import GroupState, GroupType
 from kafka_shim.control.server import serve_control
+from kafka_shim.groups.kinds import KINDS
+from kafka_shim.groups.registered.kind import KIND as REGISTERED
 from kafka_shim.testing import CoordinatorServer, open_coordinator
 
 OPERATIONS = operations(lab=True)
@@ -50,6 +53,24 @@ def test_a_group_is_awaited_rewound_and_deleted(server: CoordinatorServer, http:
     answer_to(http, "POST", "/v1/groups/alive/await", **{"for": "empty"})
     answer_to(http, "DELETE", "/v1/groups/alive")
     assert answer_to(http, "GET", "/v1/groups/alive", 404)["error"] == "GROUP_ID_NOT_FOUND"
+
+
+def test_it_says_how_far_a_group_is_behind_and_of_which_kind_it_is(
+    server: CoordinatorServer, http: httpx.Client
+) -> None:
+    puppet = server.consumer_puppet("behind", ["orders"])
+    server.group("behind").stable(members=1)
+    server.produce("orders", "a", "b", "c", partition=1)
+    puppet.commit({("orders", 1): 1, ("orders", 3): 0})
+    server.group("behind").committed("orders", 1, at_least=1)
+    found = answer_to(http, "GET", "/v1/groups/behind")
+    assert (found["type"], found["state"]) == ("consumer", "Stable")
+    assert [(each["partition"], each["lag"]) for each in found["offsets"]] == [(1, 2), (3, 0)]
+
+
+def test_the_document_has_every_kind_of_group_and_every_state() -> None:
+    assert {kind.name for kind in KINDS} | {REGISTERED.name} == set(get_args(GroupType))
+    assert {state for kind in (*KINDS, REGISTERED) for state in kind.states} == set(get_args(GroupState))
 
 
 def test_an_await_in_vain_tells_the_story(http: httpx.Client) -> None:

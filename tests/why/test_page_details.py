@@ -187,6 +187,41 @@ def test_a_moment_is_chosen_on_the_timeline_and_told_to_all(browser: Browser, tm
     assert browser.errors == []
 
 
+def test_it_says_how_far_groups_are_behind(browser: Browser, server: CoordinatorServer, tmp_path: Path) -> None:
+    puppet = server.puppet("behind", ["orders"], client_id="one")
+    server.group("behind").stable(members=1)
+    server.produce("orders", "a", "b", "c", partition=2)
+    puppet.commit({("orders", 2): 1, ("orders", 3): 0})
+    server.group("behind").committed("orders", 3, at_least=0)
+    browser.open(f"{server.control_url}/", width=1400)
+    browser.wait("page.model.groups.has('behind')")
+    browser.evaluate(f"select('behind'); askLags().then(() => {DRAWN})")
+    (found,) = [row for row in rows_of(browser, "#groups tbody tr") if row[0] == "behind"]
+    assert found == ["behind", "classic", "Stable", "range", "1", "2", "1", "NEW_MEMBER"]
+    assert rows_of(browser, "#owners tbody tr") == [["one", "127.0.0.1", "orders 0-3", "2", "nothing"]]
+    # Of a trace it is what commits and ends of partitions amount to.
+    history = [json.loads(line) for line in gzip.decompress(TRACE.read_bytes()).splitlines()]
+    committed = {
+        (each["topic"], each["partition"]): each["offset"]
+        for event in history
+        if event["event"] == "commit" and event["group"] == "billing"
+        for each in event["offsets"]
+    }
+    ends = {
+        (each["topic"], each["partition"]): each["offset"]
+        for event in history
+        if event["event"] == "end_offsets"
+        for each in event["offsets"]
+    }
+    expected = sum(max(0, ends[key] - offset) for key, offset in committed.items() if key in ends)
+    path = tmp_path / "trace.html"
+    path.write_bytes(standalone(gzip.decompress(TRACE.read_bytes()), "recorded"))
+    browser.open(path.as_uri(), width=1400)
+    browser.wait("page.model.groups.size === 3")
+    assert browser.evaluate("lagOf(page.model.groups.get('billing'))") == str(expected)
+    assert browser.errors == []
+
+
 @pytest.mark.parametrize("recording", [TRACE, CONSUMER_GROUP], ids=["classic", "consumer"])
 def test_the_matrix_says_what_moved_and_whether_it_had_to(browser: Browser, tmp_path: Path, recording: Path) -> None:
     trace = gzip.decompress(recording.read_bytes())

@@ -39,14 +39,26 @@ EXPLAINED: Final = 100
 """Rebalances of a group that are explained."""
 _PIECE: Final = 400
 
-GroupState = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
+GroupState = Literal[
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Registering",
+    "Stable",
+    "Dead",
+]
+"""Those of every kind of group."""
+GroupType = Literal["classic", "consumer", "share", "streams", "registered"]
 
 
 class GroupSummary(Answer, kw_only=True):
     """A group in the list of groups."""
 
     group: str
-    type: Literal["classic"]
+    type: GroupType
     state: GroupState
     protocol_type: Annotated[str, Meta(description="`consumer` for consumers; empty while nobody has joined.")]
     protocol: Annotated[str | None, Meta(description="The assignor that the members use.", examples=["range"])]
@@ -103,13 +115,14 @@ class CommittedOffset(Answer, kw_only=True):
     leader_epoch: int
     metadata: str
     commit_timestamp: Annotated[int, Meta(description="Milliseconds of Unix time.")]
+    lag: Annotated[int | None, Meta(description="Records behind it; null if the broker has no such partition.")]
 
 
 class GroupDescribed(Answer, kw_only=True):
     """Everything about one group, as far as it is durable."""
 
     group: str
-    type: Literal["classic"]
+    type: GroupType
     state: GroupState
     protocol_type: str
     protocol: str | None

@@ -34,6 +34,8 @@ class Group {
     this.cells = 0;
     /** @type {Map<string, string>} who owned each partition last */
     this.owners = new Map();
+    /** @type {Map<string, number>} committed offsets, by partition */
+    this.committed = new Map();
     this.first = Infinity;
     this.last = -Infinity;
     this.names = new Map();
@@ -371,6 +373,14 @@ class Model {
     this.events = 0;
     /** @type {Map<string, any>} armed timers: {group, member, kind, at} */
     this.timers = new Map();
+    /** @type {Map<string, number>} where partitions end */
+    this.ends = new Map();
+  }
+
+  /** By partition, how many records a group is behind, as far as events say it. */
+  lagsOf(group) {
+    const known = [...group.committed].filter(([key]) => this.ends.has(key));
+    return new Map(known.map(([key, offset]) => [key, Math.max(0, this.ends.get(key) - offset)]));
   }
 
   timed(event) {
@@ -383,7 +393,13 @@ class Model {
   add(event, line = "") {
     this.events++;
     if (event.event === "timer") this.timed(event);
-    if (!event.group || event.event === "timer" || event.event === "parked" || event.event === "commit") return null;
+    if (event.event === "end_offsets") for (const each of event.offsets) this.ends.set(`${each.topic} ${each.partition}`, each.offset);
+    if (!event.group || event.event === "timer" || event.event === "parked") return null;
+    if (event.event === "commit") {
+      const committed = this.groups.get(event.group)?.committed;
+      for (const each of event.offsets) committed?.set(`${each.topic} ${each.partition}`, each.offset);
+      return null;
+    }
     let group = this.groups.get(event.group);
     if (group === undefined) this.groups.set(event.group, (group = new Group(event.group)));
     group.add(event, line);

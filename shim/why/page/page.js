@@ -84,30 +84,60 @@ let shownGroups = "";
 function renderGroups() {
   const groups = [...page.model.groups.values()];
   $("#none").hidden = groups.length > 0;
-  const key = groups.map((g) => [g.name, g.state, g.protocol, g.present.length, g.rebalances.length, g.name === page.group]).join();
+  const key = groups.map((g) => [g.name, g.state, g.protocol, g.present.length, g.rebalances.length, g.name === page.group, lagOf(g)]).join();
   if (key === shownGroups) return;
   shownGroups = key;
   $("#groups tbody").replaceChildren(...groups.map((group) => {
     const last = group.rebalances[group.rebalances.length - 1];
     const tr = row([
-      button(group.name, () => select(group.name)), group.state || "unknown", group.protocol, group.present.length,
-      group.rebalances.length, last ? chip(last.cause) : "",
+      button(group.name, () => select(group.name)), group.kind, group.state || "unknown", group.protocol, group.present.length,
+      { className: "number", text: lagOf(group) }, group.rebalances.length, last ? chip(last.cause) : "",
     ]);
     tr.setAttribute("aria-selected", String(group.name === page.group));
     return tr;
   }));
 }
 
+// How far groups are behind: of a trace by its events, of a live coordinator as it says when it is asked
+
+/** By group, what the server said last: by partition, how many records it is behind. */
+const lags = new Map();
+const ASKED_GROUPS = 20;
+
+function lagsOf(group) {
+  return page.live ? lags.get(group.name) ?? new Map() : page.model.lagsOf(group);
+}
+
+/** The lag of a group, or of these partitions of it, as text; empty if it is not known. */
+function lagOf(group, keys = null) {
+  const known = [...lagsOf(group)].filter(([key]) => keys === null || keys.includes(key));
+  return known.length ? String(known.reduce((sum, [, lag]) => sum + lag, 0)) : "";
+}
+
+async function askLags() {
+  if (!page.live || document.hidden) return;
+  for (const name of [page.group, ...page.model.groups.keys()].slice(0, ASKED_GROUPS)) {
+    if (!name) continue;
+    const answer = await fetch(`/v1/groups/${encodeURIComponent(name)}`);
+    if (!answer.ok) continue;
+    const { offsets } = await answer.json();
+    lags.set(name, new Map(offsets.filter((each) => each.lag !== null).map((each) => [`${each.topic} ${each.partition}`, each.lag])));
+  }
+  redraw();
+}
+
+setInterval(askLags, 3000);
+
 let shownGroup = "";
 function renderGroup(group, now) {
   const newest = group.rebalances[group.rebalances.length - 1];
   const going = newest && newest.synced === null ? now : 0;
-  const key = [group.name, group.rebalances.length, group.state, group.present.length, group.changes, going, page.selected, page.why?.verdict].join();
+  const key = [group.name, group.rebalances.length, group.state, group.present.length, group.changes, going, page.selected, page.why?.verdict, lagOf(group)].join();
   if (key === shownGroup) return;
   shownGroup = key;
   $("#group-title").textContent = `${group.name}: ${group.state || "seen through a relay"}, ${group.hasEpochs ? "epoch" : "generation"} ${group.generation}`;
   $("#verdict").textContent = page.why?.group === group.name ? page.why.verdict : "";
-  const hatched = group.hasEpochs ? "hatched while it is to give some of it up" : "hatched while it stands still";
+  const hatched = group.kind === "share" ? "several may own the same" : group.hasEpochs ? "hatched while it is to give some of it up" : "hatched while it stands still";
   $("#legend").textContent = `A bar is what a member owns; ${hatched}; below it requests, red if refused; a shade over all lanes is a rebalance.`;
   $("#rebalances tbody").replaceChildren(...group.rebalances.map((rebalance, index) => {
     const phases = phasesOf(rebalance, now);
@@ -122,11 +152,14 @@ function renderGroup(group, now) {
     return tr;
   }).reverse());
   const owned = (list) => grouped(list) || "nothing";
-  const consumer = group.hasEpochs;
+  const consumer = group.hasEpochs, things = group.kind === "streams" ? "tasks" : "partitions";
   $("#owners th:last-child").textContent = consumer ? "target" : "before";
+  $("#owners th:nth-child(3)").textContent = `${things} now`;
+  $("#rebalances th:nth-child(2)").textContent = consumer ? "epoch" : "generation";
   $("#owners tbody").replaceChildren(...group.present.map((member) => row([
     member.name + (consumer && member.epoch !== null ? `, epoch ${member.epoch === AWAY ? "-2 (away)" : member.epoch}` : ""), member.host,
     { className: "wrap", text: consumer ? standing(group, member) : owned(member.owned) },
+    { className: "number", text: lagOf(group, member.owned.map((each) => each.join(" "))) },
     { className: "wrap", text: owned(consumer ? member.target ?? member.owned : member.before) },
   ])));
 }
@@ -178,7 +211,7 @@ function fillDrawer(group, rebalance) {
   const phases = phasesOf(rebalance, nowOf(group));
   const total = phases.reduce((sum, phase) => sum + phase.seconds, 0) || 1;
   const title = document.createElement("h3");
-  title.textContent = `Generation ${rebalance.before < 0 ? "none" : rebalance.before} → ${rebalance.generation ?? "not reached"}, ${clock(rebalance.started)}`;
+  title.textContent = `${rebalance.epoch ? "Epoch" : "Generation"} ${rebalance.before < 0 ? "none" : rebalance.before} → ${rebalance.generation ?? "not reached"}, ${clock(rebalance.started)}`;
   const facts = document.createElement("dl");
   const fact = (name, value) => {
     const dt = document.createElement("dt"), dd = document.createElement("dd");
@@ -201,7 +234,7 @@ function fillDrawer(group, rebalance) {
   }
   for (const [who, whom] of rebalance.waited ?? []) fact("waited", `${group.nameOf(who)} for ${group.nameOf(whom)}`);
   if (rebalance.dropped.length) fact("dropped", rebalance.dropped.map((id) => group.nameOf(id)).join(", "));
-  if (rebalance.moved !== null) fact("moved", `${rebalance.moved} partitions${detail?.moved ? `, ${detail.moved.needed} had to` : ""}`);
+  if (rebalance.moved !== null) fact("moved", `${rebalance.moved} ${group.kind === "streams" ? "tasks" : "partitions"}${detail?.moved ? `, ${detail.moved.needed} had to` : ""}`);
   if (detail) fact("cost", `${rebalance.epoch ? "" : `${detail.member_seconds.toFixed(1)} member-seconds, `}${detail.partition_seconds.toFixed(1)} partition-seconds`);
   for (const remedy of page.why?.group === group.name ? page.why.remedies : []) {
     fact("what to do", `${remedy.who}, ${remedy.side}: ${remedy.setting} ${remedy.seen} → ${remedy.proposed}. ${remedy.why} (${remedy.grade})`);

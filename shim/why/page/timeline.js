@@ -56,7 +56,7 @@ function layout(group, from, to, width, now, above = -Infinity, below = Infinity
       chips.push({ index, cause: rebalance.cause, left: Math.max(name, x(rebalance.started)), right: Math.min(width, Math.max(x(end), x(rebalance.started) + 2)) });
     }
   });
-  return { name, lanes, seen, bars, pauses, marks, chips, x };
+  return { name, things: group.kind === "streams" ? "tasks" : "partitions", lanes, seen, bars, pauses, marks, chips, x };
 }
 
 /** The place of the first mark at or after `at`. */
@@ -143,7 +143,7 @@ function drawLanes(pen, plan, colours) {
   for (const bar of plan.bars) {
     const wide = bar.right - bar.left;
     if (wide <= 24) continue;
-    const text = bar.partitions.length === 1 ? bar.partitions[0] : `${bar.partitions.length} partitions`;
+    const text = bar.partitions.length === 1 ? bar.partitions[0] : `${bar.partitions.length} ${plan.things}`;
     pen.fillStyle = DARK.has(bar.colour) ? "#fff" : "#14171c";
     const label = measured(pen, text) < wide - 8 ? text : String(bar.partitions.length);
     pen.fillText(label, bar.left + 4, bar.top + (LANE - 8) / 2 + 0.5);
