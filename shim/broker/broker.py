@@ -64,9 +64,8 @@ from kafka_shim.apis.update_features import UpdateFeaturesRequest, UpdateFeature
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.apis.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from kafka_shim.broker import features
+from kafka_shim.broker import compaction, features, retention
 from kafka_shim.broker.admin import Admin
-from kafka_shim.broker.compaction import Compaction
 from kafka_shim.broker.configs import Configs
 from kafka_shim.broker.deletions import Deletions
 from kafka_shim.broker.fetches import FetchApi
@@ -75,7 +74,6 @@ from kafka_shim.broker.offsets import Offsets
 from kafka_shim.broker.produce import NO_ACKS, ProduceApi
 from kafka_shim.broker.quorum import LogDirs, Quorum
 from kafka_shim.broker.reassignments import Reassignments
-from kafka_shim.broker.retention import Retention
 from kafka_shim.broker.share_fetches import ShareFetchApi
 from kafka_shim.broker.topic_pages import TopicPages
 from kafka_shim.broker.topics import INTERNAL_TOPICS, Topics, name_refusal
@@ -83,6 +81,7 @@ from kafka_shim.broker.transaction_ends import TopicPartition
 from kafka_shim.broker.transaction_requests import TransactionRequests
 from kafka_shim.broker.transaction_views import TransactionViews, describe_producers
 from kafka_shim.broker.transactions import Transactions, Waiting, WaitingBatches
+from kafka_shim.broker.upkeep import Upkeep
 from kafka_shim.groups.interface import PARKED, NoReply, Parked, TransactionSupportedOperation
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
@@ -141,8 +140,10 @@ class Broker:
         self._fetch = FetchApi(node_id, topics, outbox, new_id)
         self._offsets = Offsets(node_id, topics)
         self._reassignments = Reassignments(topics, movable=shared is None)
-        self._retention = Retention(node_id, topics, epoch_ms)
-        self._compaction = Compaction(node_id, topics, epoch_ms)
+        self._upkeep = (
+            Upkeep(node_id, topics, epoch_ms, retention.CHECK_INTERVAL, topics.all, retention.delete_old),
+            Upkeep(node_id, topics, epoch_ms, compaction.BACKOFF, topics.compacted_topics, compaction.clean),
+        )
         self._views: TransactionViews | None = None
         self._produce = ProduceApi(node_id, topics, epoch_ms)
         self._transactions: TransactionRequests | None = None
@@ -235,8 +236,8 @@ class Broker:
     def _append(
         self, batches: WaitingBatches, errors: Mapping[TopicPartition, ErrorCode] | None, now: float
     ) -> ProduceResponse | NoReply:
-        self._retention.written(now)
-        self._compaction.written(now)
+        for upkeep in self._upkeep:
+            upkeep.written(now)
         return self._produce.produce(
             batches.request,
             now,
@@ -443,16 +444,15 @@ class Broker:
         fetch, share = self._fetch.next_deadline(), self.share.next_deadline()
         if fetch is not None and self._clock_ahead is not None:
             fetch += self._clock_ahead()
-        cleaning = (None if due == inf else due for due in (self._retention.due, self._compaction.due))
+        cleaning = (None if upkeep.due == inf else upkeep.due for upkeep in self._upkeep)
         return min((each for each in (fetch, share, *cleaning) if each is not None), default=None)
 
     def expire(self, now: float) -> None:
         """Answer the parked fetches whose wait is over, release records whose lock has run out, delete old ones and
         those that newer ones replace."""
-        if now >= self._retention.due:
-            self._retention.expire(now)
-        if now >= self._compaction.due:
-            self._compaction.clean(now)
+        for upkeep in self._upkeep:
+            if now >= upkeep.due:
+                upkeep.look(now)
         self.share.expire(now)
         self._fetch.expire(now if self._clock_ahead is None else now - self._clock_ahead())
 

@@ -1,9 +1,9 @@
 """Compaction: what consumers see of a topic that keeps the newest value of each key.
 
-Decides which records of a log go, and when it is looked at. As Kafka's cleaner it touches neither the newest segment,
-with the segments that a Kafka log would have (`retention.py`), nor records of an open transaction or younger than
-`min.compaction.lag.ms`; a log is cleaned when enough of it is new (`min.cleanable.dirty.ratio`), or waits for
-`max.compaction.lag.ms`. Offsets stay as they are, so there are gaps. Records of aborted transactions go; what ends
+Decides which records of a log go; when it is looked at, `upkeep.py` does. As Kafka's cleaner it touches neither the
+newest segment, with the segments that a Kafka log would have (`retention.py`), nor records of an open transaction or
+younger than `min.compaction.lag.ms`; a log is cleaned when enough of it is new (`min.cleanable.dirty.ratio`), or waits
+for `max.compaction.lag.ms`. Offsets stay as they are, so there are gaps. Records of aborted transactions go; what ends
 transactions stays, which Kafka removes later. Does not know how a log is kept (`log.py`).
 
 Sources: Kafka's LogCleanerManager.grabFilthiestCompactedLog, Cleaner.buildOffsetMap and Cleaner.shouldRetainRecord;
@@ -35,72 +35,38 @@ class Dirty(NamedTuple):
     """Of the first batch that never was (ms)."""
 
 
-class Compaction:
-    """The rule for the logs that one broker leads. `epoch_ms` turns monotonic seconds into ms since the epoch.
+def clean(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> None:
+    """Clean a log that is dirty enough."""
 
-    `due` is when to look again; never while there is nothing that could be compacted.
-    """
+    def value(name: str) -> str:
+        return topics.settings.topic_text(name, topic.configs)
 
-    def __init__(self, node_id: int, topics: Topics, epoch_ms: Callable[[float], int]) -> None:
-        self.node_id = node_id
-        self.topics = topics
-        self._epoch_ms = epoch_ms
-        self.due = inf
+    dirty = _dirty(log, now_ms, value)
+    if dirty.begin == dirty.end:
+        return
+    is_overdue = now_ms - dirty.first_timestamp > int(value("max.compaction.lag.ms"))
+    if is_overdue or dirty.ratio > float(value("min.cleanable.dirty.ratio")):
+        compact(log, dirty, now_ms, int(value("delete.retention.ms")))
 
-    def written(self, now: float) -> None:
-        """There may be records from now on."""
-        if self.due == inf and self.topics.compacted:
-            self.due = now + self._interval
 
-    def clean(self, now: float) -> None:
-        """Clean the logs that are dirty enough."""
-        has_records = False
-        for name in sorted(self.topics.compacted):
-            topic = self.topics.named(name)
-            assert topic is not None
-            for partition in topic.partitions:
-                if partition.leader == self.node_id and partition.log.size:
-                    has_records = True
-                    self._clean(topic, partition.log, self._epoch_ms(now))
-        self.due = now + self._interval if has_records else inf
-        self.topics.settle(now)
-
-    def _clean(self, topic: Topic, log: PartitionLog, now_ms: int) -> None:
-        dirty = self._dirty(topic, log, now_ms)
-        if dirty.begin == dirty.end:
-            return
-        is_overdue = now_ms - dirty.first_timestamp > self._number("max.compaction.lag.ms", topic)
-        if is_overdue or dirty.ratio > float(self._value("min.cleanable.dirty.ratio", topic)):
-            compact(log, dirty, now_ms, self._number("delete.retention.ms", topic))
-
-    def _dirty(self, topic: Topic, log: PartitionLog, now_ms: int) -> Dirty:
-        least_lag = self._number("min.compaction.lag.ms", topic)
-        youngest = now_ms - least_lag if least_lag else inf
-        longest = min(self._number("segment.ms", topic), self._number("max.compaction.lag.ms", topic))
-        kept = list(log.kept())
-        full = list(segments(iter(kept), self._number("segment.bytes", topic), longest))[:-1]
-        newest = full[-1].next_offset if full else log.start_offset
-        begin, end, clean, new, first = log.cleaned_to, log.cleaned_to, 0, 0, now_ms
-        for batch in kept:
-            if batch.next_offset > min(newest, log.last_stable_offset) or batch.latest > youngest:
-                break
-            if batch.next_offset <= begin:
-                clean += batch.size
-            else:
-                first = first if new else batch.latest
-                new += batch.size
-                end = batch.next_offset
-        return Dirty(begin, end, new / (clean + new) if new else 0.0, first)
-
-    def _value(self, name: str, topic: Topic) -> str:
-        return self.topics.settings.topic_text(name, topic.configs)
-
-    def _number(self, name: str, topic: Topic) -> int:
-        return int(self._value(name, topic))
-
-    @property
-    def _interval(self) -> float:
-        return self.topics.settings.number(BACKOFF) / 1000
+def _dirty(log: PartitionLog, now_ms: int, value: Callable[[str], str]) -> Dirty:
+    least_lag = int(value("min.compaction.lag.ms"))
+    youngest = now_ms - least_lag if least_lag else inf
+    longest = min(int(value("segment.ms")), int(value("max.compaction.lag.ms")))
+    kept = list(log.kept())
+    full = list(segments(iter(kept), int(value("segment.bytes")), longest))[:-1]
+    newest = full[-1].next_offset if full else log.start_offset
+    begin, end, clean, new, first = log.cleaned_to, log.cleaned_to, 0, 0, now_ms
+    for batch in kept:
+        if batch.next_offset > min(newest, log.last_stable_offset) or batch.latest > youngest:
+            break
+        if batch.next_offset <= begin:
+            clean += batch.size
+        else:
+            first = first if new else batch.latest
+            new += batch.size
+            end = batch.next_offset
+    return Dirty(begin, end, new / (clean + new) if new else 0.0, first)
 
 
 def compact(log: PartitionLog, dirty: Dirty, now_ms: int, delete_retention_ms: int) -> None:

@@ -98,8 +98,8 @@ class Topics:
 
     `revision` grows with every change of topics or leaders; then a remembered partition must be looked up again.
     `on_topic_changed(name)` is called for a topic that was created or has grown, `on_topic_configured(name)` for one
-    with other settings, `on_topic_deleted(name, id)` for one that is gone. `compacted` are the topics with that policy
-    whose records are in their logs. `woken` has the watchers of logs that have changed since the last `settle`.
+    with other settings, `on_topic_deleted(name, id)` for one that is gone. `woken` has the watchers of logs that have
+    changed since the last `settle`.
     `offsets_owner(index)` says which node coordinates the groups of a partition of `__consumer_offsets`, and so leads
     it; without it leaders go round. Where `__consumer_offsets` has the same id at each start, or in several processes,
     it is `offsets_topic_id`. `make_later(name)` creates a topic that a client has requested, where topics are shared.
@@ -124,7 +124,7 @@ class Topics:
         self.nodes: dict[int, Node] = {node.id: node for node in nodes}
         self.settings = settings
         self.revision = 0
-        self.compacted: set[str] = set()
+        self._compacted: set[str] = set()
         self.woken: dict[Watcher, None] = {}
         self.on_topic_changed: list[Callable[[str], None]] = []
         self.on_topic_configured: list[Callable[[str], None]] = []
@@ -158,6 +158,10 @@ class Topics:
 
     def all(self) -> list[Topic]:
         return list(self._by_name.values())
+
+    def compacted_topics(self) -> list[Topic]:
+        """The topics with that policy whose records are in their logs."""
+        return [self._by_name[name] for name in sorted(self._compacted)]
 
     # As groups see them: `TopicCatalogue` of `shim/groups/shard.py`
 
@@ -327,7 +331,7 @@ class Topics:
     def delete(self, topic: Topic) -> None:
         """Forget a topic and its logs; fetches that wait for it are woken."""
         del self._by_name[topic.name], self._by_id[topic.id], self._collisions[topic.name.replace(".", "_")]
-        self.compacted.discard(topic.name)
+        self._compacted.discard(topic.name)
         self.revision += 1
         for partition in topic.partitions:
             partition.log.tell()
@@ -349,7 +353,7 @@ class Topics:
         topic.timestamp_before_max_ms = int(value("message.timestamp.before.max.ms", topic.configs))
         topic.timestamp_after_max_ms = int(value("message.timestamp.after.max.ms", topic.configs))
         is_compacted = "compact" in as_list(value("cleanup.policy", topic.configs)) and not topic.is_internal
-        (self.compacted.add if is_compacted else self.compacted.discard)(topic.name)
+        (self._compacted.add if is_compacted else self._compacted.discard)(topic.name)
         for partition in topic.partitions:
             partition.log.limit = self._limit(topic)
 

@@ -135,7 +135,7 @@ def test_a_policy_that_is_no_more_compacts_no_more() -> None:
     write(cluster, ("b", "1"))
     clean(cluster)
     assert len(read(cluster)) == 3
-    assert cluster.topics.compacted == set()
+    assert cluster.topics.compacted_topics() == []
 
 
 KEYS = st.sampled_from("abcd")
