@@ -144,15 +144,15 @@ def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[s
             answer(warehouse, step)
             result["wall_seconds"] = round(time.monotonic() - began, 2)
             result["violations"] = warehouse.read("violations").count()
-    for name, count in _shuffled(spark).items():
+    for name, count in shuffled(spark).items():
         steps.setdefault(name, {})["shuffled"] = count
     result["shuffled"] = sum(step.get("shuffled", 0) for step in steps.values())
     spark.stop()
     return result
 
 
-def _shuffled(spark: SparkSession) -> dict[str, int]:
-    """Bytes written to be shuffled, by what Spark's page says of the job: the step."""
+def shuffled(spark: SparkSession) -> dict[str, int]:
+    """Bytes written to be shuffled so far, by what Spark's page says of the job: the step."""
     store = spark.sparkContext._jsc.sc().statusStore()
     stages = spark.sparkContext._jvm.scala.jdk.CollectionConverters.SeqHasAsJava(  # type: ignore[union-attr]
         store.stageList(None, False, False, spark.sparkContext._gateway.new_array(spark._jvm.double, 0), None)

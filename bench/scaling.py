@@ -3,7 +3,9 @@ output.
 
 Traces of one group that is twice as large each time: with many rounds, with many members, with many commits and
 fetches of one member, and all three beside ordinary groups. Each is made into all tables and answers in one Spark
-session that is warm, and what it costs is compared with the one half as large, by steps too.
+session that is warm, and what it costs is compared with the one half as large: processor seconds, peak memory and bytes
+shuffled, by steps too. The largest is made once more with steps side by side, as a run does it: `cores_busy` is how
+many of the two cores worked on the average.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from bench.runs import Family
+from bench.runs import Family, shuffled
 from kafka_shim.pipeline.run import answer, build, sort_out
 from kafka_shim.pipeline.session import session
 from kafka_shim.pipeline.warehouse import Warehouse
@@ -133,7 +135,8 @@ def main() -> None:
     parser.add_argument("--memory", default="2g")
     chosen = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="bench-scaling-"))
-    spark = session("local[2]", config={"spark.driver.memory": chosen.memory})
+    settings = {"spark.driver.memory": chosen.memory, "spark.ui.retainedStages": "20000"}
+    spark = session("local[2]", config=settings)
     family = Family([os.getpid()])
     done = threading.Event()
     watch = threading.Thread(target=family.watch, args=(done,))
@@ -143,15 +146,23 @@ def main() -> None:
         for shape in chosen.shape:
             make, least = SHAPES[shape]
             sizes = [round(least * chosen.scale * 2**power) for power in range(chosen.times + 1)]
+            data, out = scratch / "data", scratch / "out"
             # What Java compiles the first time is no part of the growth.
-            for size in [sizes[0], *sizes]:
-                data, out = scratch / "data", scratch / "out"
-                events = write(data, make(size))
-                cost = _cost(Warehouse(spark, str(out)), data, family)
-                results.setdefault(shape, []).append({"size": size, "events": events, **cost})
-                shutil.rmtree(data)
+            runs = [(sizes[0], 1), *((size, 1) for size in sizes), (sizes[-1], None)]
+            for number, (size, at_once) in enumerate(runs):
+                if not data.exists():
+                    events = write(data, make(size))
+                warehouse = Warehouse(spark, str(out))
+                if at_once is None:
+                    cost = _side_by_side(warehouse, data, family)
+                else:
+                    cost = _cost(warehouse, data, family)
+                    results.setdefault(shape, []).append({"size": size, "events": events, **cost})
+                print(json.dumps({"shape": shape, "size": size, "events": events, **cost}), flush=True)
                 shutil.rmtree(out)
-                print(json.dumps({"shape": shape, **results[shape][-1]}), flush=True)
+                if number + 1 < len(runs) and runs[number + 1][0] != size:
+                    shutil.rmtree(data)
+            shutil.rmtree(data)
             del results[shape][0]
         print(json.dumps({"times_a_doubling": {shape: factors(runs) for shape, runs in results.items()}}))
     finally:
@@ -167,9 +178,9 @@ def factors(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for half, whole in itertools.pairwise(runs):
         steps = {
-            name: round(seconds / max(half["steps"][name], 0.01), 2)
-            for name, seconds in whole["steps"].items()
-            if seconds >= 1
+            name: round(each["seconds"] / max(half["steps"][name]["seconds"], 0.01), 2)
+            for name, each in whole["steps"].items()
+            if each["seconds"] >= 1
         }
         worst = max(steps.items(), key=itemgetter(1), default=None)
         found.append({"times": round(whole["seconds"] / half["seconds"], 2), "worst_step": worst})
@@ -177,23 +188,44 @@ def factors(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _cost(warehouse: Warehouse, data: Path, family: Family) -> dict[str, Any]:
-    steps: dict[str, float] = {}
+    """One step after the other, so that each one's share is known."""
+    steps: dict[str, dict[str, float]] = {}
+    before = shuffled(warehouse.spark)
 
     @contextmanager
     def step(name: str) -> Iterator[None]:
         family.look()
-        before = family.spent()
+        spent, family.peak = family.spent(), 0
         yield
         family.look()
-        steps[name] = round(family.spent() - before, 2)
+        steps[name] = {"seconds": round(family.spent() - spent, 2), "peak_mib": family.peak >> 20}
 
     began = time.monotonic()
     with warehouse.change("run"):
-        # One after the other, so that each step's share is known.
         build(warehouse, sort_out([str(data)]), step, at_once=1)
         answer(warehouse, step, at_once=1)
     wall = round(time.monotonic() - began, 1)
-    return {"seconds": round(sum(steps.values()), 1), "wall_seconds": wall, "steps": steps}
+    for name, count in shuffled(warehouse.spark).items():
+        if name in steps:
+            steps[name]["shuffled"] = count - before.get(name, 0)
+    return {
+        "seconds": round(sum(each["seconds"] for each in steps.values()), 1),
+        "wall_seconds": wall,
+        "peak_mib": max(each["peak_mib"] for each in steps.values()),
+        "shuffled": sum(each.get("shuffled", 0) for each in steps.values()),
+        "steps": steps,
+    }
+
+
+def _side_by_side(warehouse: Warehouse, data: Path, family: Family) -> dict[str, Any]:
+    family.look()
+    spent, began = family.spent(), time.monotonic()
+    with warehouse.change("run"):
+        build(warehouse, sort_out([str(data)]))
+        answer(warehouse)
+    family.look()
+    spent, wall = family.spent() - spent, time.monotonic() - began
+    return {"side_by_side": {"wall_seconds": round(wall, 1), "cores_busy": round(spent / wall, 2)}}
 
 
 if __name__ == "__main__":

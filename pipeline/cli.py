@@ -96,10 +96,11 @@ def _spark(
     from pyspark.errors import PySparkException
 
     from kafka_shim.pipeline.snapshots import Overtaken
+    from kafka_shim.pipeline.sources.places import Unreadable
 
     try:
         yield spark
-    except Overtaken as error:
+    except (Overtaken, Unreadable) as error:
         raise Refused(str(error)) from error
     except (Py4JJavaError, PySparkException) as error:
         # Of what a worker raised, Spark tells the whole traceback.
@@ -249,13 +250,21 @@ def report(
 @click.option(
     "--days", type=click.IntRange(min=1), help="Keep what is about the last so many days (UTC) of events; else all."
 )
+@click.option(
+    "--answers",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How old answers may be before a batch makes them again; 0 makes them with every batch.",
+)
 @_FORMAT
 @_spark_options
 def stream(
-    paths: tuple[str, ...], out: str, every: str | None, max_bytes: int | None, days: int | None, kind: str,
-    master: str, memory: str, config: tuple[str, ...],
+    paths: tuple[str, ...], out: str, every: str | None, max_bytes: int | None, days: int | None, answers: float,
+    kind: str, master: str, memory: str, config: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Keep the tables up to date while traces grow."""
+    """Keep tables and answers up to date while traces grow."""
     inputs = _inputs(paths, config)
     if not inputs.traces:
         raise Refused("a stream reads traces, and there are none")
@@ -267,7 +276,9 @@ def stream(
         from kafka_shim.pipeline.warehouse import Warehouse
 
         console = Console(stderr=True)
-        query = start(Warehouse(spark, out, kind), inputs, every=every, max_bytes=max_bytes, days=days)
+        query = start(
+            Warehouse(spark, out, kind), inputs, every=every, max_bytes=max_bytes, days=days, answers_s=answers
+        )
         shown = -1
         try:
             ended = False
@@ -276,9 +287,10 @@ def stream(
                 now = progress(query, inputs, store_settings(_settings(config)))
                 if now is not None and now.batch > shown:
                     shown = now.batch
+                    newest = "" if now.newest is None else f", up to {now.newest:%Y-%m-%d %H:%M:%S} UTC"
                     console.print(
                         f"batch {now.batch}: {now.events:,} events in {now.seconds:.1f} s,"
-                        f" {now.behind_bytes:,} bytes to go"
+                        f" {now.behind_bytes:,} bytes to go{newest}"
                     )
         except KeyboardInterrupt:
             query.stop()

@@ -39,14 +39,16 @@ class Progress:
 
     def __enter__(self) -> Progress:
         self._bars.start()
-        self._watch.start()
+        if self._console.is_terminal:
+            self._watch.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._done.set()
-        self._watch.join()
+        if self._watch.is_alive():
+            self._watch.join()
         self._bars.stop()
 
     @contextmanager

@@ -7,22 +7,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from itertools import chain
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource
 
 from kafka_shim.pipeline.decode.events import Lines
 from kafka_shim.pipeline.jobs import doubts, invariants, members, offsets, rebalances
 from kafka_shim.pipeline.schemas import PLACES
 from kafka_shim.pipeline.session import LITTLE_BYTES
-from kafka_shim.pipeline.sources import register
-from kafka_shim.pipeline.sources.offsets_log import COMMITS, segments
+from kafka_shim.pipeline.sources import scanned
+from kafka_shim.pipeline.sources.kafka_topic import OffsetsTopic
+from kafka_shim.pipeline.sources.offsets_log import COMMITS, OffsetsLog, segments
 from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable, settings_of
-from kafka_shim.pipeline.sources.shim_trace import files
+from kafka_shim.pipeline.sources.shim_trace import ShimTrace, files
 from kafka_shim.pipeline.steps import Task, side_by_side
 from kafka_shim.pipeline.tables import epochs, groups, partitions, traces
 from kafka_shim.pipeline.tables import offsets as offset_tables
@@ -98,12 +100,15 @@ def is_little(inputs: Inputs, settings: Settings = ()) -> bool:
     return True
 
 
-def reader(spark: SparkSession, source: str) -> DataFrameReader:
-    """Reads one of our sources, with what Spark's settings say of stores."""
-    found = spark.read.format(source)
-    for name, value in store_settings(dict(spark.sparkContext.getConf().getAll())):
-        found = found.option(name, value)
-    return found
+def _scanned(spark: SparkSession, source: type[DataSource], **options: str) -> DataFrame:
+    """What one of our sources has, with what Spark's settings say of stores."""
+    return scanned(spark, source, dict(stores_of(spark)) | options)
+
+
+@lru_cache(maxsize=1)
+def stores_of(spark: SparkSession) -> Settings:
+    """What a session's settings say of stores. To go through them takes Java a thousand calls."""
+    return store_settings(dict(spark.sparkContext.getConf().getAll()))
 
 
 def store_settings(config: Mapping[str, str]) -> Settings:
@@ -114,7 +119,6 @@ def store_settings(config: Mapping[str, str]) -> Settings:
 def build(warehouse: Warehouse, inputs: Inputs, step: Step = nullcontext, at_once: int | None = None) -> None:
     """Reads the inputs and makes all tables, within a change of the warehouse, `at_once` of them side by side."""
     spark = warehouse.spark
-    register(spark)
     reading = []
     if inputs.traces:
         for lines in Lines._fields:
@@ -141,7 +145,7 @@ def _task(spark: SparkSession, step: Step, name: str, do: Callable[[], object], 
 
 def _read_lines(warehouse: Warehouse, paths: tuple[str, ...], lines: str) -> None:
     # Nearly all lines are of two kinds with few columns: to read them apart costs less than columns do.
-    rows = reader(warehouse.spark, "kafka_shim_trace").option("lines", lines).load(joined(paths))
+    rows = _scanned(warehouse.spark, ShimTrace, lines=lines, path=joined(paths))
     warehouse.append_apart(traces.ingested(rows))
 
 
@@ -149,7 +153,7 @@ def _read_log(warehouse: Warehouse, inputs: Inputs) -> None:
     spark = warehouse.spark
     topic = None
     if inputs.kafka:
-        topic = reader(spark, "kafka_offsets_topic").option("bootstrap", inputs.kafka).load()
+        topic = _scanned(spark, OffsetsTopic, bootstrap=inputs.kafka)
         topic.persist(StorageLevel.DISK_ONLY)
     others = _records(spark, inputs.logs, topic, "others").persist(StorageLevel.DISK_ONLY)
     for name, of_log in offset_tables.LOG_TABLES.items():
@@ -185,7 +189,7 @@ def _records(spark: SparkSession, logs: tuple[str, ...], topic: DataFrame | None
     """Rows of segments and of a topic, as option `records` of segments has them; those of the topic are all there."""
     found = [] if topic is None else [topic.select(*COMMITS) if which == "commits" else topic]
     if logs:
-        found.append(reader(spark, "kafka_offsets_log").option("records", which).load(joined(logs)))
+        found.append(_scanned(spark, OffsetsLog, records=which, path=joined(logs)))
     return reduce(DataFrame.unionByName, found)
 
 

@@ -44,15 +44,29 @@ _ALWAYS: Final = {
 }
 LITTLE_BYTES: Final = 32 << 20
 """So many bytes to read are little: starting and planning takes longer than the work."""
-_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=200m"
+_QUICK: Final = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=200m -XX:MetaspaceSize=256m -Xms400m"
+)
+"""Java is to compile little and to collect nothing: Spark's classes alone take more than it has at first."""
 LITTLE: Final = {
-    # To find the best plan, and to compile it well, takes longer than any plan does.
+    # To find the best plan, to look whether it is sound, and to compile it takes longer than any plan does.
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+    # What Spark's page says of a plan is put together whether there is a page or not.
+    "spark.sql.ui.explainMode": "simple",
+    # One task for each stage; several steps are at work anyhow.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.openCostInBytes": "0",
     "spark.driver.extraJavaOptions": _QUICK,
     "spark.executor.extraJavaOptions": _QUICK,
 }
 """Settings of a session for little data."""
+_ASKED_OFTEN: Final = ("PythonUtils", "PythonSQLUtils", "org.apache.spark.sql.functions")
+"""Classes that PySpark asks Java for with nearly every call, which then looks through some three hundred jars for names
+that are in none. They are kept once they were found."""
 _ON_THIS_MACHINE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -83,4 +97,7 @@ def session(
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    jvm = spark.sparkContext._jvm
+    for name in _ASKED_OFTEN:
+        setattr(jvm, name, getattr(jvm, name))
     return spark

@@ -55,11 +55,13 @@ class Files:
         self._jvm = jvm
         self._gateway: Any = spark.sparkContext._gateway
         self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
-        self._fs: Any = self._jvm.org.apache.hadoop.fs.Path(root).getFileSystem(self._conf)
-        self.root: str = self._fs.makeQualified(self._jvm.org.apache.hadoop.fs.Path(root)).toString().rstrip("/")
+        # Java looks for each part of a name in every jar, so it is asked for once.
+        self._path_of: Any = self._jvm.org.apache.hadoop.fs.Path
+        self._fs: Any = self._path_of(root).getFileSystem(self._conf)
+        self.root: str = self._fs.makeQualified(self._path_of(root)).toString().rstrip("/")
 
     def _path(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}" if name else self.root)
+        return self._path_of(f"{self.root}/{name}" if name else self.root)
 
     def exists(self, name: str) -> bool:
         """Whether a file or folder is there."""

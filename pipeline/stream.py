@@ -4,6 +4,9 @@ A micro-batch is one change of the warehouse: its rows are added, the tables of 
 and one snapshot says that it was done. So readers see whole batches, and a stream that is killed at any point and
 started again ends with the tables it would have had: a batch that a snapshot has is not done again.
 
+The newest time of an event is the stream's watermark, so Spark's page of the stream shows how far it is behind
+("global watermark gap"), and its metrics have that, rates and latency as `spark.streaming.NAME`.
+
 A warehouse is what one command made of it. A stream goes on where the newest snapshot is its own; else it begins anew,
 and its first batch takes the place of what was there. One that finds the warehouse changed by another command stops.
 """
@@ -11,19 +14,24 @@ and its first batch takes the place of what was there. One that finds the wareho
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_shim.pipeline.run import Inputs, derived, joined, store_settings, write_all
+from kafka_shim.pipeline.run import Inputs, answer, derived, joined, stores_of, write_all
 from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.sources.places import Settings
 from kafka_shim.pipeline.sources.shim_trace import files, identity_of
 from kafka_shim.pipeline.tables import traces
 from kafka_shim.pipeline.warehouse import Warehouse
+
+NAME: Final = "kafka-shim"
+"""Of the stream, on Spark's page and in its metrics."""
 
 
 def stream(
@@ -33,18 +41,22 @@ def stream(
     every: str | None = None,
     max_bytes: int | None = None,
     days: int | None = None,
+    answers_s: float | None = None,
     after_batch: Callable[[int], None] = lambda batch: None,
 ) -> StreamingQuery:
     """Starts the stream. `every` is a time like "10 seconds" to wait between batches; without it, the stream takes what
     there is and ends. With `days`, what is about days before the last so many of events goes: the tables are those of a
-    trace that begins then, and no batch costs more than these do. `after_batch` is called with the number of each batch
-    that was done. The query ends with `kafka_shim.pipeline.snapshots.Overtaken` if another command changes the
-    warehouse."""
+    trace that begins then, and no batch costs more than these do. With `answers_s` the questions are asked again by a
+    batch that begins so many seconds or more after they were last; until then the answers are the old ones.
+    `after_batch` is called with the number of each batch that was done. The query ends with
+    `kafka_shim.pipeline.snapshots.Overtaken` if another command changes the warehouse."""
     warehouse.refresh()
     found = warehouse.snapshot
     mine = uuid4().hex if found is None or found.stream is None else found.stream
+    answered = float("-inf")
 
     def take(rows: DataFrame, batch: int) -> None:
+        nonlocal answered
         warehouse.refresh()
         before = warehouse.snapshot
         own = before is not None and before.stream == mine
@@ -53,34 +65,40 @@ def stream(
         if not own and batch > 0:
             raise warehouse.overtaken()
         with warehouse.change("stream", inputs.traces, anew=not own, stream=mine, batch=batch):
-            touched = warehouse.append_apart(traces.ingested(rows), by_day=days is not None)
+            began = time.monotonic()
+            touched = warehouse.append_apart(rows, by_day=days is not None)
             if days is not None:
                 warehouse.forget(days)
             write_all(warehouse, derived(warehouse, touched), replaces=touched)
+            if answers_s is not None and began - answered >= answers_s:
+                answer(warehouse)
+                answered = began
             warehouse.compact()
         after_batch(batch)
 
     register(warehouse.spark)
     reader = warehouse.spark.readStream.format("kafka_shim_trace")
-    for name, value in store_settings(dict(warehouse.spark.sparkContext.getConf().getAll())):
+    for name, value in stores_of(warehouse.spark):
         reader = reader.option(name, value)
     if max_bytes is not None:
         reader = reader.option("maxBytesPerTrigger", max_bytes)
-    rows = reader.load(joined(inputs.traces))
+    rows = traces.ingested(reader.load(joined(inputs.traces))).withWatermark("at", "0 seconds")
     checkpoint = f"{warehouse.path}/streams/{mine}"
-    writer = rows.writeStream.option("checkpointLocation", checkpoint).foreachBatch(take)
+    warehouse.spark.conf.set("spark.sql.streaming.metricsEnabled", "true")
+    writer = rows.writeStream.queryName(NAME).option("checkpointLocation", checkpoint).foreachBatch(take)
     triggered = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
     return triggered.start()
 
 
 class Progress(NamedTuple):
-    """The last micro-batch that a stream has done: its number, the events in it and the seconds it took, and how many
-    bytes of the traces are still to be read."""
+    """The last micro-batch that a stream has done: its number, the events in it and the seconds it took, how many bytes
+    of the traces are still to be read, and the newest time of an event so far."""
 
     batch: int
     events: int
     seconds: float
     behind_bytes: int
+    newest: datetime | None
 
 
 def progress(query: StreamingQuery, inputs: Inputs, settings: Settings = ()) -> Progress | None:
@@ -95,4 +113,13 @@ def progress(query: StreamingQuery, inputs: Inputs, settings: Settings = ()) -> 
     for place in files(joined(inputs.traces), settings):
         if not place.is_packed:
             behind += max(place.size() - reached.get(identity_of(place), 0), 0)
-    return Progress(last["batchId"], last["numInputRows"], last["durationMs"]["triggerExecution"] / 1000, behind)
+    # Of rotated files a later batch may have older events.
+    times = last.get("eventTime", {})
+    newest = max((times[name] for name in ("max", "watermark") if name in times), default=None)
+    return Progress(
+        last["batchId"],
+        last["numInputRows"],
+        last["durationMs"]["triggerExecution"] / 1000,
+        behind,
+        None if newest is None else datetime.fromisoformat(newest),
+    )

@@ -230,8 +230,10 @@ class Warehouse:
         named = [folder for place in places for folder in self._folders(place)]
         folders = [folder for folder in named if "@" not in folder]
         reader = self.spark.read.schema(table.ddl).option("basePath", f"{self.path}/data")
+        added = [name for name in ("write", "table", *_KEYS) if name not in table.names]
         found = [
-            reader.parquet(*(f"{self.path}/data/{folder}" for folder in alike)).select(*table.names)
+            # The columns stand as the table has them, but for those that the names of folders add.
+            reader.parquet(*(f"{self.path}/data/{folder}" for folder in alike)).drop(*added)
             # What was written together with other tables lies one folder deeper.
             for _, alike in groupby(sorted(folders), lambda folder: folder.partition("/")[0])
         ]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import partial, reduce
 from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pyspark.sql import Row
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from kafka_shim.pipeline.report import plots
 from kafka_shim.pipeline.report.tables import ROWS, grid, moment, numbers, table
-from kafka_shim.pipeline.run import store_settings
+from kafka_shim.pipeline.run import stores_of
 from kafka_shim.pipeline.sources.places import Place, Unreadable
 from kafka_shim.pipeline.steps import results
 from kafka_shim.pipeline.warehouse import Warehouse
@@ -24,6 +24,7 @@ from kafka_shim.pipeline.warehouse import Warehouse
 WORST_ROUNDS: Final = 6
 FEW_DAYS: Final = 2
 LANES: Final = 30
+STORMS: Final = 5
 _OF_A_STORM: Final = 2000
 _BINS_A_DECADE: Final = 10
 """Of durations, which are counted in bins that each are as much longer than the one before."""
@@ -139,9 +140,7 @@ def write_report(warehouse: Warehouse, page: Path, of: str) -> Path:
 
 def report(warehouse: Warehouse, of: str) -> str:
     """The page about a warehouse whose questions were answered; `of` says what was read."""
-    by_cause = _by_cause(warehouse)
     makers = (
-        partial(_why, by_cause),
         _worst_groups,
         _how_long,
         _who,
@@ -152,9 +151,10 @@ def report(warehouse: Warehouse, of: str) -> str:
         _violations,
         _unread,
     )
+    causes = _by_cause(warehouse)
     sections = results(warehouse.spark, [partial(each, warehouse) for each in makers])
     title = f"Rebalances of {escape(of)}"
-    shown = [section for section in sections if section.body]
+    shown = [section for section in (_why(causes), *sections) if section.body]
     links = "".join(f'<a href="#{_anchor(each.heading)}">{each.heading}</a>' for each in shown)
     body = "".join(
         f'<h2 id="{_anchor(each.heading)}">{each.heading}</h2><p class="note">{each.note}</p>{"".join(each.body)}'
@@ -163,7 +163,7 @@ def report(warehouse: Warehouse, of: str) -> str:
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f'<link rel="icon" href="data:,"><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>'
-        f"{_facts(warehouse, by_cause)}<nav>{links}</nav>{body}"
+        f"{_facts(warehouse, causes)}<nav>{links}</nav>{body}"
         '<p class="note">Tables and answers lie beside this page as Parquet and CSV, in <a href="data/">data</a>;'
         f" `kafka-shim pipeline tables` shows them. Times are UTC.</p><script>{_SCRIPT}</script></html>\n"
     )
@@ -173,28 +173,47 @@ def _anchor(heading: str) -> str:
     return heading.lower().replace(" ", "-")
 
 
-def _by_cause(warehouse: Warehouse) -> dict[str, dict[str, int]]:
-    """Rounds by cause and day, the most frequent cause first."""
-    rows = warehouse.result("causes").groupBy("day", "cause").agg(F.sum("rounds").alias("rounds")).collect()
-    counts: dict[str, dict[str, int]] = defaultdict(dict)
-    for row in rows:
-        counts[row.cause or "(none)"][str(row.day)] = row.rounds
-    return dict(sorted(counts.items(), key=lambda each: -sum(each[1].values())))
+class _Causes(NamedTuple):
+    """Rounds by cause and day, and a row for each cause, the most frequent first."""
+
+    by_day: dict[str, dict[str, int]]
+    rows: list[dict[str, Any]]
 
 
-def _facts(warehouse: Warehouse, by_cause: dict[str, dict[str, int]]) -> str:
-    rounds = warehouse.read("rounds")
-    span = rounds.agg(
+def _by_cause(warehouse: Warehouse) -> _Causes:
+    summed = (F.sum(name).alias(name) for name in ("rounds", "total_ms"))
+    found = (
+        warehouse.result("causes")
+        .withColumn("cause", F.coalesce(F.nullif("cause", F.lit("")), F.lit("(none)")))
+        .rollup("cause", "day")
+        .agg(*summed, F.count_distinct("group").alias("groups"))
+        .where("cause is not null")
+        .collect()
+    )
+    totals = [row.asDict() | {"mean_ms": row.total_ms / row.rounds} for row in found if row.day is None]
+    totals.sort(key=lambda row: (-row["rounds"], row["cause"]))
+    by_day: dict[str, dict[str, int]] = {row["cause"]: {} for row in totals}
+    for row in found:
+        if row.day is not None:
+            by_day[row.cause][str(row.day)] = row.rounds
+    return _Causes(by_day, totals)
+
+
+def _facts(warehouse: Warehouse, causes: _Causes) -> str:
+    counted = {"storms": warehouse.result("storms")}
+    counted |= {name: warehouse.read(name) for name in ("violations", "quarantine", "gaps")}
+    # One query for all of it.
+    counts = reduce(DataFrame.crossJoin, (rows.agg(F.count("*").alias(name)) for name, rows in counted.items()))
+    summary = warehouse.read("rounds").agg(
         F.count_distinct("group").alias("groups"),
         F.count("*").alias("rounds"),
         F.min("started_at").alias("began"),
         F.max("started_at").alias("ended"),
         F.sum("total_ms").alias("ms"),
         F.max("inferred").alias("inferred"),
-    ).first()
-    assert span is not None
-    tables = warehouse.result("storms"), *map(warehouse.read, ("violations", "quarantine", "gaps"))
-    storms, violations, unreadable, missing = results(warehouse.spark, [each.count for each in tables])
+    )
+    (span,) = summary.crossJoin(counts).collect()
+    storms, violations, unreadable, missing = (span[name] for name in counted)
     facts = [
         ("groups that rebalanced", f"{span.groups:,}", False),
         ("rounds", f"{span.rounds:,}", False),
@@ -206,10 +225,10 @@ def _facts(warehouse: Warehouse, by_cause: dict[str, dict[str, int]]) -> str:
     ]
     cells = "".join(f"<div{' class=bad' if bad else ''}><b>{value}</b>{name}</div>" for name, value, bad in facts)
     lead = "No group rebalanced."
-    if by_cause:
-        cause, counts = next(iter(by_cause.items()))
-        because, remedy = _BECAUSE.get(cause, (cause, ""))
-        lead = f"Most often because {because}: {sum(counts.values()):,} of {span.rounds:,} rounds. {remedy}".rstrip()
+    if causes.rows:
+        first = causes.rows[0]
+        because, remedy = _BECAUSE.get(first["cause"], (first["cause"], ""))
+        lead = f"Most often because {because}: {first['rounds']:,} of {span.rounds:,} rounds. {remedy}".rstrip()
     if missing:
         lead += " Something is missing from what was read: answers about the groups it may be about are incomplete."
     if span.inferred:
@@ -220,59 +239,48 @@ def _facts(warehouse: Warehouse, by_cause: dict[str, dict[str, int]]) -> str:
     )
 
 
-def _why(by_cause: dict[str, dict[str, int]], warehouse: Warehouse) -> _Section:
+def _why(causes: _Causes) -> _Section:
     body = []
+    by_cause = causes.by_day
     days = sorted({day for counts in by_cause.values() for day in counts})
     if len(days) > FEW_DAYS:
         series = {cause: [float(counts.get(day, 0)) for day in days] for cause, counts in by_cause.items()}
         shown = [{"day": day, **{cause: counts.get(day, 0) for cause, counts in by_cause.items()}} for day in days]
         columns = {"day": "day", **{cause: cause for cause in by_cause}}
         body.append(_figure(lambda width: plots.stacked_days(days, series, width), columns, shown, {*by_cause}))
-    if by_cause:
-        totals = (
-            warehouse.result("causes")
-            .groupBy("cause")
-            .agg(
-                F.sum("rounds").alias("rounds"),
-                F.sum("total_ms").alias("total_ms"),
-                F.count_distinct("group").alias("groups"),
-            )
-            .withColumn("mean_ms", F.col("total_ms") / F.col("rounds"))
-        )
-        rows = [row.asDict() for row in totals.orderBy(F.desc("rounds"), "cause").collect()]
-        for row in rows:
-            row["because"], row["remedy"] = _BECAUSE.get(row["cause"] or "", ("", ""))
-            row["cause"] = row["cause"] or "(none)"
+    if causes.rows:
+        named = [
+            row | dict(zip(("because", "remedy"), _BECAUSE.get(row["cause"], ("", "")), strict=True))
+            for row in causes.rows
+        ]
         columns = {
             "cause": "cause", "rounds": "rounds", "groups": "groups", "mean_ms": "mean", "total_ms": "in all",
             "because": "because", "remedy": "what helps",
         }  # fmt: skip
-        body.append(grid(columns, rows, {"rounds", "groups", "mean_ms", "total_ms"}))
+        body.append(grid(columns, named, {"rounds", "groups", "mean_ms", "total_ms"}))
     return _Section("Why groups rebalance", "Every round has one cause: what was the first sign of it.", body)
 
 
 def _worst_groups(warehouse: Warehouse) -> _Section:
-    rounds = warehouse.read("rounds")
+    each = F.struct(F.coalesce(F.nullif("cause", F.lit("")), F.lit("(none)")).alias("cause"), "ms")
     worst = (
-        rounds.groupBy("group")
+        warehouse.read("rounds")
+        .groupBy("group", "cause")
         .agg(F.sum("total_ms").alias("ms"), F.count("*").alias("rounds"))
+        .groupBy("group")
+        .agg(F.sum("ms").alias("ms"), F.sum("rounds").alias("rounds"), F.collect_list(each).alias("causes"))
         .orderBy(F.desc("ms"), "group")
         .limit(ROWS)
         .collect()
     )
     names = [row.group for row in worst]
-    parts = (
-        rounds.where(F.col("group").isin(names))
-        .groupBy("group", F.coalesce("cause", F.lit("")).alias("cause"))
-        .agg(F.sum("total_ms").alias("ms"))
-        .collect()
-    )
+    parts = [(place, part.cause, part.ms) for place, row in enumerate(worst) for part in row.causes]
     series: dict[str, list[float]] = {}
-    for part in sorted(parts, key=lambda each: -each.ms):
-        series.setdefault(part.cause or "(none)", [0.0] * len(names))[names.index(part.group)] = part.ms
+    for place, cause, ms in sorted(parts, key=lambda part: -part[2]):
+        series.setdefault(cause, [0.0] * len(names))[place] += ms
     ends = [f"{row.rounds} round{'s' * (row.rounds != 1)}" for row in worst]
     columns = {"group": "group", "rounds": "rounds", "ms": "in rounds"}
-    shown = [row.asDict() for row in worst]
+    shown = [{name: row[name] for name in columns} for row in worst]
     body = []
     if worst:
         figure = _figure(lambda width: plots.stacked_bars(names, series, ends, width), columns, shown, {"rounds", "ms"})
@@ -364,9 +372,8 @@ def _worst_rounds(warehouse: Warehouse) -> _Section:
 def _line(file: str, position: int, trace: str, warehouse: Warehouse) -> str:
     """The very line of the trace that an answer rests on, if it can still be read."""
     about = f"{escape(trace)}, byte {position}"
-    settings = store_settings(dict(warehouse.spark.sparkContext.getConf().getAll()))
     try:
-        with Place(file, settings).open() as opened:
+        with Place(file, stores_of(warehouse.spark)).open() as opened:
             opened.seek(position)
             text = json.dumps(json.loads(opened.readline()), indent=1)
     except (Unreadable, OSError, ValueError):
@@ -375,15 +382,9 @@ def _line(file: str, position: int, trace: str, warehouse: Warehouse) -> str:
 
 
 def _storms(warehouse: Warehouse) -> _Section:
-    rows = warehouse.result("storms").orderBy(F.desc("rounds"), "group").limit(5).collect()
+    rows = warehouse.result("storms").orderBy(F.desc("rounds"), "group", "began").limit(STORMS).collect()
     body = []
-    rounds = warehouse.read("rounds")
-    for row in rows:
-        inside = rounds.where((F.col("group") == row.group) & F.col("started_at").between(row.began, row.ended))
-        marks = [
-            (each.started_at, each.total_ms, each.cause or "(none)")
-            for each in inside.orderBy("started_at").limit(_OF_A_STORM).collect()
-        ]
+    for row, marks in zip(rows, _marks(warehouse, rows), strict=True):
 
         def draw(width: float, row: Row = row, marks: list[tuple[datetime, float, str]] = marks) -> str:
             return plots.storm_line(row.began, marks, width)
@@ -395,6 +396,21 @@ def _storms(warehouse: Warehouse) -> _Section:
             _figure(draw, {"at": "began", "ms": "took", "cause": "cause"}, shown, {"ms"}),
         ]
     return _Section("Storms", "Groups that rebalance over and over.", body)
+
+
+def _marks(warehouse: Warehouse, storms: Sequence[Row]) -> list[list[tuple[datetime, float, str]]]:
+    """The rounds of each of these storms, the first ones of one that has very many: begin, ms and cause."""
+    if not storms:
+        return []
+    within = [(F.col("group") == each.group) & F.col("started_at").between(each.began, each.ended) for each in storms]
+    number = F.coalesce(*(F.when(each, F.lit(number)) for number, each in enumerate(within)))
+    place = F.row_number().over(Window.partitionBy("number").orderBy("started_at"))
+    rounds = warehouse.read("rounds").withColumn("number", number).where("number is not null")
+    found: list[list[tuple[datetime, float, str]]] = [[] for _ in storms]
+    few = rounds.withColumn("place", place).where(F.col("place") <= _OF_A_STORM).orderBy("number", "place")
+    for row in few.select("number", "started_at", "total_ms", "cause").collect():
+        found[row.number].append((row.started_at, row.total_ms, row.cause or "(none)"))
+    return found
 
 
 def _advice(warehouse: Warehouse) -> _Section:

@@ -10,7 +10,7 @@ from kafka_shim.pipeline.warehouse import Warehouse
 
 
 class Few(Warehouse):
-    """Writes these tables and places (`kafka_shim.pipeline.schemas.PLACES`) alone; the others are empty."""
+    """Writes these tables, places (`kafka_shim.pipeline.schemas.PLACES`) and answers alone; the others are empty."""
 
     def __init__(self, spark: SparkSession, path: str, names: Collection[str], kind: str = "parquet") -> None:
         super().__init__(spark, path, kind)
@@ -19,3 +19,7 @@ class Few(Warehouse):
     def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
         if name in self._names:
             super().write(name, rows, replaces=replaces)
+
+    def write_result(self, name: str, rows: DataFrame) -> None:
+        if name in self._names:
+            super().write_result(name, rows)

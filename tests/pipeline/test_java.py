@@ -43,6 +43,18 @@ def test_a_java_that_will_not_do_is_passed_over(
     assert java.find_java() == java.Java((tmp_path / "b").resolve(), 17, "PATH")
 
 
+def test_a_java_is_believed_what_its_release_file_says_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path / "a", "", "")
+    release = tmp_path / "a" / "release"
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "a"))
+    release.write_text(
+        'JAVA_VERSION_DATE="2025-04-15"\nJAVA_VERSION="21.0.2"\nMODULES="java.base jdk.incubator.vector"\n'
+    )
+    assert java.find_java() == java.Java(tmp_path / "a", 21, "JAVA_HOME")
+    release.write_text('JAVA_VERSION="21.0.2"\nMODULES="java.base"\n')
+    assert not java.has_module(tmp_path / "a" / "bin" / "java", java.VECTOR)
+
+
 def test_without_any_java_one_sentence_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))

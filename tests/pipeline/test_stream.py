@@ -1,5 +1,6 @@
 """A stream that is killed in the middle and started again ends with the tables of a run over everything."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from bench.runs import HOME
 from kafka_shim.pipeline.generate.write import generate
 from kafka_shim.pipeline.run import build, sort_out
 from kafka_shim.pipeline.schemas import PLACES, TABLES
-from kafka_shim.pipeline.stream import stream
+from kafka_shim.pipeline.stream import progress, stream
 
 from .few import Few
 
@@ -38,7 +39,7 @@ def test_killed_and_started_again_it_ends_with_the_same_tables(spark: SparkSessi
     driver = command("stream", str(growing), out, str(size), "1g", "ownership")
     died = subprocess.run(driver, start_new_session=True, cwd=HOME)
     assert died.returncode == -signal.SIGKILL
-    live = Few(spark, out, {*PLACES, *ALIKE})
+    live = Few(spark, out, {*PLACES, *ALIKE, "causes"})
     # Readers see a batch whole or not at all, though this one's members were written before it died.
     assert live.read("membership").count() == 0
 
@@ -48,9 +49,25 @@ def test_killed_and_started_again_it_ends_with_the_same_tables(spark: SparkSessi
     (growing / "trace.jsonl").rename(growing / "trace.jsonl.1")
     (growing / "trace.jsonl").write_bytes(whole[middle:])
     batches: list[int] = []
-    stream(live, sort_out([str(growing)]), max_bytes=size, after_batch=batches.append).awaitTermination()
+    causes: list[int] = []
+
+    def look(batch: int) -> None:
+        batches.append(batch)
+        causes.append(sum(row.rounds for row in live.result("causes").select("rounds").collect()))
+
+    inputs = sort_out([str(growing)])
+    query = stream(live, inputs, max_bytes=size, answers_s=0, after_batch=look)
+    query.awaitTermination()
     assert batches[0] == 0
     assert len(batches) >= 2
+    # Answers are those of the batch, and Spark tells how far the stream is.
+    assert causes[0] < causes[-1] == live.read("rounds").count()
+    done = progress(query, inputs)
+    assert done is not None
+    assert done.behind_bytes == 0
+    last = json.loads(whole.splitlines()[-1])["wall"]
+    assert done.newest is not None
+    assert abs(done.newest.timestamp() - last) < 0.002
 
     at_once = Few(spark, str(tmp_path / "at-once"), {*PLACES, *ALIKE})
     shutil.copytree(data / "trace", tmp_path / "copy" / "trace")

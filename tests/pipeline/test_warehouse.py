@@ -172,7 +172,7 @@ def test_answers_that_rest_on_a_trace_that_lacks_something_say_so(spark: SparkSe
         (folder / "trace.jsonl").write_text("\n".join([*lines, *map(json.dumps, rounds)]))
     text = (torn / "trace.jsonl").read_text().splitlines()
     (torn / "trace.jsonl").write_text("\n".join(text[:2] + text[3:]))
-    warehouse = Few(spark, str(tmp_path / "out"), {*PLACES, "rounds"})
+    warehouse = Few(spark, str(tmp_path / "out"), {*PLACES, "rounds", "causes"})
     with warehouse.change("run"):
         build(warehouse, sort_out([str(whole), str(torn)]))
         answer(warehouse)

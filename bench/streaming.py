@@ -1,0 +1,225 @@
+"""What a stream costs: `python -m bench.streaming backlog|live|days`, JSON on standard output.
+
+    backlog  events a second when it goes through what is there, batch by batch
+    live     a trace that grows at a rate: seconds from an event's time to the snapshot whose tables and answers have it
+    days     a trace stretched over many days, one batch a day, of which the stream keeps two: whether batches become
+             dearer, and the folder larger, with the age of the stream
+
+Traces are those of `pipeline generate`. `live` gives their events the time at which they are written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from bench.runs import Family
+from kafka_shim.pipeline.generate.write import generate
+from kafka_shim.pipeline.run import sort_out
+from kafka_shim.pipeline.session import session
+from kafka_shim.pipeline.stream import stream
+from kafka_shim.pipeline.warehouse import Warehouse
+
+DAY_S: Final = 86_400.0
+KEPT_DAYS: Final = 2
+_MONOTONIC: Final = ("mono", "arrived", "started", "ended")
+
+
+def generated(scratch: Path, events: int, groups: int) -> list[dict[str, Any]]:
+    """The events of a trace, in order."""
+    folder = scratch / "generated"
+    generate(folder, groups=groups, events=events, seed=1, segments=False)
+    found = [
+        orjson.loads(line)
+        for path in sorted((folder / "trace").rglob("*.jsonl"))
+        for line in path.read_bytes().splitlines()
+    ]
+    shutil.rmtree(folder)
+    return found
+
+
+def moved(event: dict[str, Any], wall: float, mono: float, times: float = 1.0) -> bytes:
+    """The line of an event at another time; what it says of earlier times is so many times as long ago."""
+    before = event["mono"]
+    made = event | {name: mono - (before - event[name]) * times for name in _MONOTONIC if name in event}
+    return orjson.dumps(made | {"wall": wall}) + b"\n"
+
+
+class Batches:
+    """What each batch costs, in wall and processor seconds, between calls."""
+
+    def __init__(self, family: Family, out: Path) -> None:
+        self.family = family
+        self.out = out
+        self.found: list[dict[str, float]] = []
+        self._began, self._spent = time.monotonic(), family.spent()
+
+    def done(self, batch: int) -> None:
+        self.family.look()
+        now, spent = time.monotonic(), self.family.spent()
+        files = [path.stat().st_size for path in (self.out / "data").rglob("*.parquet")]
+        self.found.append(
+            {
+                "wall_seconds": round(now - self._began, 2),
+                "seconds": round(spent - self._spent, 2),
+                "files": len(files),
+                "mib": round(sum(files) / (1 << 20), 1),
+                "peak_mib": self.family.peak >> 20,
+            }
+        )
+        self._began, self._spent = now, spent
+
+
+def backlog(warehouse: Warehouse, scratch: Path, events: int, groups: int, batches: Batches) -> dict[str, Any]:
+    """Three batches over what there is; the first of them starts the Python workers and Java's compiler."""
+    trace = scratch / "trace"
+    volume = generate(scratch / "data", groups=groups, events=events, seed=1, segments=False)
+    (scratch / "data" / "trace").rename(trace)
+    third = volume.trace_bytes // 3 + 1
+    done = batches.done
+    began = time.monotonic()
+    stream(warehouse, sort_out([str(trace)]), max_bytes=third, answers_s=0, after_batch=done).awaitTermination()
+    wall = time.monotonic() - began
+    return {"events": events, "events_a_second": round(events / wall), "batches": batches.found}
+
+
+def live(
+    warehouse: Warehouse, scratch: Path, rate: int, seconds: float, groups: int, batches: Batches
+) -> dict[str, Any]:
+    """`rate` events a second for so long. The age of a batch's oldest event when its snapshot is there is the longest
+    that anybody had to wait for an answer about an event in it."""
+    place = scratch / "trace"
+    place.mkdir()
+    path = place / "trace.jsonl"
+    source = itertools.chain.from_iterable(itertools.repeat(generated(scratch, round(rate * seconds), groups)))
+    seq = itertools.count()
+    stop = threading.Event()
+
+    def write(until: float) -> None:
+        began, count = time.monotonic(), 0
+        with path.open("ab", buffering=0) as file:
+            while time.monotonic() < until and not stop.is_set():
+                due = round((time.monotonic() - began) * rate) - count
+                if due > 0:
+                    now, mono = time.time(), time.monotonic()
+                    lines = [moved(event | {"seq": next(seq)}, now, mono) for event in itertools.islice(source, due)]
+                    file.write(b"".join(lines))
+                    count += due
+                time.sleep(0.05)
+
+    write(time.monotonic() + 1.0)
+    ages: list[tuple[float, float]] = []
+    seen = [0.0]
+
+    def done(batch: int) -> None:
+        batches.done(batch)
+        now = time.time()
+        newest = warehouse.read("events").selectExpr("cast(max(at) as double) as at").collect()[0].at
+        # Nothing older than what the batch before had as its newest was new in this one.
+        ages.append((now - (seen[0] or newest), now - newest))
+        seen[0] = newest
+
+    writer = threading.Thread(target=write, args=(time.monotonic() + seconds,))
+    query = stream(warehouse, sort_out([str(place)]), every="0 seconds", days=1, answers_s=0, after_batch=done)
+    writer.start()
+    try:
+        while writer.is_alive():
+            query.awaitTermination(1)
+    finally:
+        stop.set()
+        writer.join()
+        query.stop()
+    steady = ages[2:]
+    if not steady:
+        raise SystemExit("there were fewer than three batches: more --seconds are needed")
+    return {
+        "rate": rate,
+        "batches": len(ages),
+        "oldest_seconds": {"median": _median(steady, 0), "most": round(max(age for age, _ in steady), 1)},
+        "newest_seconds": {"median": _median(steady, 1), "most": round(max(age for _, age in steady), 1)},
+        "batch_seconds": round(statistics.median(each["wall_seconds"] for each in batches.found[2:]), 2),
+    }
+
+
+def _median(ages: list[tuple[float, float]], which: int) -> float:
+    return round(statistics.median(age[which] for age in ages), 1)
+
+
+def days(warehouse: Warehouse, scratch: Path, count: int, events: int, groups: int, batches: Batches) -> dict[str, Any]:
+    """So many days of `events` each, one batch a day."""
+    place = scratch / "trace"
+    place.mkdir()
+    every = generated(scratch, events * count, groups)
+    first, span = every[0]["mono"], every[-1]["mono"] - every[0]["mono"]
+    times = count * DAY_S / (span * 1.0001)
+    start = 20_000 * DAY_S
+
+    def lines() -> Iterator[tuple[int, bytes]]:
+        for event in every:
+            mono = (event["mono"] - first) * times
+            yield int(mono // DAY_S), moved(event, start + mono, mono, times)
+
+    for _, of_day in itertools.groupby(lines(), key=lambda each: each[0]):
+        with (place / "trace.jsonl").open("ab") as file:
+            file.writelines(line for _, line in of_day)
+        inputs = sort_out([str(place)])
+        stream(warehouse, inputs, days=KEPT_DAYS, answers_s=0, after_batch=batches.done).awaitTermination()
+    found = batches.found
+    # The first ones are those of a cold Java.
+    third = len(found) // 3
+    early, late = found[third : 2 * third], found[2 * third :]
+    means = {
+        name: [round(statistics.mean(each[name] for each in part), 2) for part in (early, late)]
+        for name in ("seconds", "wall_seconds", "files", "mib")
+    }
+    return {"days": count, "events_a_day": events, "second_third_and_last": means, "batches": found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("backlog", "live", "days"))
+    parser.add_argument("--events", type=int, default=300_000, help="in all; of `days`, a day")
+    parser.add_argument("--groups", type=int, default=50)
+    parser.add_argument("--rate", type=int, default=1_000, help="events a second, of `live`")
+    parser.add_argument("--seconds", type=float, default=120.0, help="how long, of `live`")
+    parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--memory", default="2g")
+    chosen = parser.parse_args()
+    scratch = Path(tempfile.mkdtemp(prefix="bench-streaming-"))
+    family = Family([os.getpid()])
+    ended = threading.Event()
+    watch = threading.Thread(target=family.watch, args=(ended,))
+    watch.start()
+    spark = session("local[2]", config={"spark.driver.memory": chosen.memory})
+    try:
+        out = scratch / "out"
+        warehouse = Warehouse(spark, str(out))
+        batches = Batches(family, out)
+        if chosen.what == "backlog":
+            result = backlog(warehouse, scratch, chosen.events, chosen.groups, batches)
+        elif chosen.what == "live":
+            result = live(warehouse, scratch, chosen.rate, chosen.seconds, chosen.groups, batches)
+        else:
+            result = days(warehouse, scratch, chosen.days, chosen.events, chosen.groups, batches)
+        print(json.dumps({**result, "peak_mib": family.peak >> 20}))
+    finally:
+        ended.set()
+        watch.join()
+        spark.stop()
+        shutil.rmtree(scratch)
+
+
+if __name__ == "__main__":
+    main()
