@@ -183,18 +183,15 @@ class _Dying(Warehouse):
     """The first task that makes rows of one of the tables in `dies` kills the worker it runs on."""
 
     def __init__(self, spark: SparkSession, path: str, flags: Path, dies: str, only: str) -> None:
-        super().__init__(spark, path)
+        super().__init__(spark, path, only={*PLACES, *only.split(",")} if only else None)
         self._flags = flags
         self._dies = dies.split(",")
-        self._only = only.split(",") if only else list(TABLES)
 
-    def append_apart(self, rows: DataFrame) -> list[int]:
-        return super().append_apart(self._deadly(READING, rows))
+    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> list[int]:
+        return super().append_apart(self._deadly(READING, rows), by_day=by_day)
 
     def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
-        rows = self._deadly(name, rows)
-        if name in self._only or name in PLACES:
-            super().write(name, rows, replaces=replaces)
+        super().write(name, self._deadly(name, rows), replaces=replaces)
 
     def _deadly(self, name: str, rows: DataFrame) -> DataFrame:
         if name not in self._dies:

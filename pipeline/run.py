@@ -182,7 +182,7 @@ def write_all(
         name = f"table {PLACES.get(made.place, made.place)}"
         return _task(warehouse.spark, step, name, partial(write, made), made.after)._replace(name=made.place)
 
-    side_by_side(warehouse.spark, map(task, tables), at_once)
+    side_by_side(warehouse.spark, [task(made) for made in tables if warehouse.makes(made.place)], at_once)
 
 
 def _records(spark: SparkSession, logs: tuple[str, ...], topic: DataFrame | None, which: str) -> DataFrame:
@@ -299,9 +299,10 @@ def answer(
         found = job()
         warehouse.write_result(name, doubts.marked(found, lacking) if "group" in found.columns else found)
 
-    jobs = answers(warehouse).items()
     tasks = [
-        _task(warehouse.spark, step, f"job {name}", partial(write, name, job))._replace(name=name) for name, job in jobs
+        _task(warehouse.spark, step, f"job {name}", partial(write, name, job))._replace(name=name)
+        for name, job in answers(warehouse).items()
+        if warehouse.makes(name)
     ]
     side_by_side(warehouse.spark, [*tasks, *also], at_once)
 

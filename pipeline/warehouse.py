@@ -44,11 +44,15 @@ class Warehouse:
     What is read is that of one snapshot, the newest when it was first asked for; within `change` that of the change.
     """
 
-    def __init__(self, spark: SparkSession, path: str, kind: str = "parquet") -> None:
+    def __init__(
+        self, spark: SparkSession, path: str, kind: str = "parquet", only: Collection[str] | None = None
+    ) -> None:
         """`kind` is the format of the tables that are written, one of `kafka_shim.pipeline.formats.FORMATS`; rows as
-        they came from traces, and answers, are Parquet files in any case."""
+        they came from traces, and answers, are Parquet files in any case. Of all places and answers `only` these are
+        made (`kafka_shim.pipeline.schemas.PLACES`), the others are empty."""
         self.spark = spark
         self.kind = kind
+        self.only = only
         self.files = Files(spark, path)
         self.path = self.files.root
         self.snapshots = Snapshots(self.files)
@@ -121,6 +125,10 @@ class Warehouse:
         self.snapshots.expire(KEPT)
 
     # Writing.
+
+    def makes(self, name: str) -> bool:
+        """Whether this place or answer is made here."""
+        return self.only is None or name in self.only
 
     def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
         """Write a table or a place of one, instead of what it was, or of what it was in the buckets of `replaces`."""

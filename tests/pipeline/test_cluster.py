@@ -12,8 +12,6 @@ from kafka_shim.pipeline.run import build, sort_out
 from kafka_shim.pipeline.schemas import PLACES, TABLES
 from kafka_shim.pipeline.warehouse import Warehouse
 
-from .few import Few
-
 STEPS = ("ownership", "offset_history", "rounds")
 
 
@@ -27,7 +25,7 @@ def test_a_worker_that_dies_changes_nothing(spark: SparkSession, tmp_path: Path)
     assert summary["workers_killed"] == 2
     assert summary["executors"] == 3
 
-    undisturbed = Few(spark, str(tmp_path / "undisturbed"), {*PLACES, *STEPS})
+    undisturbed = Warehouse(spark, str(tmp_path / "undisturbed"), only={*PLACES, *STEPS})
     with undisturbed.change("run"):
         build(undisturbed, sort_out([str(data)]))
     disturbed = Warehouse(spark, str(out))

@@ -17,12 +17,11 @@ from pyspark.sql import functions as F
 from kafka_shim.pipeline.jobs import invariants
 from kafka_shim.pipeline.run import build, sort_out
 from kafka_shim.pipeline.tables import epochs
+from kafka_shim.pipeline.warehouse import Warehouse
 from tests.groups.consumer.context import Cluster as ConsumerCluster
 from tests.groups.share.context import Cluster as ShareCluster
 from tests.groups.streams.context import Cluster as StreamsCluster
 from tests.groups.streams.context import one_subtopology
-
-from .few import Few
 
 WALL = 1.76e9
 TABLES = {"events", "requests", "trace_gaps", "membership", "rounds", "ownership", "partition_pauses", "violations"}
@@ -100,18 +99,18 @@ def threads() -> Story:
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Few:
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     folder = tmp_path_factory.mktemp("epochs")
     for kind, story in (("consumer", consumers()), ("share", sharers()), ("streams", threads())):
         story.write(folder / "trace" / kind)
-    made = Few(spark, str(folder / "out"), TABLES)
+    made = Warehouse(spark, str(folder / "out"), only=TABLES)
     with made.change("run"):
         build(made, sort_out([str(folder / "trace")]))
     return made
 
 
 @pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
-def test_an_epoch_is_a_round_with_a_cause_that_ends_when_the_last_member_has_come(tables: Few, kind: str) -> None:
+def test_an_epoch_is_a_round_with_a_cause_that_ends_when_the_last_member_has_come(tables: Warehouse, kind: str) -> None:
     rows = tables.read("rounds").where(f"kind = '{kind}'").orderBy("seq").collect()
     assert [(row.cause, row.trigger) for row in rows[:3]] == [
         ("NEW_MEMBER", "a"),
@@ -133,7 +132,7 @@ def test_an_epoch_is_a_round_with_a_cause_that_ends_when_the_last_member_has_com
 
 
 @pytest.mark.parametrize("kind", ["consumer", "streams"])
-def test_a_partition_goes_from_one_to_the_other_without_both_having_it(tables: Few, kind: str) -> None:
+def test_a_partition_goes_from_one_to_the_other_without_both_having_it(tables: Warehouse, kind: str) -> None:
     rows = tables.read("ownership").where(f"kind = '{kind}'").orderBy("partition", "owned_from").collect()
     by_partition: dict[int, list[Any]] = {}
     for row in rows:
@@ -149,13 +148,13 @@ def test_a_partition_goes_from_one_to_the_other_without_both_having_it(tables: F
     assert sorted(ended) == ["gone", "gone", "revoked", "revoked"]
 
 
-def test_members_of_a_share_group_own_a_partition_together(tables: Few) -> None:
+def test_members_of_a_share_group_own_a_partition_together(tables: Warehouse) -> None:
     rows = tables.read("ownership").where("kind = 'share'").collect()
     assert {row.member_id for row in rows} == {"a", "b"}
     assert tables.read("partition_pauses").where("kind = 'share'").count() == 0
 
 
-def test_who_was_there_and_that_no_invariant_is_broken(tables: Few) -> None:
+def test_who_was_there_and_that_no_invariant_is_broken(tables: Warehouse) -> None:
     rows = tables.read("membership").collect()
     assert sorted((row.trace.split("/")[0], row.member_id, row.how) for row in rows) == [
         (kind, member, how) for kind in ("consumer", "share", "streams") for member, how in (("a", "left"), ("b", None))
@@ -164,7 +163,7 @@ def test_who_was_there_and_that_no_invariant_is_broken(tables: Few) -> None:
     assert tables.read("quarantine").count() == 0
 
 
-def test_two_owners_at_a_time_and_an_epoch_without_a_cause_are_found(spark: SparkSession, tables: Few) -> None:
+def test_two_owners_at_a_time_and_an_epoch_without_a_cause_are_found(spark: SparkSession, tables: Warehouse) -> None:
     events = tables.read("events", steady=False).where("trace = 'consumer/trace'")
     # As if b had had at once what it had to wait for.
     b = "event = 'reconciliation' and member_id = 'b'"

@@ -16,8 +16,7 @@ from kafka_shim.pipeline.generate.write import generate
 from kafka_shim.pipeline.run import build, sort_out
 from kafka_shim.pipeline.schemas import PLACES, TABLES
 from kafka_shim.pipeline.stream import progress, stream
-
-from .few import Few
+from kafka_shim.pipeline.warehouse import Warehouse
 
 ALIKE = set(TABLES) - {"violations"}
 """Tables that are made and compared: all but the one that takes as long as the others together. Its rows are made of
@@ -39,7 +38,7 @@ def test_killed_and_started_again_it_ends_with_the_same_tables(spark: SparkSessi
     driver = command("stream", str(growing), out, str(size), "1g", "ownership")
     died = subprocess.run(driver, start_new_session=True, cwd=HOME)
     assert died.returncode == -signal.SIGKILL
-    live = Few(spark, out, {*PLACES, *ALIKE, "causes"})
+    live = Warehouse(spark, out, only={*PLACES, *ALIKE, "causes"})
     # Readers see a batch whole or not at all, though this one's members were written before it died.
     assert live.read("membership").count() == 0
 
@@ -69,7 +68,7 @@ def test_killed_and_started_again_it_ends_with_the_same_tables(spark: SparkSessi
     assert done.newest is not None
     assert abs(done.newest.timestamp() - last) < 0.002
 
-    at_once = Few(spark, str(tmp_path / "at-once"), {*PLACES, *ALIKE})
+    at_once = Warehouse(spark, str(tmp_path / "at-once"), only={*PLACES, *ALIKE})
     shutil.copytree(data / "trace", tmp_path / "copy" / "trace")
     with at_once.change("run"):
         build(at_once, sort_out([str(tmp_path / "copy")]))

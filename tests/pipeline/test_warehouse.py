@@ -15,13 +15,12 @@ from kafka_shim.pipeline.snapshots import Overtaken
 from kafka_shim.pipeline.stream import stream
 from kafka_shim.pipeline.warehouse import Warehouse
 
-from .few import Few
 from .test_sources import record
 
 
-def few(spark: SparkSession, path: str) -> Few:
+def few(spark: SparkSession, path: str) -> Warehouse:
     """A warehouse of few tables, which are enough here."""
-    return Few(spark, path, {*PLACES, "membership"})
+    return Warehouse(spark, path, only={*PLACES, "membership"})
 
 
 def trace(folder: Path, groups: list[str], first: int = 0, *, seconds: int = 1) -> Path:
@@ -172,7 +171,7 @@ def test_answers_that_rest_on_a_trace_that_lacks_something_say_so(spark: SparkSe
         (folder / "trace.jsonl").write_text("\n".join([*lines, *map(json.dumps, rounds)]))
     text = (torn / "trace.jsonl").read_text().splitlines()
     (torn / "trace.jsonl").write_text("\n".join(text[:2] + text[3:]))
-    warehouse = Few(spark, str(tmp_path / "out"), {*PLACES, "rounds", "causes"})
+    warehouse = Warehouse(spark, str(tmp_path / "out"), only={*PLACES, "rounds", "causes"})
     with warehouse.change("run"):
         build(warehouse, sort_out([str(whole), str(torn)]))
         answer(warehouse)
