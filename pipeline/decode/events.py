@@ -123,10 +123,16 @@ class Lines(NamedTuple):
     others: list[int]
 
 
-def sort_out(lines: Sequence[bytes]) -> Lines:
-    """The kinds of these lines, by their looks. Empty lines are left out."""
+def sort_out(lines: Sequence[bytes], kinds: Collection[str] = Lines._fields) -> Lines:
+    """The kinds of these lines, by their looks, or those that are of `kinds`. Empty lines are left out."""
     found = Lines([], [], [])
-    for index, line in enumerate(lines):
+    if set(kinds) == {"commits"}:
+        # Few lines need the second look.
+        likely = [index for index, line in enumerate(lines) if _COMMIT in line]
+    else:
+        likely = list(range(len(lines)))
+    for index in likely:
+        line = lines[index]
         if _EXCHANGE in line and _FAST.search(line):
             found.renewals.append(index)
         elif _COMMIT in line:
@@ -147,7 +153,7 @@ def decode(
 ) -> Iterator[pa.RecordBatch]:
     """These lines as rows, or those of `kinds` of `Lines`; `positions` says where each begins in the file. Empty lines
     are left out."""
-    sorted_out = sort_out(lines)
+    sorted_out = sort_out(lines, kinds)
     others = sorted_out.others if "others" in kinds else []
     for name, by_arrow in (("renewals", _exchanges), ("commits", _commits)):
         chosen = getattr(sorted_out, name)
