@@ -175,6 +175,9 @@ class GroupHistory:
             self._begin(event, at, initial=event["from"] == "Empty")
         elif self.epochs is not None:
             self.epochs.state(event, at)
+        elif event["to"] == "Empty" and self.current is not None and self.current.generation is None:
+            # Nobody is left who could join.
+            self.current.generation, self.current.ended = event["generation"], at
 
     def _of_epochs(self) -> Epochs:
         if self.epochs is None:

@@ -150,6 +150,17 @@ def test_members_that_come_one_by_one_and_later_go_are_no_storm() -> None:
     assert not of(history).storm
 
 
+def test_when_the_last_member_leaves_the_next_generation_has_nobody() -> None:
+    with recorded() as record:
+        only = record.simulation.puppet("billing", ["orders"], client_id="only")
+        record.simulation.run(5)
+        only.leave()
+        record.simulation.run(5)
+    last = of(record.history()).last
+    assert (last.cause, last.generation, last.members, last.seconds) == (Cause.MEMBER_LEFT, 2, (), 0.0)
+    assert last.over is not None
+
+
 def test_three_restarts_are_a_storm() -> None:
     with recorded() as record:
         record.simulation.puppet("billing", ["orders"], client_id="steady")

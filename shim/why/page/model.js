@@ -109,6 +109,7 @@ class Group {
         this.generation = event.generation;
         if (event.to === "PreparingRebalance") this.begin(event, at, event.from === "Empty");
         if (event.to === "Stable") this.settle(at);
+        if (event.to === "Empty") this.emptied(event, at);
         if (event.to === "Empty") for (const member of this.members.values()) this.own(member, [], at);
         break;
       case "member":
@@ -133,6 +134,12 @@ class Group {
         this.exchanged(event, at, line);
         break;
     }
+  }
+
+  /** Nobody is left who could join. */
+  emptied(event, at) {
+    const current = this.rebalances[this.rebalances.length - 1];
+    if (current && !current.epoch && current.generation === null) Object.assign(current, { generation: event.generation, ended: at });
   }
 
   begin(event, at, initial) {
