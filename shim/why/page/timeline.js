@@ -225,7 +225,7 @@ function axis(pen, plan, from, to, width, height, colours) {
 /** A wall-clock time, with milliseconds where `step` is below a second; or seconds since the beginning. */
 function clock(at, step = 0.001) {
   if (page.zero !== null) return `${(at - page.zero).toFixed(step < 1 ? 3 : 0)} s`;
-  const date = new Date(at * 1000);
+  const date = new Date(Math.round(at * 1000));
   const text = date.toLocaleTimeString([], { hour12: false });
   return step < 1 ? `${text}.${String(date.getMilliseconds()).padStart(3, "0")}` : text;
 }
