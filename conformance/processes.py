@@ -103,6 +103,11 @@ def terminate(process: subprocess.Popen[Any]) -> None:
     _signal(process, signal.SIGTERM)
 
 
+def kill(process: subprocess.Popen[Any]) -> None:
+    """Let a process and its group end at once, without waiting."""
+    _signal(process, signal.SIGKILL)
+
+
 def end(process: subprocess.Popen[Any], grace: float = _GRACE) -> None:
     """Ask a process and its group to end, then insist: a shell ends before what it has started."""
     if process.poll() is None:

@@ -214,15 +214,8 @@ FURTHER_CLIENTS = {
             f"confluent-javascript-{builds.CONFLUENT_JAVASCRIPT}",
             "confluent.js",
             assignors=("range", "roundrobin", "cooperative-sticky"),
-            abilities=("revoke-pause", "max-poll", "pause", "seek", "revoke-commit", "assign-seek"),
-            build=builds.confluent_javascript,
-        ),
-        Client(
-            f"confluent-javascript-{builds.CONFLUENT_JAVASCRIPT}-consumer",
-            "confluent.js",
-            assignors=("uniform", "range"),
-            abilities=("revoke-pause", "max-poll", "regex", "classic-too"),
-            protocol="consumer",
+            # What is held is a record: with none on its way it goes on polling, so no `max-poll`.
+            abilities=("revoke-pause", "pause", "seek", "revoke-commit", "assign-seek"),
             build=builds.confluent_javascript,
         ),
         Client(

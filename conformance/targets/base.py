@@ -202,13 +202,13 @@ class Children:
             self._folders.append(folder)
         return folder
 
-    def end(self) -> None:
-        """End the processes, all at a time, and remove the folders."""
+    def end(self, *, at_once: bool = False) -> None:
+        """End the processes, all at a time, and remove the folders. `at_once` does not let them finish anything."""
         with self._lock:
             running, self._processes = self._processes, []
             folders, self._folders = self._folders, []
         for process in running:
-            processes.terminate(process)
+            (processes.kill if at_once else processes.terminate)(process)
         for process in running:
             processes.end(process)
         for folder in folders:

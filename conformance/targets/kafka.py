@@ -177,7 +177,8 @@ class KafkaTarget:
         )
 
     def stop(self) -> None:
-        self._children.end()
+        # Nobody reads again what it would write, and a release may take twenty seconds a broker to shut down.
+        self._children.end(at_once=True)
 
     @property
     def _needs_zookeeper(self) -> bool:

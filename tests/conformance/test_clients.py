@@ -354,3 +354,10 @@ def test_a_change_in_either_direction_is_news(verdict: Verdict, expected: bool, 
     result = ClientResult(case_of("R01", "classic"), client, verdict, "", 1.0)
     lines = Expectations({(client.name, "R01"): "a reason"} if expected else {})
     assert (lines.surprise(result) is not None) is news
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.FAIL])
+def test_what_fails_sometimes_is_no_news_either_way(verdict: Verdict) -> None:
+    client = CLIENTS["kafka-python-3.0"]
+    lines = Expectations({(client.name, "R01"): "a reason"}, frozenset({(client.name, "R01")}))
+    assert lines.surprise(ClientResult(case_of("R01", "classic"), client, verdict, "", 1.0)) is None

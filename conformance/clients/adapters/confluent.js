@@ -35,32 +35,23 @@ const rebalance = async (error, assignment, { assign, assignmentLost }) => {
   owns()
 }
 
-const classic = {
-  'session.timeout.ms': config.session_ms,
-  'heartbeat.interval.ms': config.heartbeat_ms,
-  'partition.assignment.strategy': config.assignors && config.assignors.join(','),
-}
-const byCoordinator = {
-  'group.protocol': 'consumer',
-  'group.remote.assignor': config.assignors && config.assignors[0],
-}
 const options = {
   'group.id': config.group,
   'auto.offset.reset': 'earliest',
   'enable.auto.commit': false,
   'fetch.wait.max.ms': 100,
   'topic.metadata.refresh.interval.ms': config.metadata_ms,
+  'session.timeout.ms': config.session_ms,
+  'heartbeat.interval.ms': config.heartbeat_ms,
+  'partition.assignment.strategy': config.assignors && config.assignors.join(','),
   'group.instance.id': config.instance,
-  'max.poll.interval.ms': config.max_poll_ms,
   rebalance_cb: rebalance,
-  ...(config.protocol === 'consumer' ? byCoordinator : classic),
 }
 const kafka = new Kafka({
   kafkaJS: { brokers: [config.bootstrap], clientId: config.client_id, logger },
 })
 const consumer = kafka.consumer(Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)))
 
-const topicsOf = ({ pattern, topics }) => (pattern ? [new RegExp('^' + pattern.replace(/^\^/, ''))] : topics)
 const commit = ({ offsets }) =>
   consumer.commitOffsets(offsets.map(([topic, partition, offset]) => ({ topic, partition, offset: String(offset) })))
 const byTopic = (fields) => fields.partitions.map(([topic, number]) => ({ topic, partitions: [number] }))
@@ -105,7 +96,7 @@ const main = async () => {
     .on('line', (line) => carryOut(JSON.parse(line)))
     .on('close', () => process.exit(0))
   await consumer.connect()
-  await consumer.subscribe({ topics: topicsOf(config) })
+  await consumer.subscribe({ topics: config.topics })
   await consumer.run({
     eachMessage: async ({ topic, partition, message: { offset, key, value } }) => {
       await going
