@@ -311,6 +311,11 @@ def test_the_laboratory_is_worked_from_the_page(browser: Browser, tmp_path: Path
         group.stable(members=2)
         now = browser.evaluate("fetch('/v1/clock').then((answer) => answer.json())")
         assert now["now"] >= before["due"]
+        for kind in ("consumer", "share", "streams"):
+            browser.evaluate(f"$('#lab-kind').value = '{kind}'; $('#lab-kind').dispatchEvent(new Event('change')); 0")
+            send("#lab-puppet", group=f"of-{kind}")
+            browser.wait(f"page.model.groups.get('of-{kind}')?.kind === '{kind}'")
+            browser.wait(f"document.querySelector('#lab-table').textContent.includes('puppet ({kind})')")
         send("#lab-fault", error="NO_SUCH_ERROR")
         browser.wait("document.querySelector('#lab-refused').textContent !== ''")
         send("#lab-fault", error="NOT_COORDINATOR")

@@ -41,7 +41,7 @@ async function renderLab() {
   const lines = [];
   for (const each of puppets.puppets) {
     const path = `/v1/puppets/${each.puppet}`;
-    lines.push(["puppet", `${each.client_id} in ${each.group}`, acts(...["join", "leave", "crash", "silence"].map((deed) => button(deed, () => act("POST", path, { do: deed }))))]);
+    lines.push([each.kind === "classic" ? "puppet" : `puppet (${each.kind})`, `${each.client_id} in ${each.group}`, acts(...["join", "leave", "crash", "silence"].map((deed) => button(deed, () => act("POST", path, { do: deed }))))]);
   }
   for (const each of faults.faults) {
     lines.push(["fault", `${each.action} ${each.api ?? "any request"}, happened: ${each.fired}`, acts(button("remove", () => act("DELETE", `/v1/faults/${each.fault}`)))]);
@@ -75,7 +75,12 @@ async function openLab() {
   $("#lab-topics").value = topics.length ? topics[0].topic : "";
   $("#next-timer").onclick = () => act("POST", "/v1/clock", { next_timer: true });
   form("#lab-advance", (given) => act("POST", "/v1/clock", { advance: Number(given.seconds) }));
-  form("#lab-puppet", (given) => act("POST", "/v1/puppets", { ...given, topics: given.topics.split(/[ ,]+/), protocols: [given.protocols] }));
+  // Members of other kinds of groups do not assign.
+  $("#lab-kind").addEventListener("change", () => ($("#lab-puppet [name=protocols]").disabled = $("#lab-kind").value !== "classic"));
+  form("#lab-puppet", (given) => {
+    const protocols = given.protocols ? { protocols: [given.protocols] } : {};
+    act("POST", "/v1/puppets", { ...given, topics: given.topics.split(/[ ,]+/), ...protocols });
+  });
   form("#lab-fault", (given) => {
     if (given.seconds !== undefined) given.seconds = Number(given.seconds);
     if (given.action !== "error") delete given.error;
