@@ -12,7 +12,6 @@ COPY apis apis
 COPY persistence persistence
 COPY shim shim
 COPY conformance conformance
-COPY docs/semantics.md docs/semantics.md
 COPY pipeline pipeline
 # The repository is not copied: who builds says which version this is.
 ARG VERSION=0.0.0
@@ -23,7 +22,8 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends default-jre-headless procps \
     && rm -rf /var/lib/apt/lists/* \
     && /opt/shim/bin/pip install --no-cache-dir --require-hashes -r requirements/spark.txt \
-    && useradd --system --uid 10001 --home-dir /var/lib/spark --create-home spark
+    && useradd --system --uid 10001 --home-dir /var/lib/spark --create-home spark \
+    && install --directory --owner spark /data
 ENV PATH=/opt/shim/bin:$PATH PYSPARK_PYTHON=/opt/shim/bin/python SPARK_NO_DAEMONIZE=1 SPARK_WORKER_DIR=/var/lib/spark
 USER spark
 WORKDIR /var/lib/spark

@@ -119,6 +119,7 @@ class TestCompose:
             "postgres": ["postgres"],
             "spark-master": ["spark"],
             "spark-worker": ["spark"],
+            "pipeline": ["spark"],
         }
         assert services["kafka"]["image"] == "apache/kafka:4.2.0"
         assert services["spark-master"]["image"] == services["spark-worker"]["image"]

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, BinaryIO, Final, NamedTuple
 
+import orjson
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
@@ -50,6 +51,8 @@ MOST_SPLIT_BYTES: Final = 256 << 20
 TASKS: Final = 64
 """Tasks grow once there are so many."""
 TRIGGER_BYTES: Final = 256 << 20
+SCHEMAS: Final = (1, 2)
+"""The versions of the trace's schema that are read; the first line of a file says which it has."""
 CHUNK: Final = 8 << 20
 
 _FILE: Final = re.compile(r"\.jsonl(\.\d+)?(\.gz|\.zst)?$")
@@ -277,6 +280,8 @@ def read_part(
     chosen_kinds = (which,) if which else events.Lines._fields
     trace = trace_of(path)
     marks = [b'"event":"%s"' % kind.encode() for kind in sorted(kinds)]
+    if part.start == 0:
+        _known(path)
     with path.open() as file:
         found = _unpacked(path, file) if path.is_packed else _chunks(file, part.start, part.end)
         for lines, positions in found:
@@ -289,6 +294,20 @@ def read_part(
                 lines, positions = [lines[index] for index in chosen], [positions[index] for index in chosen]
             for rows in events.decode(lines, positions, trace, path.address, bodies=bodies, kinds=chosen_kinds):
                 yield rows if names is None else rows.select(names)
+
+
+def _known(path: Place) -> None:
+    """Raises `Unreadable` for a file whose first line says a version of the schema that is not known here."""
+    try:
+        with path.open() as file:
+            first = orjson.loads(file.readline())
+    except (OSError, EOFError, pa.ArrowException, orjson.JSONDecodeError):
+        # What cannot be read is said of its line.
+        return
+    found = first.get("schema") if isinstance(first, dict) and first.get("event") == "trace" else None
+    if found is not None and found not in SCHEMAS:
+        known = " and ".join(map(str, SCHEMAS))
+        raise Unreadable(f"{path} has version {found} of the trace's schema, and this release reads {known}")
 
 
 def _has_kind(line: bytes) -> bool:

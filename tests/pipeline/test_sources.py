@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.persistence.batch import COMMIT, Record, end_marker, write_batch
 from kafka_shim.persistence.records import (
     GroupMetadataKey,
@@ -155,6 +156,24 @@ def test_sequence_numbers_that_are_missing_or_there_twice(spark: SparkSession, t
         ("twice/trace", 7, 8, "events are there more than once"),
     }
     shutil.rmtree(tmp_path / "holes")
+
+
+def test_a_trace_of_a_later_schema_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    assert SCHEMA_VERSION in shim_trace.SCHEMAS
+
+    def read(version: object) -> list[str]:
+        path = tmp_path / "trace.jsonl"
+        path.write_text(json.dumps({"event": "trace", "schema": version, "seq": 0}) + "\n")
+        return [
+            row["event"]
+            for batch in shim_trace.read_part(shim_trace.Part(str(path), 0, path.stat().st_size))
+            for row in batch.to_pylist()
+        ]
+
+    for version in shim_trace.SCHEMAS:
+        assert read(version) == ["trace"]
+    with pytest.raises(Unreadable, match="has version 3 of the trace's schema, and this release reads 1 and 2"):
+        read(3)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])

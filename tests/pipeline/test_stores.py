@@ -3,43 +3,34 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.fs
+import pyarrow as pa
 import pytest
 
+from bench.store import BUCKET, s3
 from kafka_shim.pipeline.run import sort_out, store_settings
 from kafka_shim.pipeline.sources import offsets_log, shim_trace
 from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable
 
 from .test_sources import events, segment
 
-moto = pytest.importorskip("moto.server", reason="moto, an S3 server, is not installed (requirements/test.txt)")
+PACKED = {"gz": "gzip", "zst": "zstd"}
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Settings]:
-    """An S3 server with a bucket, and what Spark's settings say of it."""
-    server = moto.ThreadedMotoServer(port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    try:
-        files = pyarrow.fs.S3FileSystem(
-            access_key="key", secret_key="secret", endpoint_override=f"{host}:{port}", scheme="http",
-            region="us-east-1", allow_bucket_creation=True,
-        )  # fmt: skip
+    """An S3 server with a bucket of traces and segments, and what Spark's settings say of it."""
+    with s3() as found:
         events(tmp_path / "in" / "trace" / "node-0", list(range(100)))
         segment(tmp_path / "in" / "segments" / "__consumer_offsets-3", 0, 9)
-        files.create_dir("bucket")
-        pyarrow.fs.copy_files(str(tmp_path / "in"), "bucket/in", destination_filesystem=files)
-        config = {
-            "spark.hadoop.fs.s3a.endpoint": f"http://{host}:{port}",
-            "spark.hadoop.fs.s3a.access.key": "key",
-            "spark.hadoop.fs.s3a.secret.key": "secret",
-            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-            "spark.sql.shuffle.partitions": "2",
-        }
-        yield store_settings(config)
-    finally:
-        server.stop()
+        plain = tmp_path / "in" / "trace" / "node-0" / "trace.jsonl"
+        for suffix, codec in PACKED.items():
+            packed = tmp_path / "packed" / suffix / f"trace.jsonl.{suffix}"
+            packed.parent.mkdir(parents=True)
+            with pa.CompressedOutputStream(str(packed), codec) as out:
+                out.write(plain.read_bytes())
+        for name in ("in", "packed"):
+            found.put(tmp_path / name, name)
+        yield store_settings({**found.settings, "spark.sql.shuffle.partitions": "2"})
 
 
 def test_what_is_in_a_store_is_read_as_from_a_disk(store: Settings, tmp_path: Path) -> None:
@@ -61,6 +52,15 @@ def test_what_is_in_a_store_is_read_as_from_a_disk(store: Settings, tmp_path: Pa
     here = tmp_path / "in"
     assert rows(inputs.traces[0], inputs.logs[0], store) == rows(str(here / "trace"), str(here / "segments"), ())
     assert len(rows(inputs.traces[0], inputs.logs[0], store)) == 110
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+def test_what_is_packed_in_a_store_is_read_as_what_is_in_it(store: Settings, suffix: str) -> None:
+    (found,) = shim_trace.files(f"s3a://{BUCKET}/packed/{suffix}", store)
+    part = shim_trace.Part(found.address, 0, found.size())
+    (rows,) = shim_trace.read_part(part, settings=store)
+    assert found.is_packed
+    assert rows["seq"].to_pylist() == list(range(100))
 
 
 def test_what_is_not_in_a_store_is_one_sentence(store: Settings) -> None:
