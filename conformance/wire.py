@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -235,6 +236,12 @@ class Connection:
             return False
         readable, _, _ = select.select([self._socket], [], [], 0)
         return not readable
+
+    @staticmethod
+    def wait_for_any(connections: Sequence[Connection], seconds: float) -> None:
+        """Return when something has come on one of these that was not read yet, and after `seconds` at the latest."""
+        if not any(each._buffer for each in connections):
+            select.select([each._socket for each in connections], [], [], max(seconds, 0.0))
 
     def answers_within(self, seconds: float) -> bool:
         """Whether something comes, or the connection ends, before the time is up."""

@@ -60,7 +60,6 @@ WAIT: Final = 1.35
 """A wait in brief timeouts: longer than one, shorter than two of them one after the other."""
 
 PATIENCE: Final = 10.0
-_TURN: Final = 0.002
 _SHARING_SECONDS: Final = 3.0
 _GROUP_RESOURCE: Final = 32
 _DELAY: Final = "streams.initial.rebalance.delay.ms"
@@ -185,7 +184,7 @@ class Player:
             end = time.monotonic() + WAIT * self._brief_ms / 1000
             while time.monotonic() < end:
                 self._collect()
-                time.sleep(0.02)
+                self._wait(end)
         elif step.do == "disconnect":
             for due in [each for each in self._due if each.actor == step.actor]:
                 self._due.remove(due)
@@ -248,7 +247,11 @@ class Player:
             parked = [due for due in self._due if due.sent == self._at and due.step.do in ("join", "sync")]
             if not parked and not self._due:
                 return
-            time.sleep(_TURN)
+            self._wait(calm_until)
+
+    def _wait(self, until: float) -> None:
+        """Wait for the next answer, or for this time."""
+        Connection.wait_for_any([due.connection for due in self._due], until - time.monotonic())
 
     def _collect(self) -> bool:
         """Take all answers that are here; whether there were any."""

@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, Producer
 from kafka_shim.conformance.targets.kafka import cache_folder
 from kafka_shim.groups.group import Group
 from kafka_shim.testing.coordinator import Coordinator
+from tests.waiting import until
 
 VERSION = "4.2.1"
 """The newest 4.2 release of Kafka Streams that Maven Central has."""
@@ -169,16 +170,16 @@ def kinds(coordinator: Coordinator) -> dict[str, str]:
 
 def wait_for_tasks(*processes: Instances, instances: set[str]) -> None:
     """Until each of these instances has tasks, and each task of an application one of them."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        running = [each for process in processes for each in process.tasks()]
-        if {instance for instance, _ in running} == instances and all(
+    running: list[tuple[str, str]] = []
+
+    def all_run() -> bool:
+        running[:] = [each for process in processes for each in process.tasks()]
+        return {instance for instance, _ in running} == instances and all(
             sorted(task for instance, task in running if instance.startswith(protocol)) == sorted(TASKS)
             for protocol in PROTOCOLS
-        ):
-            return
-        assert time.monotonic() < deadline, running
-        time.sleep(0.1)
+        )
+
+    until(all_run, lambda: running, SECONDS)
 
 
 def test_word_count_grows_to_three_instances_and_loses_one(

@@ -4,14 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kafka_shim.conformance import processes as started
+from tests.waiting import until
 
 MARK = "CONFORMANCE_TEST_MARK"
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,11 +30,12 @@ def marked(mark: str) -> set[int]:
     return found
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, what
-        time.sleep(0.01)
+def runs(pid: int) -> bool:
+    """Whether a process has not ended; one that nobody waited for has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -65,12 +65,12 @@ def test_a_signal_ends_a_run_and_all_it_started(
         text=True,
     )
     try:
-        wait_for(lambda: len(marked(mark)) >= processes or run.poll() is not None, "nothing was started")
+        until(lambda: len(marked(mark)) >= processes or run.poll() is not None, lambda: "nothing was started")
         run.send_signal(number)
         _, stderr = run.communicate(timeout=10)
         assert run.returncode == 128 + number, stderr
         assert stderr.endswith("broken off\n")
-        wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
+        until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
         assert list(tmp_path.iterdir()) == []
     finally:
         for left in marked(mark):
@@ -88,7 +88,7 @@ def test_what_a_start_command_has_started_ends_with_a_run_that_fails(tmp_path: P
     environment = os.environ | {MARK: mark, "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2, done.stdout + done.stderr
-    wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
+    until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -102,11 +102,11 @@ def test_what_a_start_command_has_started_ends_with_a_signal(tmp_path: Path) -> 
         text=True,
     )
     try:
-        wait_for(lambda: len(marked(mark)) >= 4 or run.poll() is not None, "nothing was started")
+        until(lambda: len(marked(mark)) >= 4 or run.poll() is not None, lambda: "nothing was started")
         run.send_signal(signal.SIGINT)
         _, stderr = run.communicate(timeout=10)
         assert run.returncode == 130, stderr
-        wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
+        until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
         assert list(tmp_path.iterdir()) == []
     finally:
         for left in marked(mark):
@@ -138,7 +138,7 @@ print("ready", flush=True)
     environment = os.environ | {MARK: mark, "PYTHONPATH": str(ROOT)}
     try:
         subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=30)
-        wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
+        until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
     finally:
         for left in marked(mark):
             os.kill(left, signal.SIGKILL)
@@ -152,7 +152,7 @@ print(processes._watch.pid)
 """
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=30)
-    wait_for(lambda: not Path("/proc", done.stdout.strip(), "environ").exists(), "the watch is left", 5)
+    until(lambda: not runs(int(done.stdout)), lambda: "the watch is left")
 
 
 def test_a_benchmark_that_is_broken_off_leaves_no_server() -> None:
@@ -161,10 +161,10 @@ def test_a_benchmark_that_is_broken_off_leaves_no_server() -> None:
     environment = os.environ | {MARK: mark, "PYTHONPATH": str(ROOT)}
     run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, cwd=ROOT)
     try:
-        wait_for(lambda: len(marked(mark)) > 1 or run.poll() is not None, "nothing was started")
+        until(lambda: len(marked(mark)) > 1 or run.poll() is not None, lambda: "nothing was started")
         run.terminate()
-        assert run.wait(10) == -signal.SIGTERM
-        wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
+        assert run.wait(30) == -signal.SIGTERM
+        until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")
     finally:
         for left in marked(mark):
             os.kill(left, signal.SIGKILL)
@@ -173,6 +173,6 @@ def test_a_benchmark_that_is_broken_off_leaves_no_server() -> None:
 def test_what_a_shell_has_started_ends_with_it(tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     shell = started.start(["/bin/sh", "-c", "sleep 600 & sleep 600 & wait"], env=os.environ | {MARK: mark})
-    wait_for(lambda: len(marked(mark)) == 3, "nothing was started")
+    until(lambda: len(marked(mark)) == 3, lambda: "nothing was started")
     started.end(shell)
-    wait_for(lambda: not marked(mark), f"left: {marked(mark)}", 5)
+    until(lambda: not marked(mark), lambda: f"left: {marked(mark)}")

@@ -8,9 +8,8 @@ import json
 import os
 import shutil
 import subprocess
-import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import pytest
 from kafka_shim.conformance.targets import open_target
 from kafka_shim.conformance.targets.base import free_port
 from kafka_shim.conformance.targets.kafka import cache_folder
+from tests.waiting import until
 
 VERSION = "4.2.0"
 PATIENCE = 80.0
@@ -124,14 +124,14 @@ def workers(jars: str, tmp_path: Path) -> Iterator[list[Worker]]:
         target.stop()
 
 
-def until(holds: Any, what: str, workers: list[Worker]) -> Any:
+def until_workers(holds: Callable[[], object], what: str, workers: list[Worker]) -> None:
     """Ask a program that cannot call back, until it holds."""
-    limit = time.monotonic() + PATIENCE
-    while not (found := holds()):
+
+    def in_vain() -> str:
         logs = "\n".join(worker.log.read_text()[-1500:] for worker in workers)
-        assert time.monotonic() < limit, f"{what}\n{logs}"
-        time.sleep(0.2)
-    return found
+        return f"{what}\n{logs}"
+
+    until(holds, in_vain, PATIENCE)
 
 
 @pytest.mark.timeout(300)
@@ -147,14 +147,16 @@ def test_tasks_of_a_worker_that_dies_move_to_the_other(workers: list[Worker], tm
             "topic": "lines",
         }
         connector = {"name": f"source-{number}", "config": config}
-        until(lambda connector=connector: first.ask("/connectors", connector), f"connector {number} is made", workers)
+        until_workers(
+            lambda connector=connector: first.ask("/connectors", connector), f"connector {number} is made", workers
+        )
 
     def on(*ports: int) -> bool:
         places = second.places()
         running = all(state == "RUNNING" for state, _ in places) and len(places) == 2 * CONNECTORS
         return running and {port for _, port in places} == {str(port) for port in ports}
 
-    until(lambda: on(first.port, second.port), "both workers have a share", workers)
+    until_workers(lambda: on(first.port, second.port), "both workers have a share", workers)
     first.process.kill()
-    until(lambda: on(second.port), "everything has moved to the second worker", workers)
+    until_workers(lambda: on(second.port), "everything has moved to the second worker", workers)
     assert second.process.poll() is None

@@ -5,12 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-
-PATIENCE_S = 30.0
 
 
 class Process:
@@ -75,10 +71,3 @@ def processes(url: str, *options: str, nodes: tuple[int, ...] = (1, 2, 3)) -> It
     finally:
         for process in made:
             process.kill()
-
-
-def until(condition: Callable[[], Any]) -> None:
-    """Ask until it is so: what one process was told the others hear a moment later, as in Kafka."""
-    give_up_at = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < give_up_at

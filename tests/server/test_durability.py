@@ -1,7 +1,7 @@
 """No answer leaves before what it may show is durable; what a failing store does to clients (semantics 2.10)."""
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,6 +28,7 @@ from kafka_shim.persistence.memory import MemoryStore
 from kafka_shim.persistence.store import Entry, StoreError
 from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
 from tests.server.wire import Wire, read, request
+from tests.waiting import until_in_trio as until
 
 
 class SlowStore(MemoryStore):
@@ -71,13 +72,6 @@ async def running(store: SlowStore, **settings: str) -> AsyncIterator[Cluster]:
         finally:
             store.let_go(1000)
             nursery.cancel_scope.cancel()
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    """Give way to other tasks and threads until something is so."""
-    with trio.fail_after(10):
-        while not condition():
-            await trio.sleep(0.001)
 
 
 def commit(offset: int, group: str = "billing") -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -23,6 +23,7 @@ from kafka_shim.server.cluster import ClusterConfig, make_cluster
 from kafka_shim.server.placement import id_of, leader_of
 from tests import postgres
 from tests.server.conversation import Client, commit, committed, error_of_commit, fetch, heartbeat, join, sync
+from tests.waiting import until_in_trio as until
 
 pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
 
@@ -92,13 +93,6 @@ async def processes(url: str, *node_ids: int, lease_s: float = LEASE_S) -> Async
         await until(lambda: is_shared(made))
         yield made
         nursery.cancel_scope.cancel()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that other tasks, and the database, bring about."""
-    with trio.fail_after(PATIENCE_S):
-        while not condition():
-            await trio.sleep(0.01)
 
 
 def is_shared(made: list[Process]) -> bool:

@@ -19,8 +19,9 @@ from confluent_kafka.admin import (
 
 from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests import postgres
-from tests.server.shared import PATIENCE_S, processes, until
+from tests.server.shared import processes
 from tests.server.wire import Client
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
 

@@ -27,8 +27,9 @@ from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.persistence.partition import partition_for
 from tests import postgres
 from tests.clients.test_transactions import Pipe, fill, read
-from tests.server.shared import PATIENCE_S, Process, processes, until
+from tests.server.shared import Process, processes
 from tests.server.wire import Client
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(postgres.binaries() is None, reason="PostgreSQL's initdb is not installed")
 

@@ -41,8 +41,9 @@ from kafka_shim.server.journal import Journal
 from kafka_shim.testing import CoordinatorServer
 from tests import postgres
 from tests.server.shared import processes
-from tests.server.test_durability import SlowStore, until
+from tests.server.test_durability import SlowStore
 from tests.server.wire import Client, Wire, request
+from tests.waiting import until_in_trio as until
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources with settings."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from kafka_shim.persistence.sqlite import SqliteStore
 from kafka_shim.testing import CoordinatorServer
 from tests.server.conversation import fetch
 from tests.server.wire import Client
+from tests.waiting import until
 
 MANY = 500
 """Partitions of a commit that takes more than a page of the file."""
@@ -47,12 +48,6 @@ def commit(client: Client, offset: int, partitions: int = 1) -> set[int]:
 def committed(client: Client) -> int:
     answer = client.ask(fetch(), 5, OffsetFetchResponse)
     return answer.error_code or answer.topics[0].partitions[0].committed_offset
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Ask the server again and again; the test has a time limit of its own."""
-    while not condition():
-        pass
 
 
 def serve(path: Path) -> subprocess.CompletedProcess[str]:
