@@ -13,6 +13,7 @@ from tests.examples import examples
 from tests.groups.context import GROUP
 
 from .context import Cluster, Consumer
+from .offloading import Elsewhere
 from .safety import check, check_records
 
 IDS = ["a", "b", "c", "d"]
@@ -24,9 +25,9 @@ clients = st.sampled_from(range(len(IDS)))
 
 
 class Machine(RuleBasedStateMachine):
-    @initialize(assignor=st.sampled_from(["uniform", "range"]))
-    def start(self, assignor: str) -> None:
-        self.cluster = Cluster(f"group.consumer.assignors={assignor}", "group.consumer.max.size=3", t=3, u=2)
+    @initialize(assignor=st.sampled_from(["uniform", "range"]), node=st.sampled_from([Cluster, Elsewhere]))
+    def start(self, assignor: str, node: type[Cluster]) -> None:
+        self.cluster = node(f"group.consumer.assignors={assignor}", "group.consumer.max.size=3", t=3, u=2)
         self.clients = [
             Consumer(
                 self.cluster,
