@@ -202,6 +202,9 @@ def test_the_life_of_a_group(library: Client, server: Server) -> None:
         # Topics grow, and go.
         other.do("grow_topic", topic="orders", partitions=8)
         share(crew, [first, static], all_of({"orders": 8}), 4, 4)
+        # A Java consumer that is still looking up where to begin in a partition does not give it up when it is deleted.
+        other.do("produce", topic="orders", records=numbered(24, 8, 8))
+        crew.wait(lambda: set(range(24, 32)) <= set(values([first, static])), "every partition is consumed")
         other.do("delete_topic", topic="orders")
         share(crew, [first, static], [], 0, 0)
 
