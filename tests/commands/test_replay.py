@@ -201,6 +201,9 @@ def test_a_laboratory_goes_on_from_its_own_past(tmp_path: Path) -> None:
         puppet = {"group": "billing", "topics": ["orders"], "session_timeout": 10, "heartbeat_interval": 3}
         http.post("/v1/puppets", json=puppet)
         http.post("/v1/puppets", json=puppet)
+        others = ("consumer", "share", "streams")
+        for kind in others:
+            assert http.post("/v1/puppets", json={"kind": kind, "group": kind, "topics": ["orders"]}).is_success
         then = http.post("/v1/clock", json={"advance": 10}).json()
         assert generations(http)[::2] == ("Stable", 2)
         http.post("/v1/puppets/1", json={"do": "crash"})
@@ -209,12 +212,16 @@ def test_a_laboratory_goes_on_from_its_own_past(tmp_path: Path) -> None:
 
         moment = datetime.fromtimestamp(then["wall"], UTC).isoformat()
         made = http.post("/v1/sandboxes", json={"until": moment}).json()
-        assert [line.partition(" as ")[0] for line in made["members"]] == ["puppet 1 goes on", "puppet 2 goes on"]
+        assert [line.partition(" as ")[0] for line in made["members"]] == [f"puppet {n} goes on" for n in range(1, 6)]
         assert http.get("/v1/sandboxes").json() == {"journal": True, "ended": False, "sandboxes": [made]}
         with httpx.Client(base_url=made["control"], timeout=60) as sandbox:
             assert sandbox.get("/v1/clock").json()["frozen"]
             sandbox.post("/v1/clock", json={"advance": 600})
             assert generations(sandbox)[::2] == ("Stable", 2)
+            played_on = [sandbox.get(f"/v1/groups/{kind}").json() for kind in others]
+            assert [(each["type"], each["state"], len(each["members"])) for each in played_on] == [
+                (kind, "Stable", 1) for kind in others
+            ]
         # The laboratory itself is where it was.
         assert generations(http)[::2] == ("Stable", 1)
         assert http.delete("/v1/sandboxes/2").status_code == 404
@@ -231,5 +238,5 @@ def test_a_laboratory_goes_on_from_its_own_past(tmp_path: Path) -> None:
     with journal.open("rb") as lines:
         played = Replay(lines)
         played.run()
-    (group,) = played.groups()
+    (group,) = [each for each in played.groups() if each["group"] == "billing"]
     assert (group["state"], len(group["members"])) == ("Stable", 1)
