@@ -341,8 +341,9 @@ def _who(warehouse: Warehouse) -> _Section:
 
 def _worst_rounds(warehouse: Warehouse) -> _Section:
     rounds = warehouse.read("rounds").withColumn("worked_ms", F.col("total_ms") - F.col("initial_delay_ms"))
-    rows = rounds.orderBy(F.desc("worked_ms"), "trace", "seq").limit(WORST_ROUNDS).collect()
-    body = []
+    worst = rounds.where("worked_ms >= initial_delay_ms").orderBy(F.desc("worked_ms"), "trace", "seq")
+    rows = worst.limit(WORST_ROUNDS).collect()
+    body = [] if rows else ['<p class="note">No round took longer than its initial delay.</p>']
     for row in rows:
         lanes = [plots.Lane(each.member_id, each.ms) for each in row.waited_for[:LANES]]
         about = escape(plots.short(row.trigger)) if row.trigger else "nobody"

@@ -138,7 +138,7 @@ def stacked_days(days: Sequence[str], by_cause: Mapping[str, Sequence[float]], w
         axes.set_ylabel("rounds")
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(axis="y")
-        _legend(axes, list(by_cause), width)
+        _legend(figure, list(by_cause), width)
         every = -(-len(days) // (_TICKS[width] + 1))
         shown = range(0, len(days), every)
         axes.set_xticks(shown, [days[index][5:] if index else days[index] for index in shown])
@@ -163,7 +163,7 @@ def stacked_bars(
         _time_axis(axes.xaxis, axes.get_xlim()[1], _TICKS[width])
         axes.set_xlabel("time in rounds, added up")
         axes.grid(axis="x")
-        _legend(axes, list(by_cause), width)
+        _legend(figure, list(by_cause), width)
         return _svg(figure)
 
 
@@ -179,6 +179,9 @@ def histogram(counts: Mapping[int, int], bins_a_decade: int, width: float = WIDE
         axes.set_xscale("log")
         axes.set_xlim(low * 0.9, high * 1.1)
         marks = [step * 1000 for step in _STEPS_S if low * 0.9 <= step * 1000 <= high * 1.1]
+        if len(marks) < 2:
+            # All took about as long.
+            marks = [low, high]
         every = -(-len(marks) // (_TICKS[width] + 2)) or 1
         axes.set_xticks(marks[::every], [duration(mark) for mark in marks[::every]])
         axes.xaxis.set_minor_formatter(NullFormatter())
@@ -215,7 +218,7 @@ def timeline(
         named += [("initial delay", _DELAY, 1.0)] if delay_ms else []
         named += [("waits for the leader", _LEADER, 1.0)] if leader_ms else []
         handles = [Patch(color=shade, label=name, alpha=alpha) for name, shade, alpha in named]
-        axes.legend(handles=handles, **_ABOVE, ncols=4 if width == WIDE else 2)
+        _legend_of(figure, handles, width)
         return _svg(figure)
 
 
@@ -233,21 +236,20 @@ def storm_line(began: datetime, marks: Sequence[tuple[datetime, float, str]], wi
         axes.set_xlabel("since the storm began")
         axes.set_ylabel("a round took")
         axes.grid(axis="y")
-        _legend(axes, list(dict.fromkeys(cause for _, _, cause in marks)), width)
+        _legend(figure, list(dict.fromkeys(cause for _, _, cause in marks)), width)
         return _svg(figure)
 
 
 def clipped(name: str, width: float) -> str:
-    """A name as long as there is room for it."""
+    """A name as long as there is room for it. Members are told apart by how their names end."""
     most = 48 if width == WIDE else 18
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    return name if len(name) <= most else f"{name[: most // 3]}…{name[most // 3 + 1 - most :]}"
 
 
 _ABOVE: Final[dict[str, Any]] = {
     "frameon": False,
     "fontsize": 8,
-    "loc": "lower left",
-    "bbox_to_anchor": (0.0, 1.0),
+    "loc": "outside upper left",
     "borderaxespad": 0.2,
     "handlelength": 1.0,
     "columnspacing": 1.2,
@@ -259,12 +261,17 @@ def _figure(height: float, width: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def _legend(axes: Axes, causes: Sequence[str], width: float) -> None:
+def _legend(figure: Figure, causes: Sequence[str], width: float) -> None:
     named = [cause for cause in causes if cause in COLOURS]
     handles = [Patch(color=colour(cause), label=cause) for cause in named]
     if len(named) < len(causes):
         handles.append(Patch(color=_OTHER, label="other" if named else ", ".join(causes)))
-    axes.legend(handles=handles, **_ABOVE, ncols=4 if width == WIDE else 2)
+    _legend_of(figure, handles, width)
+
+
+def _legend_of(figure: Figure, handles: Sequence[Patch], width: float) -> None:
+    """Above the plot, from the left edge on: beside the names of members a narrow page has no room for two columns."""
+    figure.legend(handles=handles, **_ABOVE, ncols=4 if width == WIDE else 2)
 
 
 def _svg(figure: Figure) -> str:

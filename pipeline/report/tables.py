@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame
 from kafka_shim.pipeline.report.plots import duration, short
 
 ROWS: Final = 15
+_WORDS: Final = frozenset({"because", "remedy", "detail", "reason"})
+"""Columns of sentences, which take several lines where there is little room."""
 
 
 def table(frame: DataFrame, columns: Mapping[str, str], nothing: str = "None.") -> str:
@@ -54,7 +56,8 @@ def _cell(name: str, value: Any, number: bool) -> str:
     full = escape(str(value))
     title = f' title="{full}"' if isinstance(value, str) and text != value else ""
     key = escape(str(value.timestamp() if isinstance(value, datetime) else value))
-    return f"<td{' class=number' if number else ''}{title} data-v='{key}'>{escape(text)}</td>"
+    kind = " class=number" if number else " class=words" if name in _WORDS else ""
+    return f"<td{kind}{title} data-v='{key}'>{escape(text)}</td>"
 
 
 def _text(name: str, value: Any) -> str:

@@ -40,6 +40,8 @@ def test_the_page(warehouse: Warehouse, tmp_path: Path) -> None:
     lines = re.findall(line, text, re.DOTALL)
     assert len(lines) == 6
     assert all(json.loads(unescape(line))["event"] == "round" for line in lines)
+    # Sentences take several lines.
+    assert "<td class=words data-v='Start the members" in text
     assert "none" not in re.findall(r"<h3>.*?None\.", text)
 
 
@@ -60,6 +62,14 @@ def test_ticks_of_a_time_axis_are_all_different(most: float, width: float) -> No
     times = [each for each in marks if re.fullmatch(r"[\d.]+ (ms|s|min|h)( [\d.]+ (s|min))?", each) and each != "1 ms"]
     assert len(times) >= 2
     assert len(set(times)) == len(times)
+
+
+def test_names_are_cut_where_they_are_alike_and_one_bin_has_ticks() -> None:
+    assert plots.clipped("group-00002-client-3 9d0e", plots.NARROW).endswith("client-3 9d0e"[-10:])
+    assert len(plots.clipped("x" * 100, plots.NARROW)) == 18
+    assert plots.clipped("orders", plots.NARROW) == "orders"
+    text = plots.histogram({34: 4}, 10)
+    assert {"2.5 s", "3.2 s"} <= {unescape(each) for each in re.findall(r"<text[^>]*>([^<]+)</text>", text)}
 
 
 def test_results_lie_beside_it_as_csv(warehouse: Warehouse) -> None:
