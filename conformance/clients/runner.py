@@ -18,11 +18,12 @@ from typing import Final
 from kafka_shim.conformance import processes
 from kafka_shim.conformance.clients.builds import ClientMissing
 from kafka_shim.conformance.clients.case import ClientCase
-from kafka_shim.conformance.clients.consumer_scenario import ConsumerScenario
+from kafka_shim.conformance.clients.consumer_scenario import HEARTBEAT, ConsumerScenario
 from kafka_shim.conformance.clients.crew import Client, MemberFailed
 from kafka_shim.conformance.clients.relay import Exchange
 from kafka_shim.conformance.clients.scenario import Scenario
-from kafka_shim.conformance.clients.sides import Sides
+from kafka_shim.conformance.peer import Peer
+from kafka_shim.conformance.peers import probe
 from kafka_shim.conformance.targets import Instance, Target
 from kafka_shim.conformance.targets.shim import ShimTarget
 from kafka_shim.conformance.verdict import Failed, Level, Skipped, Verdict
@@ -129,25 +130,23 @@ def run(
         for turn in range(turns)
     ]
     planned(len(cells))
-    sides = Sides(target)
     traces = processes.temporary_folder("conformance-client-traces-")
     if isinstance(target, ShimTarget):
         target.keep_traces_in = traces
     try:
         try:
-            able = {client.protocol for client in clients if client.name not in missing}
-            peer = sides.start({case.protocol for case in cases} & able)
+            peer = probe(target.start("default"))
 
             def one(cell: tuple[ClientCase, Client, int]) -> ClientResult:
                 case, client, turn = cell
-                result = replace(run_cell(sides, case, client, missing), turn=turn)
+                result = replace(run_cell(peer, target.name, case, client, missing), turn=turn)
                 finished(result)
                 return result
 
             with ThreadPoolExecutor(jobs) as pool:
                 results = list(pool.map(one, cells))
         finally:
-            sides.stop()
+            target.stop()
         results = with_traces(results, traces, target.violations)
     finally:
         shutil.rmtree(traces, ignore_errors=True)
@@ -164,14 +163,14 @@ def unavailable(client: Client) -> str:
     return ""
 
 
-def run_cell(sides: Sides, case: ClientCase, client: Client, missing: dict[str, str]) -> ClientResult:
-    """Run one case with one client, or say why it cannot be run here."""
-    peer, name = sides.of(case)
+def run_cell(peer: Peer, target: str, case: ClientCase, client: Client, missing: dict[str, str]) -> ClientResult:
+    """Run one case with one client on the target of that name, or say why it cannot be run here."""
     if client.name in missing:
-        return ClientResult(case, client, Verdict.SKIP, missing[client.name], 0.0, target=name)
-    if peer is None:
-        return ClientResult(case, client, Verdict.UNIMPLEMENTED, sides.without, 0.0, target=name)
-    return replace(run_one(peer.instance, case, client), target=name)
+        return ClientResult(case, client, Verdict.SKIP, missing[client.name], 0.0, target=target)
+    if case.protocol == "consumer" and not peer.offers(HEARTBEAT):
+        why = f"the target does not serve {HEARTBEAT}"
+        return ClientResult(case, client, Verdict.UNIMPLEMENTED, why, 0.0, target=target)
+    return replace(run_one(peer.instance, case, client), target=target)
 
 
 def with_traces(results: list[ClientResult], folder: Path, violations: list[str]) -> list[ClientResult]:

@@ -33,11 +33,9 @@ from kafka_shim.conformance.clients.runner import (
     unavailable,
     with_traces,
 )
-from kafka_shim.conformance.clients.sides import Sides
 from kafka_shim.conformance.endpoint import Endpoint
 from kafka_shim.conformance.peer import Peer
-from kafka_shim.conformance.peers import probe
-from kafka_shim.conformance.targets import Instance, TargetError, open_target
+from kafka_shim.conformance.targets import Instance, open_target
 from kafka_shim.conformance.verdict import Verdict
 from kafka_shim.conformance.wire import Closed, Connection, Tape
 
@@ -219,23 +217,9 @@ def test_a_client_passes(instance: Instance, name: str, case_id: str) -> None:
     passes(instance, name, case_id)
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Instance]:
-    """Apache Kafka, for what ours does not serve."""
-    target = open_target("kafka")
-    try:
-        peer = probe(target.start("default"))
-    except TargetError as missing:
-        pytest.skip(str(missing))
-    else:
-        yield peer.instance
-    finally:
-        target.stop()
-
-
 @pytest.mark.parametrize(("name", "case_id"), quick("consumer"))
-def test_a_client_of_the_consumer_protocol_passes(kafka: Instance, name: str, case_id: str) -> None:
-    passes(kafka, name, case_id)
+def test_a_client_of_the_consumer_protocol_passes(instance: Instance, name: str, case_id: str) -> None:
+    passes(instance, name, case_id)
 
 
 def test_a_case_is_skipped_where_the_client_cannot(instance: Instance) -> None:
@@ -243,39 +227,18 @@ def test_a_case_is_skipped_where_the_client_cannot(instance: Instance) -> None:
     assert run_one(instance, case_of("R15", "classic"), CLIENTS["aiokafka-0.14"]).verdict is Verdict.SKIP
 
 
-class Sided(Sides):
-    """Sides whose substitute cannot be had, or is not needed."""
-
-    def __init__(self, peers: dict[str, Peer], without: str = "") -> None:
-        super().__init__(open_target("shim"))
-        self._peers, self.without = peers, without
-
-
 def test_a_client_of_the_consumer_protocol_is_not_judged_where_it_is_not_served(instance: Instance) -> None:
     client = EVERY_CLIENT["confluent-kafka-2.16-consumer"]
-    result = run_cell(
-        Sided({"classic": Peer(instance, {})}, "it is not served"), case_of("H01", "consumer"), client, {}
-    )
-    assert (result.verdict, result.reason, result.target) == (Verdict.UNIMPLEMENTED, "it is not served", "shim")
-
-
-def test_where_ours_does_not_serve_a_protocol_kafka_takes_its_place(kafka: Instance) -> None:
-    sides = Sides(open_target("shim"))
-    try:
-        sides.start({"classic"})
-        assert sides.of(case_of("H01", "consumer"))[0] is None
-    finally:
-        sides.stop()
-    other = Sides(open_target(f"127.0.0.1:{kafka.port}"))
-    other.start({"classic", "consumer"})
-    assert other.of(case_of("H01", "consumer")) == other.of(case_of("R01", "classic"))
+    result = run_cell(Peer(instance, {}), "theirs", case_of("H01", "consumer"), client, {})
+    why = "the target does not serve ConsumerGroupHeartbeat"
+    assert (result.verdict, result.reason, result.target) == (Verdict.UNIMPLEMENTED, why, "theirs")
 
 
 def test_a_client_that_cannot_be_had_is_skipped_and_says_why(instance: Instance) -> None:
     client = replace(EVERY_CLIENT["kafkajs-2.2.4"], build=no_node)
     assert unavailable(client) == "KafkaJS needs Node.js"
-    sides = Sided({"classic": Peer(instance, {})})
-    result = run_cell(sides, case_of("R01", "classic"), client, {client.name: unavailable(client)})
+    missing = {client.name: unavailable(client)}
+    result = run_cell(Peer(instance, {}), "shim", case_of("R01", "classic"), client, missing)
     assert (result.verdict, result.reason) == (Verdict.SKIP, "KafkaJS needs Node.js")
 
 
