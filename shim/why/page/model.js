@@ -386,8 +386,12 @@ class Model {
 
   /** By partition, how many records a group is behind, as far as events say it. */
   lagsOf(group) {
-    const known = [...group.committed].filter(([key]) => this.ends.has(key));
-    return new Map(known.map(([key, offset]) => [key, Math.max(0, this.ends.get(key) - offset)]));
+    // Every frame asks.
+    if (group.lags?.events !== this.events) {
+      const known = [...group.committed].filter(([key]) => this.ends.has(key));
+      group.lags = { events: this.events, of: new Map(known.map(([key, offset]) => [key, Math.max(0, this.ends.get(key) - offset)])) };
+    }
+    return group.lags.of;
   }
 
   timed(event) {

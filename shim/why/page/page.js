@@ -102,17 +102,23 @@ function renderGroups() {
 
 /** By group, what the server said last: by partition, how many records it is behind. */
 const lags = new Map();
-const ASKED_GROUPS = 20;
+const ASKED_GROUPS = 20, NOTHING = new Map();
 
 function lagsOf(group) {
-  return page.live ? lags.get(group.name) ?? new Map() : page.model.lagsOf(group);
+  return page.live ? lags.get(group.name) ?? NOTHING : page.model.lagsOf(group);
 }
 
 /** The lag of a group, or of these partitions of it, as text; empty if it is not known. */
 function lagOf(group, keys = null) {
-  const known = [...lagsOf(group)].filter(([key]) => keys === null || keys.includes(key));
-  return known.length ? String(known.reduce((sum, [, lag]) => sum + lag, 0)) : "";
+  const found = lagsOf(group);
+  if (keys === null && sums.has(found)) return sums.get(found);
+  const known = keys?.filter((key) => found.has(key)) ?? [...found.keys()];
+  const text = known.length ? String(known.reduce((sum, key) => sum + found.get(key), 0)) : "";
+  if (keys === null) sums.set(found, text);
+  return text;
 }
+/** The lag of a whole group as text, by what it was summed up from. */
+const sums = new WeakMap();
 
 async function askLags() {
   if (!page.live || document.hidden) return;
