@@ -1,8 +1,8 @@
 """Commits as they came, in their order, until somebody looks at single offsets.
 
 A member commits the same partitions again and again. To keep each offset would be work per partition; here a commit
-takes the place of the one before with the same keys, which is work per commit. Decides how many are kept so: of members
-that commit other partitions each time there would be ever more.
+that repeats takes the place of the one before, which is work per commit. Decides how many are kept so, and that one of
+other partitions each time is not: there would be ever more.
 """
 
 from __future__ import annotations
@@ -31,13 +31,18 @@ class RecentCommits:
     def add(self, values: OffsetCommitValues) -> None:
         """The newest commit."""
         commits = self._by_places
-        places = id(values[0])
-        if places in commits:
-            # At its old place it would be older than what others have committed to the same partitions since.
-            del commits[places]
-        commits[places] = values
-        if len(commits) > MAX_COMMITS:
-            self._merge()
+        if values.repeats:
+            places = id(values.places)
+            if places in commits:
+                # At its old place it would be older than what others have committed to the same partitions since.
+                del commits[places]
+            commits[places] = values
+            if len(commits) > MAX_COMMITS:
+                self._merge()
+        else:
+            if commits:
+                self._merge()
+            self._by_key.update(dict.fromkeys(values.places, values))
 
     def take(self) -> dict[OffsetCommitKey, OffsetCommitValues]:
         """For each key the newest commit that has it; nothing is here any more."""

@@ -173,7 +173,8 @@ class OffsetCommitValue(NamedTuple):
 
 class OffsetCommitValues(NamedTuple):
     """The values that one commit stores, as columns: a member commits ten offsets together, again and again, and few of
-    the values are ever read. `places` has the place of each key in the columns, whose order is the same.
+    the values are ever read. `places` has the place of each key in the columns, whose order is the same; `repeats` says
+    that this very object has been in a commit before.
     """
 
     places: Mapping[OffsetCommitKey, int]
@@ -183,6 +184,7 @@ class OffsetCommitValues(NamedTuple):
     commit_timestamps: Sequence[int]
     expire_timestamps: Sequence[int]
     topic_ids: Sequence[bytes]
+    repeats: bool = False
 
     def of(self, key: OffsetCommitKey) -> OffsetCommitValue:
         """The value of one key."""

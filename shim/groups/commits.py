@@ -231,14 +231,16 @@ def again(shard: Shard, group: Group, commit: Commit, offsets: Sequence[int], no
         commit.member_id, commit.group_instance_id, commit.generation, member_epochs=commit.member_epochs
     ):
         return False
-    if shard.outbox.tracing and commit.traced is None and commit.repeats:
+    repeats, commit.repeats = commit.repeats, True
+    if shard.outbox.tracing and commit.traced is None and repeats:
         commit.traced = _event_template(shard, commit)
-    commit.repeats = True
-    _accept(shard, group, commit, offsets, now)
+    _accept(shard, group, commit, offsets, now, repeats=repeats)
     return True
 
 
-def _accept(shard: Shard, group: Group, commit: Commit, offsets: Sequence[int], now: float) -> None:
+def _accept(
+    shard: Shard, group: Group, commit: Commit, offsets: Sequence[int], now: float, *, repeats: bool = False
+) -> None:
     group.renew(commit.member_id, now)
     count = len(commit.keys)
     timestamps: Sequence[int] = shard.timestamps(now, count)
@@ -260,6 +262,7 @@ def _accept(shard: Shard, group: Group, commit: Commit, offsets: Sequence[int], 
             timestamps,
             expire_timestamps,
             commit.topic_ids,
+            repeats,
         ),
     )
     if count > _MAX_TOGETHER:

@@ -19,15 +19,15 @@ PLACES = [
 """Two of them have the same keys: two members commit to the same partitions."""
 
 
-def values_of(places: dict[OffsetCommitKey, int], offset: int) -> OffsetCommitValues:
+def values_of(places: dict[OffsetCommitKey, int], offset: int, *, repeats: bool = True) -> OffsetCommitValues:
     size = len(places)
-    same = (offset,) * size
-    return OffsetCommitValues(places, same, (-1,) * size, ("",) * size, (0,) * size, (-1,) * size, (bytes(16),) * size)
+    rest = ((-1,) * size, ("",) * size, (0,) * size, (-1,) * size, (bytes(16),) * size)
+    return OffsetCommitValues(places, (offset,) * size, *rest, repeats)
 
 
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("commit"), st.sampled_from(range(len(PLACES)))),
+        st.tuples(st.sampled_from(["commit", "repeat"]), st.sampled_from(range(len(PLACES)))),
         st.tuples(st.sampled_from(["write", "delete"]), st.sampled_from(range(len(KEYS)))),
         st.tuples(st.just("look"), st.just(0)),
     ),
@@ -42,8 +42,8 @@ def test_a_store_has_of_each_key_what_was_written_last(taken: list[tuple[str, in
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(recent_commits, "MAX_COMMITS", kept)
         for offset, (step, which) in enumerate(taken):
-            if step == "commit":
-                store.write([(3, None, values_of(PLACES[which], offset))])
+            if step in ("commit", "repeat"):
+                store.write([(3, None, values_of(PLACES[which], offset, repeats=step == "repeat"))])
                 expected |= dict.fromkeys(PLACES[which], offset)
             elif step == "write":
                 store.write([(3, KEYS[which], OffsetCommitValue(offset))])
