@@ -70,24 +70,28 @@ def trace(members: int, events: int) -> bytes:
 
 def measured(members: int, events: int) -> dict[str, Any]:
     """By way of moving, the figures; and those of opening."""
-    with tempfile.TemporaryDirectory() as scratch:
-        made = trace(members, events)
-        path = Path(scratch) / "trace.html"
-        path.write_bytes(standalone(made, "many"))
-        found: dict[str, Any] = {"trace_mib": len(made) / 2**20, "page_mib": path.stat().st_size / 2**20}
-        with Browser(Path(scratch) / "profile") as browser:
-            browser.open(path.as_uri(), width=1400)
-            browser.wait("page.model.groups.size > 0")
-            found["opened_ms"] = browser.evaluate(f"{DRAWN}.then(() => performance.now())")
-            found["members"] = browser.evaluate("page.model.groups.get('billing').members.size")
-            found["marks"] = browser.evaluate("page.model.groups.get('billing').marks.length")
-            found["events"] = browser.evaluate("page.model.events")
-            for name, does in WAYS.items():
-                browser.evaluate(f"page.follow = true; redraw(); {DRAWN}.then(() => 0)")
-                found[name] = browser.evaluate(MEASURE.replace("SECONDS", str(SECONDS)).replace("DO", does))
-            found["heap_mib"] = browser.evaluate("performance.memory.usedJSHeapSize / 2 ** 20")
-            assert browser.errors == []
-        return found
+    with tempfile.TemporaryDirectory() as scratch, Browser(Path(scratch) / "profile") as browser:
+        return figures(browser, Path(scratch) / "trace.html", trace(members, events), SECONDS)
+
+
+def figures(browser: Browser, path: Path, made: bytes, seconds: float) -> dict[str, Any]:
+    """Those of a trace, which is written to `path` as a page; each way of moving takes so many seconds."""
+    path.write_bytes(standalone(made, "many"))
+    browser.open(path.as_uri(), width=1400)
+    browser.wait("page.model.groups.size > 0")
+    found = {
+        "trace_mib": len(made) / 2**20,
+        "page_mib": path.stat().st_size / 2**20,
+        "opened_ms": browser.evaluate(f"{DRAWN}.then(() => performance.now())"),
+        "members": browser.evaluate("page.model.groups.get('billing').members.size"),
+        "marks": browser.evaluate("page.model.groups.get('billing').marks.length"),
+    }
+    for name, does in WAYS.items():
+        browser.evaluate(f"page.follow = true; redraw(); {DRAWN}.then(() => 0)")
+        found[name] = browser.evaluate(MEASURE.replace("SECONDS", str(seconds)).replace("DO", does))
+    found["heap_mib"] = browser.evaluate("performance.memory.usedJSHeapSize / 2 ** 20")
+    assert browser.errors == []
+    return found
 
 
 if __name__ == "__main__":
@@ -95,4 +99,4 @@ if __name__ == "__main__":
     parser.add_argument("--members", type=int, default=500)
     parser.add_argument("--events", type=int, default=100_000)
     given = parser.parse_args()
-    print(json.dumps(measured(given.members, given.events), indent=1, default=lambda each: round(each, 1)))
+    print(json.dumps(measured(given.members, given.events), indent=1))

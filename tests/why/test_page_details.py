@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from bench import page as smoothness
 from kafka_shim.apis.join_group import JoinGroupRequest
 from kafka_shim.apis.wire.headers import decode_request_header
 from kafka_shim.commands.replay import replay
@@ -452,6 +453,16 @@ def test_every_lesson_can_be_played_on_the_page(browser: Browser, server: Coordi
             if shown:
                 browser.wait("!document.querySelector('#frame').hidden")
     assert browser.errors == []
+
+
+def test_how_smooth_it_is_can_be_measured(browser: Browser, tmp_path: Path) -> None:
+    made = smoothness.trace(20, 3000)
+    found = smoothness.figures(browser, tmp_path / "many.html", made, 0.3)
+    assert (made.count(b"\n"), found["members"]) == (3000, 20 + smoothness.LATER)
+    assert found["opened_ms"] > 0
+    for way in smoothness.WAYS:
+        assert found[way]["frames"] > 1
+        assert 0 <= found[way]["script_p50"] <= found[way]["script_p95"] <= found[way]["script_max"]
 
 
 def test_every_picture_of_the_documentation_can_be_taken_and_is_small(browser: Browser, tmp_path: Path) -> None:
