@@ -6,6 +6,7 @@ import pytest
 
 from kafka_shim.groups import trace
 from kafka_shim.groups.documents import PAGES
+from tests.why import rules
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -39,3 +40,7 @@ def test_field_names_are_unique_and_types_known():
 )
 def test_events_that_break_the_schema_are_told(event, problem):
     assert trace.problems(event) == [problem]
+
+
+def test_the_page_says_what_the_rules_and_the_semantics_say():
+    assert rules.PATH.read_text() == rules.written(), "run python -m tests.why.rules"

@@ -27,7 +27,7 @@ from kafka_shim.why.page import standalone
 from tests.browser import DRAWN, Browser
 from tests.groups.test_arrows import consumers, sharers, threads
 from tests.lab.test_replay import record
-from tests.why import pictures, rules
+from tests.why import pictures
 
 TRACE = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
 CONSUMER_GROUP = Path(__file__).parent / "recordings" / "consumer-group.jsonl.gz"
@@ -289,10 +289,6 @@ def test_the_same_group_is_divided_by_every_assignor(browser: Browser, server: C
         )
         browser.wait("document.querySelector('#assignors-refused').textContent !== ''")
         assert [error for error in browser.errors if "400" not in error] == []
-
-
-def test_the_committed_rules_of_the_page_are_fresh() -> None:
-    assert rules.PATH.read_text() == rules.written()
 
 
 def test_each_arrow_leads_to_its_rules(browser: Browser, server: CoordinatorServer) -> None:

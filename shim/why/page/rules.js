@@ -798,7 +798,7 @@ const SEMANTICS = {
   "section": "4.13"
  },
  "4.13 step 6": {
-  "text": "A member that leaves is answered with epoch -1. Its partitions are nobody's until the next heartbeat of somebody, which makes another epoch. An Empty share group stays, and stays a share group: JoinGroup is 23 without a member id, ConsumerGroupHeartbeat 69.",
+  "text": "A member that leaves is answered with epoch -1, and the group epoch grows. Its partitions are nobody's until the next heartbeat of somebody, which makes another epoch; not if each of them has another member too. An Empty share group stays, and stays a share group: JoinGroup is 23 without a member id, ConsumerGroupHeartbeat 69.",
   "origins": [
    "GroupMetadataManager.shareGroupLeave"
   ],
