@@ -14,7 +14,7 @@ from kafka_shim.apis.list_groups import ListGroupsRequest
 from kafka_shim.apis.metadata import MetadataRequest
 from kafka_shim.apis.offset_commit import OffsetCommitRequest
 from kafka_shim.apis.offset_delete import OffsetDeleteRequest
-from kafka_shim.apis.offset_fetch import OffsetFetchRequest
+from kafka_shim.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_shim.apis.sync_group import SyncGroupRequest
 from kafka_shim.apis.wire import Message
 from kafka_shim.conformance.member import subscription
@@ -28,7 +28,10 @@ def harmless(key: int, version: int, group: str) -> Message:
     requests: dict[int, Message] = {
         3: MetadataRequest([]),
         8: OffsetCommitRequest(group),
-        9: OffsetFetchRequest(group, []) if version <= 7 else OffsetFetchRequest(groups=[]),
+        # Not of no group: Kafka 3.9 never answers that.
+        9: OffsetFetchRequest(group, [])
+        if version <= 7
+        else OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=[])]),
         10: FindCoordinatorRequest(group) if version <= 3 else FindCoordinatorRequest(coordinator_keys=[group]),
         11: JoinGroupRequest(group, 10_000, 10_000, "nobody", None, "consumer", protocols),
         12: HeartbeatRequest(group, 1, "nobody"),
