@@ -28,6 +28,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from bench.cluster import Cluster
 from bench.runs import HOME
+from kafka_shim.pipeline import connectors
 from kafka_shim.pipeline.run import answer, answers, build, sort_out, store_settings
 from kafka_shim.pipeline.schemas import PLACES, TABLES
 from kafka_shim.pipeline.session import LITTLE, session
@@ -154,7 +155,7 @@ def run(url: str, data: str, out: str, flags: str, dies: str, memory: str, only:
     config = {"spark.executor.memory": memory, "spark.driver.memory": "1g", **json.loads(more)}
     if only:
         config |= LITTLE
-    spark = session(url, config=config)
+    spark = session(url, config={**config, **connectors.settings([], config, out)})
     warehouse = _Dying(spark, out, Path(flags), dies, only)
     with warehouse.change("run"):
         build(warehouse, sort_out([data], settings=store_settings(config)))

@@ -55,15 +55,15 @@ _FORMAT = click.option(
 def _start(
     master: str, memory: str, config: tuple[str, ...], needs: Iterable[str], out: str, little: bool
 ) -> SparkSession:
-    from kafka_shim.pipeline.formats import NoConnector
-    from kafka_shim.pipeline.formats import settings as settings_for
+    from kafka_shim.pipeline.connectors import NoConnector
+    from kafka_shim.pipeline.connectors import settings as settings_for
     from kafka_shim.pipeline.java import NoJava
     from kafka_shim.pipeline.session import LITTLE, session
 
     chosen = _settings(config)
     try:
         made = settings_for(needs, chosen, out)
-        settings = {"spark.driver.memory": memory, **(LITTLE if little else {}), **made, **chosen}
+        settings = {"spark.driver.memory": memory, **(LITTLE if little else {}), **chosen, **made}
     except NoConnector as error:
         raise Refused(str(error)) from error
     from pyspark.errors import PySparkException
@@ -89,8 +89,8 @@ _SENTENCE: Final = re.compile(r"\b(?:Overtaken|Unreadable): (.+)")
 def _spark(
     master: str, memory: str, config: tuple[str, ...], needs: Iterable[str], out: str, little: bool = False
 ) -> Iterator[SparkSession]:
-    """A session with the connectors of `needs` (`kafka_shim.pipeline.formats.PACKAGES`) and of the store that `out` is
-    in, for `little` data or much; what goes wrong in it is one sentence, after what Spark itself has logged of it."""
+    """A session with the connectors of `needs` (`kafka_shim.pipeline.connectors.PACKAGES`) and of the store that `out`
+    is in, for `little` data or much; what goes wrong in it is one sentence, after what Spark itself has logged."""
     spark = _start(master, memory, config, needs, out, little)
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException

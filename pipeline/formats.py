@@ -6,8 +6,7 @@ Every write is one commit of the table, and what a snapshot of the warehouse nam
 `delta/TABLE@VERSION` or `iceberg/TABLE@SNAPSHOT`. So a table is whole for whoever opens it by its format, and all
 tables together are for who reads them through the warehouse. It does not know what is in them.
 
-Their connectors are published for Spark 4.1, and Spark fetches them when it starts, as it does what it needs to write
-to a store.
+What Spark needs for them is in `kafka_shim.pipeline.connectors`.
 """
 
 from __future__ import annotations
@@ -15,61 +14,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, Final
 
-import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-LINE: Final = "4.1"
-"""The line of Spark that both connectors are published for."""
-PACKAGES: Final = {
-    "delta": "io.delta:delta-spark_4.1_2.13:4.1.0",
-    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
-}
 FORMATS: Final = ("parquet", "delta", "iceberg")
-STORES: Final = {"s3a": "org.apache.hadoop:hadoop-aws"}
-"""By the scheme of an address, what Hadoop needs to write there; of the release that Spark comes with."""
-_EXTENSIONS: Final = {
-    "delta": "io.delta.sql.DeltaSparkSessionExtension",
-    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-}
 _KEYS: Final = ("day", "bucket")
-
-
-class NoConnector(RuntimeError):
-    """There is no connector for this Spark; the message is one sentence."""
-
-
-def settings(needs: Iterable[str], given: Collection[str] = (), out: str = "") -> dict[str, str]:
-    """Spark's settings for a session that needs some of `PACKAGES` and writes to the address `out`; `given` are names
-    of settings the user has made. A user who gives jars has the connectors. Raises NoConnector."""
-    names = sorted({*needs} & {*PACKAGES})
-    if names and not pyspark.__version__.startswith(f"{LINE}."):
-        raise NoConnector(
-            f"{', '.join(names)} needs PySpark {LINE}, for which connectors are published:"
-            f" pip install 'pyspark=={LINE}.*'"
-        )
-    found = {}
-    packages = [PACKAGES[name] for name in names]
-    store = STORES.get(out.partition("://")[0])
-    if store is not None:
-        packages.append(f"{store}:{_hadoop()}")
-    if packages and "spark.jars" not in given and "spark.jars.packages" not in given:
-        found["spark.jars.packages"] = ",".join(packages)
-    extensions = [_EXTENSIONS[name] for name in names if name in _EXTENSIONS]
-    if extensions:
-        found["spark.sql.extensions"] = ",".join(extensions)
-    if "delta" in names:
-        found["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-    return found
-
-
-def _hadoop() -> str:
-    """The release of Hadoop that is in this PySpark."""
-    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
-    return jar.stem.rpartition("-")[2]
 
 
 def needs_of(tables: Iterable[Iterable[str]]) -> set[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from kafka_shim.pipeline.formats import LINE
+from kafka_shim.pipeline.connectors import LINE
 
 pytestmark = pytest.mark.skipif(
     not pyspark.__version__.startswith(f"{LINE}.") or "KAFKA_SHIM_JARS" not in os.environ,
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 SCRIPT = """
 import sys
 from pathlib import Path
-from kafka_shim.pipeline import formats
+from kafka_shim.pipeline import connectors
 from kafka_shim.pipeline.run import build, sort_out
 from kafka_shim.pipeline.session import session
 from kafka_shim.pipeline.stream import stream
@@ -30,7 +30,7 @@ from kafka_shim.pipeline.warehouse import Warehouse
 kind, jars, data, out = sys.argv[1:]
 config = {"spark.jars": jars, "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1500m",
           "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-spark = session("local[2]", config={**formats.settings([kind], config), **config})
+spark = session("local[2]", config={**config, **connectors.settings([kind], config)})
 names = ("rounds", "membership", "offset_history")
 def counts(warehouse):
     return [warehouse.read(name).count() for name in names]

@@ -1,0 +1,30 @@
+"""What Spark fetches for formats of lakes and for stores."""
+
+import pyspark
+import pytest
+
+from kafka_shim.pipeline import connectors
+
+
+def test_what_a_format_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "4.1.9")
+    found = connectors.settings(["iceberg:lake.kafka", "delta"])
+    assert found["spark.jars.packages"] == ",".join(connectors.PACKAGES.values())
+    assert connectors.settings(["parquet"]) == {}
+    # A user who gives jars has the connectors; packages of a user come before ours.
+    assert "spark.jars.packages" not in connectors.settings(["delta"], {"spark.jars": "a.jar"})
+    given = {"spark.jars.packages": "g:driver:1,io.delta:delta-spark_4.1_2.13:4.4.1"}
+    assert connectors.settings(["delta"], given)["spark.jars.packages"] == given["spark.jars.packages"]
+
+
+def test_a_format_that_this_spark_has_no_connector_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "4.3.0")
+    with pytest.raises(connectors.NoConnector, match=r"delta needs PySpark 4\.1"):
+        connectors.settings(["delta"])
+
+
+def test_of_s3_only_the_modules_that_hadoop_uses_are_fetched() -> None:
+    found = connectors.settings([], {}, "s3a://bucket/out")
+    names = [each.split(":")[1] for each in found["spark.jars.packages"].split(",")]
+    assert names == ["hadoop-aws", "s3", "s3-transfer-manager", "sts"]
+    assert "software.amazon.awssdk:bundle" in found["spark.jars.excludes"].split(",")
