@@ -222,8 +222,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "heartbeats do not renew the session",
         _KIND,
-        "                timer.deadline = deadline\n",
-        "",
+        "                timer.deadline = deadline\n                return",
+        "                return",
         ("heartbeat/*",),
     ),
     Mutant(
