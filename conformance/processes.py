@@ -15,14 +15,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any, Final, NoReturn
 
 _GRACE: Final = 10.0
+_AGAIN: Final = 0.05
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-_LOCK: Final = threading.Lock()
+_LOCK: Final = threading.RLock()
 _RUNNING: Final[list[tuple[subprocess.Popen[Any], signal.Signals]]] = []
 _FOLDERS: Final[list[Path]] = []
 _HEADS: Final[set[int]] = set()
@@ -42,6 +44,8 @@ for each in $heads; do kill -"${each#*:}" -"${each%:*}" 2>/dev/null; done
 
 _watch: subprocess.Popen[bytes] | None = None
 _broken_off = False
+_is_starting = False
+_signalled = 0
 
 
 class BrokenOff(Exception):
@@ -63,7 +67,7 @@ def start(
 
     `last_signal` ends it when the run is broken off; SIGTERM for one that has children with groups of their own.
     """
-    with _LOCK:
+    with _no_signal_between(), _LOCK:
         if _broken_off:
             raise BrokenOff
         _forget_the_dead()
@@ -122,7 +126,7 @@ def end(process: subprocess.Popen[Any], grace: float = _GRACE) -> None:
 
 def temporary_folder(prefix: str) -> Path:
     """A new folder that is removed at the latest when the run is broken off; else its maker removes it."""
-    with _LOCK:
+    with _no_signal_between(), _LOCK:
         if _broken_off:
             raise BrokenOff
         folder = Path(tempfile.mkdtemp(prefix=prefix))
@@ -147,31 +151,63 @@ def break_off() -> None:
 def break_off_on_signals() -> None:
     """Let SIGINT and SIGTERM end this process and all it started, wherever its threads are.
 
-    Exit code 130 or 143. No clean-up of threads is waited for: what they wait for may never come. Another thread is
-    woken: the main thread does not see a signal that comes just before it begins to wait for a lock.
+    Exit code 130 or 143. No clean-up of threads is waited for: what they wait for may never come.
     """
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        global _signalled
+        _signalled = number
+        if not _is_starting:
+            _leave()
+
+    for number in _SIGNALS:
+        signal.signal(number, handle)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    for number in _SIGNALS:
-        signal.signal(number, lambda number, frame: None)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    threading.Thread(target=_leave_at_a_signal, args=(reading,), daemon=True).start()
+    threading.Thread(target=_repeat, args=(reading, threading.get_ident()), daemon=True).start()
 
 
-def _leave_at_a_signal(reading: int) -> NoReturn:
+def _repeat(reading: int, main_thread: int) -> NoReturn:
+    """Send a signal that came again, until it has ended us: the main thread does not see one that comes just before it
+    begins to wait for a lock."""
     number = 0
     while number not in _SIGNALS:
         (number,) = os.read(reading, 1)
+    while True:
+        time.sleep(_AGAIN)
+        signal.pthread_kill(main_thread, number)
+
+
+@contextmanager
+def _no_signal_between() -> Iterator[None]:
+    """Let no signal come between the start of a process and its entry in the list: in the main thread it waits."""
+    global _is_starting
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _is_starting = True
+    try:
+        yield
+    finally:
+        _is_starting = False
+        if _signalled:
+            _leave()
+
+
+def _leave() -> NoReturn:
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     if sys.stdout.isatty():
         # A progress bar hides the cursor.
         os.write(1, b"\x1b[?25h\n")
     os.write(2, b"broken off\n")
     break_off()
-    os._exit(128 + number)
+    os._exit(128 + _signalled)
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether a child runs. Not by `Popen.poll`, whose lock another thread may hold for long."""
+    """Whether a child runs. Not by `Popen.poll`, whose lock the thread that was interrupted may hold."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == 0
     except ChildProcessError:
