@@ -26,24 +26,29 @@ _REGISTERED: Final = re.compile("Successfully registered with master")
 
 
 class Cluster:
-    """A master and `workers` workers of one core each; a context manager. Raises `kafka_shim.pipeline.java.NoJava`."""
+    """A master and `workers` workers of `cores` cores each; a context manager. Raises
+    `kafka_shim.pipeline.java.NoJava`."""
 
-    def __init__(self, folder: Path, workers: int = 2, memory: str = "1g") -> None:
+    MASTER: Final = "org.apache.spark.deploy.master.Master"
+    WORKER: Final = "org.apache.spark.deploy.worker.Worker"
+
+    def __init__(self, folder: Path, workers: int = 2, memory: str = "1g", cores: int = 1) -> None:
         self._folder = folder
         self._count = workers
         self._memory = memory
+        self._cores = cores
         self._processes: list[subprocess.Popen[str]] = []
         self.url = ""
 
     def __enter__(self) -> Cluster:
         try:
-            self.url = self._until(self._start("master.Master", self._folder / "master"), _MASTER)[1]
+            self.url = self._until(self._start(self.MASTER, self._folder / "master"), _MASTER)[1]
             started = []
             for number in range(self._count):
                 # Each has a disk of its own.
                 own = self._folder / f"worker-{number}"
-                arguments = ["--cores", "1", "--memory", self._memory, "--work-dir", str(own), self.url]
-                started.append(self._start("worker.Worker", own, *arguments))
+                arguments = ["--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(own), self.url]
+                started.append(self._start(self.WORKER, own, *arguments))
             for process in started:
                 self._until(process, _REGISTERED)
         except BaseException:
@@ -81,7 +86,7 @@ class Cluster:
             "PYSPARK_PYTHON": sys.executable,
         }
         own = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *own, *arguments]
+        command = [str(home / "bin" / "spark-class"), name, *own, *arguments]
         process = processes.start(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self._processes.append(process)
         return process

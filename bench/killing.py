@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from bench.cluster import Cluster
 from bench.runs import HOME
+from bench.store import BUCKET, s3
 from kafka_shim.pipeline import connectors
 from kafka_shim.pipeline.run import answer, answers, build, sort_out, store_settings
 from kafka_shim.pipeline.schemas import PLACES, TABLES
@@ -41,35 +43,55 @@ SHUFFLING: Final = "violations"
 STREAMED: Final = "ownership"
 
 
-def kill(events: int, memory: str = "1g") -> dict[str, Any]:
-    """Everything above over a generated trace of about so many events. Raises AssertionError where tables differ."""
+def kill(events: int, memory: str = "1g", in_store: bool = False) -> dict[str, Any]:
+    """Everything above over a generated trace of about so many events. Raises AssertionError where tables differ.
+
+    With `in_store` the cluster's machines share nothing but a store that speaks S3: what they read and write is there,
+    and the driver that dies is one of the cluster too.
+    """
     from kafka_shim.pipeline.generate.write import generate
 
-    with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as place:
+    with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as place, ExitStack() as open_until_then:
         scratch = Path(place)
-        data = scratch / "data"
-        made = generate(data, groups=max(24, min(4_000, events // 20_000)), events=events, seed=1, nodes=2)
+        made = generate(scratch / "data", groups=groups_of(events), events=events, seed=1, nodes=2)
         result: dict[str, Any] = {"events": made.events, "bytes": made.trace_bytes}
+        base, config = str(scratch), dict[str, str]()
+        if in_store:
+            store = open_until_then.enter_context(s3())
+            base, config = f"s3a://{BUCKET}", store.settings
+            store.put(scratch / "data", "data")
         runs: dict[str, dict[str, Any]] = {}
         for name, dies in ((UNDISTURBED, []), (READING, [READING]), (SHUFFLING, [SHUFFLING])):
-            runs[name] = on_cluster(data, scratch / name, scratch / f"{name}-work", dies, memory=memory)
-        runs["stream"] = _streamed(data, scratch, max(made.trace_bytes // 3, 1), memory)
-        spark = session("local[2]", name="compare")
+            runs[name] = on_cluster(
+                f"{base}/data", f"{base}/{name}", scratch / f"{name}-work", dies, memory=memory, config=config
+            )
+        step = max(made.trace_bytes // 3, 1)
+        with ExitStack() as while_streaming:
+            master = "local[2]"
+            if in_store:
+                master = while_streaming.enter_context(Cluster(scratch / "stream-work", memory=memory)).url
+            runs["stream"] = _streamed(master, f"{base}/data/trace", f"{base}/stream", step, memory, config)
+        spark = session("local[2]", name="compare", config={**config, **connectors.settings([], config, base)})
         try:
-            expected = Warehouse(spark, str(scratch / UNDISTURBED))
+            expected = Warehouse(spark, f"{base}/{UNDISTURBED}")
             for run in (READING, SHUFFLING):
-                found = Warehouse(spark, str(scratch / run))
+                found = Warehouse(spark, f"{base}/{run}")
                 same_tables(found, expected, list(TABLES))
                 same_answers(found, expected)
             # A stream reads no segments.
             at_once = Warehouse(spark, str(scratch / "at-once"))
             with at_once.change("run"):
-                build(at_once, sort_out([str(data / "trace")]))
-            same_tables(Warehouse(spark, str(scratch / "stream")), at_once, list(TABLES))
+                build(at_once, sort_out([f"{base}/data/trace"], settings=store_settings(config)))
+            same_tables(Warehouse(spark, f"{base}/stream"), at_once, list(TABLES))
             result["rows"] = {name: expected.read(name).count() for name in TABLES}
         finally:
             spark.stop()
     return {**result, "runs": runs, "identical": True}
+
+
+def groups_of(events: int) -> int:
+    """How many groups make a trace of so many events."""
+    return max(24, min(4_000, events // 20_000))
 
 
 def same_tables(found: Warehouse, expected: Warehouse, names: Sequence[str], *, without: Collection[str] = ()) -> None:
@@ -128,8 +150,10 @@ def on_cluster(
     return {"wall_seconds": round(wall, 2), "workers_killed": dead, **json.loads(done.stdout.splitlines()[-1])}
 
 
-def _streamed(data: Path, scratch: Path, max_bytes: int, memory: str) -> dict[str, Any]:
-    arguments = ["stream", str(data / "trace"), str(scratch / "stream"), str(max_bytes), memory]
+def _streamed(
+    master: str, trace: str, out: str, max_bytes: int, memory: str, config: Mapping[str, str]
+) -> dict[str, Any]:
+    arguments = ["stream", master, trace, out, str(max_bytes), memory, json.dumps(config)]
     began = time.monotonic()
     died = subprocess.run(command(*arguments, STREAMED), cwd=HOME, start_new_session=True)
     assert died.returncode == -signal.SIGKILL, died.returncode
@@ -166,7 +190,7 @@ def run(url: str, data: str, out: str, flags: str, dies: str, memory: str, only:
     print(json.dumps({"executors": executors}))
 
 
-def streamed(data: str, out: str, max_bytes: str, memory: str, dies: str) -> None:
+def streamed(master: str, data: str, out: str, max_bytes: str, memory: str, more: str, dies: str) -> None:
     """A stream over what there is; dies, with its Java, when it has written table `dies` once."""
 
     class Dying(Warehouse):
@@ -175,8 +199,10 @@ def streamed(data: str, out: str, max_bytes: str, memory: str, dies: str) -> Non
             if name == dies:
                 os.killpg(0, signal.SIGKILL)
 
-    spark = session("local[2]", config={"spark.driver.memory": memory, **LITTLE})
-    stream(Dying(spark, out), sort_out([data]), max_bytes=int(max_bytes)).awaitTermination()
+    config = {"spark.driver.memory": memory, "spark.executor.memory": memory, **LITTLE, **json.loads(more)}
+    spark = session(master, config={**config, **connectors.settings([], config, out)})
+    inputs = sort_out([data], settings=store_settings(config))
+    stream(Dying(spark, out), inputs, max_bytes=int(max_bytes)).awaitTermination()
     spark.stop()
 
 

@@ -42,13 +42,16 @@ def main() -> None:
     three = what.add_parser("kill")
     three.add_argument("--events", type=int, default=200_000)
     three.add_argument("--memory", default="1g")
+    three.add_argument(
+        "--s3", action="store_true", help="machines share nothing but a store, an S3 server started here"
+    )
     chosen = parser.parse_args()
     # What was started and made is taken away then, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if chosen.what == "decode":
         found: Any = decode(chosen.records, chosen.codec, chosen.data, chosen.memory)
     elif chosen.what == "kill":
-        found = kill(chosen.events, chosen.memory)
+        found = kill(chosen.events, chosen.memory, chosen.s3)
     else:
         found = events(chosen.events, chosen.data, chosen.parts, chosen.master, chosen.memory)
     print(json.dumps(found, indent=1))

@@ -50,6 +50,14 @@ _FORMAT = click.option(
     show_default=True,
     help="Of the tables; delta and iceberg need PySpark 4.1.",
 )
+_CATALOG = click.option(
+    "--catalog",
+    metavar="NAME[.NAMESPACE]",
+    help="Iceberg's, described by --config spark.sql.catalog.NAME...; without it, a folder of OUT is one.",
+)
+_KEEP = click.option(
+    "--keep", default=2, show_default=True, type=click.IntRange(min=1), help="How many snapshots stay."
+)
 
 
 def _start(
@@ -82,25 +90,26 @@ class Refused(click.ClickException):
     exit_code = 2
 
 
-_SENTENCE: Final = re.compile(r"\b(?:Overtaken|Unreadable): (.+)")
+_SENTENCE: Final = re.compile(r"\b(?:Overtaken|Unreadable|Unwritable): (.+)")
 
 
 @contextmanager
 def _spark(
     master: str, memory: str, config: tuple[str, ...], needs: Iterable[str], out: str, little: bool = False
 ) -> Iterator[SparkSession]:
-    """A session with the connectors of `needs` (`kafka_shim.pipeline.connectors.PACKAGES`) and of the store that `out`
+    """A session with the connectors of `needs`, formats of `kafka_shim.pipeline.formats`, and of the store that `out`
     is in, for `little` data or much; what goes wrong in it is one sentence, after what Spark itself has logged."""
     spark = _start(master, memory, config, needs, out, little)
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    from kafka_shim.pipeline.snapshots import Overtaken
+    from kafka_shim.pipeline.connectors import NoConnector
+    from kafka_shim.pipeline.snapshots import Overtaken, Unwritable
     from kafka_shim.pipeline.sources.places import Unreadable
 
     try:
         yield spark
-    except (Overtaken, Unreadable) as error:
+    except (Overtaken, NoConnector, Unreadable, Unwritable) as error:
         raise Refused(str(error)) from error
     except (Py4JJavaError, PySparkException) as error:
         # Of what a worker raised, Spark tells the whole traceback.
@@ -159,8 +168,19 @@ def cli() -> None:
     """Rebalances and offsets of months, on Spark: who, why, how long."""
 
 
+def _kind(kind: str, catalog: str | None) -> str:
+    """The format with its catalog, as `kafka_shim.pipeline.formats.Tables` has it."""
+    if catalog is None:
+        return kind
+    if kind != "iceberg":
+        raise click.UsageError("--catalog is for --format iceberg")
+    if not re.fullmatch(r"\w+(\.\w+)?", catalog):
+        raise click.BadParameter(f"{catalog!r} is not of the form NAME or NAME.NAMESPACE", param_hint="--catalog")
+    return f"{kind}:{catalog}"
+
+
 def _tables_of(
-    inputs: Inputs, paths: tuple[str, ...], out: str, kind: str, spark: SparkSession, console: Console
+    inputs: Inputs, paths: tuple[str, ...], out: str, kind: str, keep: int, spark: SparkSession, console: Console
 ) -> Any:
     from kafka_shim.pipeline.progress import Progress
     from kafka_shim.pipeline.replays import replays
@@ -168,7 +188,7 @@ def _tables_of(
     from kafka_shim.pipeline.steps import Task
     from kafka_shim.pipeline.warehouse import Warehouse
 
-    warehouse = Warehouse(spark, out, kind)
+    warehouse = Warehouse(spark, out, kind, keep=keep)
     with Progress(spark, console) as progress, warehouse.change("run", paths):
 
         def play() -> None:
@@ -188,17 +208,20 @@ def _tables_of(
 )
 @click.option("--end-offsets", type=click.Path(exists=True), help="CSV: topic, partition, at, end_offset; gives lag.")
 @_FORMAT
+@_CATALOG
+@_KEEP
 @_spark_options
 def run(
-    paths: tuple[str, ...], kafka: str | None, out: str, end_offsets: str | None, kind: str, master: str,
-    memory: str, config: tuple[str, ...],
+    paths: tuple[str, ...], kafka: str | None, out: str, end_offsets: str | None, kind: str, catalog: str | None,
+    keep: int, master: str, memory: str, config: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Make all tables and answers of traces and __consumer_offsets segments."""
     console = Console(stderr=True)
+    kind = _kind(kind, catalog)
     inputs = _inputs(paths, config, end_offsets, kafka)
     _writable(out)
     with _spark(master, memory, config, [kind], out, _is_little(inputs, config)) as spark:
-        warehouse = _tables_of(inputs, paths, out, kind, spark, console)
+        warehouse = _tables_of(inputs, paths, out, kind, keep, spark, console)
         counts = {name: warehouse.read(name).count() for name in ("violations", "quarantine", "gaps")}
         summary = {
             "out": warehouse.path,
@@ -214,20 +237,23 @@ def run(
 @click.option("--out", required=True, help="Folder for report.html, tables and results.")
 @click.option("--end-offsets", type=click.Path(exists=True), help="CSV: topic, partition, at, end_offset; gives lag.")
 @_FORMAT
+@_CATALOG
+@_KEEP
 @_spark_options
 def report(
-    paths: tuple[str, ...], kafka: str | None, out: str, end_offsets: str | None, kind: str, master: str,
-    memory: str, config: tuple[str, ...],
+    paths: tuple[str, ...], kafka: str | None, out: str, end_offsets: str | None, kind: str, catalog: str | None,
+    keep: int, master: str, memory: str, config: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Tables, answers, and one HTML page that shows them."""
     console = Console(stderr=True)
+    kind = _kind(kind, catalog)
     inputs = _inputs(paths, config, end_offsets, kafka)
     _writable(out)
     with _spark(master, memory, config, [kind], out, _is_little(inputs, config)) as spark:
         # Meanwhile Spark works.
         importing = Thread(target=import_module, args=["kafka_shim.pipeline.report"])
         importing.start()
-        warehouse = _tables_of(inputs, paths, out, kind, spark, console)
+        warehouse = _tables_of(inputs, paths, out, kind, keep, spark, console)
         importing.join()
         from kafka_shim.pipeline.report import report as page_about
         from kafka_shim.pipeline.report import write_report
@@ -259,12 +285,15 @@ def report(
     help="How old answers may be before a batch makes them again; 0 makes them with every batch.",
 )
 @_FORMAT
+@_CATALOG
+@_KEEP
 @_spark_options
 def stream(
     paths: tuple[str, ...], out: str, every: str | None, max_bytes: int | None, days: int | None, answers: float,
-    kind: str, master: str, memory: str, config: tuple[str, ...],
+    kind: str, catalog: str | None, keep: int, master: str, memory: str, config: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Keep tables and answers up to date while traces grow."""
+    kind = _kind(kind, catalog)
     inputs = _inputs(paths, config)
     if not inputs.traces:
         raise Refused("a stream reads traces, and there are none")
@@ -276,9 +305,8 @@ def stream(
         from kafka_shim.pipeline.warehouse import Warehouse
 
         console = Console(stderr=True)
-        query = start(
-            Warehouse(spark, out, kind), inputs, every=every, max_bytes=max_bytes, days=days, answers_s=answers
-        )
+        warehouse = Warehouse(spark, out, kind, keep=keep)
+        query = start(warehouse, inputs, every=every, max_bytes=max_bytes, days=days, answers_s=answers)
         shown = -1
         try:
             ended = False
@@ -380,7 +408,7 @@ def _needs(out: str, config: tuple[str, ...]) -> set[str]:
 
 @cli.command()
 @click.argument("out")
-@click.option("--keep", default=2, show_default=True, type=click.IntRange(min=1), help="How many snapshots stay.")
+@_KEEP
 @_spark_options
 def expire(out: str, keep: int, master: str, memory: str, config: tuple[str, ...]) -> None:
     """Take away old snapshots, and all files that none of those that stay names."""

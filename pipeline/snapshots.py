@@ -14,6 +14,9 @@ can write to.
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -47,8 +50,22 @@ class Overtaken(RuntimeError):
     """Somebody else has changed the warehouse meanwhile; the message is one sentence."""
 
 
+class Unwritable(RuntimeError):
+    """A place that cannot be written, or not be reached at all; the message is one sentence."""
+
+
+@contextmanager
+def reaching(root: str) -> Iterator[None]:
+    """Raises `Unwritable` for what Hadoop says within."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        reason = error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName()
+        raise Unwritable(f"{root} cannot be written: {reason.strip().splitlines()[0]}") from error
+
+
 class Files:
-    """A folder in any of Hadoop's file systems."""
+    """A folder in any of Hadoop's file systems. Raises `Unwritable` where there is none for it."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         jvm: Any = spark.sparkContext._jvm
@@ -57,7 +74,8 @@ class Files:
         self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
         # Java looks for each part of a name in every jar, so it is asked for once.
         self._path_of: Any = self._jvm.org.apache.hadoop.fs.Path
-        self._fs: Any = self._path_of(root).getFileSystem(self._conf)
+        with reaching(root):
+            self._fs: Any = self._path_of(root).getFileSystem(self._conf)
         self.root: str = self._fs.makeQualified(self._path_of(root)).toString().rstrip("/")
 
     def _path(self, name: str) -> Any:
@@ -166,6 +184,11 @@ class Snapshots:
         del content["number"]
         return self.files.create(_name(snapshot.number), json.dumps(content))
 
+    def under_way(self) -> list[float]:
+        """When the changes began that nothing has come of yet, in seconds of Unix time."""
+        began = [written_at(mark) for mark in self.files.names("changes")]
+        return [at for at in began if at > time.time() - _LONGEST_CHANGE_S]
+
     def expire(self, keep: int = KEPT) -> int:
         """Take away all snapshots but the last `keep`, and all data that none of these names and that was written
         before the newest and before all changes that are under way; returns how many folders went."""
@@ -180,8 +203,7 @@ class Snapshots:
             for folder in folders
         }
         newest = self.read(numbers[-1]).at if numbers else 0.0
-        under_way = [at for at in map(written_at, self.files.names("changes")) if at > newest - _LONGEST_CHANGE_S]
-        before = min([newest, *under_way])
+        before = min([newest, *self.under_way()])
         gone = 0
         for table in self.files.names("data"):
             for write in self.files.names(f"data/{table}"):

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from kafka_shim.pipeline.formats import Tables, needs_of
 from kafka_shim.pipeline.schemas import PARTITIONED, PLACES, STEADY, TABLES, Table
-from kafka_shim.pipeline.snapshots import KEPT, Files, Overtaken, Snapshot, Snapshots, new_write
+from kafka_shim.pipeline.snapshots import KEPT, Files, Overtaken, Snapshot, Snapshots, new_write, reaching
 from kafka_shim.pipeline.tables.columns import conform
 
 _SHUFFLED: Final = frozenset(
@@ -45,14 +45,20 @@ class Warehouse:
     """
 
     def __init__(
-        self, spark: SparkSession, path: str, kind: str = "parquet", only: Collection[str] | None = None
+        self,
+        spark: SparkSession,
+        path: str,
+        kind: str = "parquet",
+        only: Collection[str] | None = None,
+        keep: int = KEPT,
     ) -> None:
-        """`kind` is the format of the tables that are written, one of `kafka_shim.pipeline.formats.FORMATS`; rows as
-        they came from traces, and answers, are Parquet files in any case. Of all places and answers `only` these are
-        made (`kafka_shim.pipeline.schemas.PLACES`), the others are empty."""
+        """`kind` is the format of the tables that are written: `parquet`, or that of a `formats.Tables`; rows as they
+        came from traces, and answers, are Parquet files in any case. Of all places and answers `only` these are made
+        (`kafka_shim.pipeline.schemas.PLACES`), the others are empty. After a change the last `keep` snapshots stay."""
         self.spark = spark
         self.kind = kind
         self.only = only
+        self.keep = keep
         self.files = Files(spark, path)
         self.path = self.files.root
         self.snapshots = Snapshots(self.files)
@@ -93,16 +99,17 @@ class Warehouse:
 
         `anew` begins with nothing, and puts what was written in place of whatever is there by then. Otherwise the
         change is one of the snapshot that is there at its beginning: raises `Overtaken` if that is not the newest any
-        more.
+        more. Raises `Unwritable`.
         """
-        self.refresh()
-        before = self._snapshot
         began = time.time()
+        mark = f"changes/{new_write(began)}"
+        with reaching(self.path):
+            self.refresh()
+            self.files.create(mark, "")
+        before = self._snapshot
         if anew:
             self._tables = {}
         self._changing = True
-        mark = f"changes/{new_write(began)}"
-        self.files.create(mark, "")
         try:
             yield
             assert self._tables is not None
@@ -122,7 +129,7 @@ class Warehouse:
             self._changing = False
             self.files.remove(mark)
         self._snapshot = made
-        self.snapshots.expire(KEPT)
+        self.snapshots.expire(self.keep)
 
     # Writing.
 
@@ -132,17 +139,23 @@ class Warehouse:
 
     def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
         """Write a table or a place of one, instead of what it was, or of what it was in the buckets of `replaces`."""
-        writer = conform(rows, PLACES.get(name, name))
+        table = PLACES.get(name, name)
+        writer = conform(rows, table)
+        by_bucket = replaces is not None
+        before = self._commit(name)
+        if replaces is not None and self._folders(name) and self.kind != (before or "parquet/").partition("/")[0]:
+            # What was written in another format is written again in this one.
+            writer = writer.unionAll(self._rows(TABLES[table], [name]).where(~F.col("bucket").isin([*replaces])))
+            replaces = None
         if name in _SHUFFLED:
             writer = writer.repartition(*_KEYS)
-        if self.kind != "parquet":
-            partitioned = PLACES.get(name, name) in PARTITIONED
-            if not self._folders(name):
-                replaces = None
-            self._replace(name, [Tables(self.spark, self.path, self.kind).write(name, writer, partitioned, replaces)])
-            return
-        kept = [] if replaces is None else self._other_buckets(name, set(replaces))
-        self._replace(name, [*kept, *self._write(writer, name, by_bucket=replaces is not None)])
+        if self.kind == "parquet":
+            kept = [] if replaces is None else self._other_buckets(name, set(replaces))
+            self._replace(name, [*kept, *self._write(writer, name, by_bucket=by_bucket)])
+        elif replaces is None or before is None:
+            self._replace(name, [Tables(self.spark, self.path, self.kind).write(name, writer, table in PARTITIONED)])
+        else:
+            self._replace(name, [self._lake(before).merge(name, writer, replaces, before)])
 
     def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> list[int]:
         """Add rows of several tables at once: column `table` names the place of each
@@ -169,8 +182,16 @@ class Warehouse:
         if newest is None:
             return
         first = (date.fromisoformat(newest) - timedelta(days=days - 1)).isoformat()
-        for name, folders in self._tables.items():
-            self._tables[name] = [each for each in folders if (_day(each) or first) >= first]
+        goes_on = {
+            name: [each for each in folders if (_day(each) or first) >= first] for name, folders in self._tables.items()
+        }
+        if goes_on == self._tables:
+            return
+        self._tables = goes_on
+        for name in goes_on:
+            commit = self._commit(name)
+            if commit is not None and PLACES.get(name, name) in PARTITIONED:
+                self._replace(name, [self._lake(commit).forget(name, first, commit)])
 
     def overtaken(self) -> Overtaken:
         """What is to be raised where somebody else has changed the warehouse."""
@@ -199,6 +220,13 @@ class Warehouse:
 
     def _other_buckets(self, name: str, buckets: set[int]) -> list[str]:
         return [each for each in self._folders(name) if int(each.rpartition("/bucket=")[2]) not in buckets]
+
+    def _commit(self, name: str) -> str | None:
+        """What is named of a table in one of the formats of lakes."""
+        return next((folder for folder in self._folders(name) if "@" in folder), None)
+
+    def _lake(self, commit: str) -> Tables:
+        return Tables(self.spark, self.path, commit.partition("/")[0])
 
     def _replace(self, name: str, folders: list[str]) -> None:
         if not self._changing:
@@ -246,7 +274,7 @@ class Warehouse:
             for _, alike in groupby(sorted(folders), lambda folder: folder.partition("/")[0])
         ]
         for commit in set(named) - set(folders):
-            rows = Tables(self.spark, self.path, commit.partition("/")[0]).read(commit)
+            rows = self._lake(commit).read(commit)
             found.append(conform(rows, next(n for n, t in TABLES.items() if t is table)))
         return reduce(DataFrame.unionByName, found) if found else self.spark.createDataFrame([], table.schema)
 
@@ -254,7 +282,7 @@ class Warehouse:
         """The warehouse as a snapshot that is still there has it. Raises ValueError if it is not."""
         if number not in self.snapshots.numbers():
             raise ValueError(f"{self.path} has no snapshot {number} (any more)")
-        found = Warehouse(self.spark, self.path, self.kind)
+        found = Warehouse(self.spark, self.path, self.kind, self.only, self.keep)
         found._snapshot = self.snapshots.read(number)
         found._tables = dict(found._snapshot.tables)
         return found
@@ -285,10 +313,13 @@ class Warehouse:
             return []
         with self.change("compact", now.inputs, anew=False, stream=now.stream, batch=now.batch):
             done = self.compact(1)
-            for name, folders in list((self._tables or {}).items()):
-                for kind in needs_of([folders]):
-                    self._replace(name, [Tables(self.spark, self.path, kind).compact(name)])
-                    done.append(name)
+            for name in list(self._tables or {}):
+                commit = self._commit(name)
+                if commit is not None:
+                    compacted = self._lake(commit).compact(name, commit)
+                    if compacted != commit:
+                        self._replace(name, [compacted])
+                        done.append(name)
         return done
 
     def expire(self, keep: int = KEPT) -> int:
@@ -298,7 +329,8 @@ class Warehouse:
         kept = [self.snapshots.read(number) for number in self.snapshots.numbers()]
         if not kept:
             return gone
-        since = min(each.at for each in kept)
+        # What others are writing is not named yet.
+        since = min([*(each.at for each in kept), *self.snapshots.under_way()])
         named: dict[str, list[str]] = {}
         for each in kept:
             for name, folders in each.tables.items():

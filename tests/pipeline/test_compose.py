@@ -1,12 +1,29 @@
-"""What docker-compose.yml says of the pipeline on a cluster of containers."""
+"""The commands that docs/pipeline.md shows for `docker compose`, done by processes in the place of containers: the same
+words, with a folder as the volume and this machine as the network."""
 
+import json
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import yaml
+
+from bench.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+MASTER = "spark://spark-master:7077"
+
+
+def commands() -> list[list[str]]:
+    """What is run by service `pipeline`, in the order of the page."""
+    page = (ROOT / "docs/pipeline.md").read_text()
+    found = re.findall(r"^ {4}docker compose run --rm pipeline (.+)$", page, re.M)
+    return [shlex.split(each) for each in found]
 
 
 def test_the_three_services_have_one_image_and_one_volume() -> None:
@@ -19,4 +36,31 @@ def test_the_three_services_have_one_image_and_one_volume() -> None:
     # A pipeline that is waiting for its cluster does not start, and none is started by `up`.
     assert set(spark["pipeline"]["depends_on"]) == {"spark-worker"}
     assert spark["pipeline"]["scale"] == 0
-    assert spark["spark-worker"]["command"][-1] == "spark://spark-master:7077"
+
+
+@pytest.mark.timeout(300)
+def test_the_commands_of_the_page(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    assert SERVICES["spark-worker"]["command"] == [Cluster.WORKER, MASTER]
+    assert SERVICES["spark-master"]["command"] == [Cluster.MASTER, "--host", "spark-master"]
+    generate, report = commands()
+    assert report[-2:] == ["--master", MASTER]
+    with Cluster(tmp_path / "cluster", workers=1, cores=2) as cluster:
+
+        def done(words: list[str], *more: str) -> str:
+            here = [re.sub("^/data", str(data), word).replace(MASTER, cluster.url) for word in words]
+            entry = [str(Path(sys.executable).parent / SERVICES["pipeline"]["entrypoint"][0]), "pipeline"]
+            ran = subprocess.run(
+                [*entry, *here, *more], capture_output=True, text=True, cwd=tmp_path,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )  # fmt: skip
+            assert ran.returncode == 0, ran.stderr[-2000:]
+            return ran.stdout
+
+        # Fewer groups than the page says, as there is no more to see.
+        groups = generate.index("--groups") + 1
+        generate[groups] = "1"
+        assert json.loads(done(generate))["events"] > 0
+        page = done(report)
+    assert Path(page.strip()).read_text().startswith("<!doctype html>")

@@ -35,7 +35,7 @@ def test_killed_and_started_again_it_ends_with_the_same_tables(spark: SparkSessi
     size = len(whole) * 2 // 3
     # As a machine that loses its power: after the first batch's rows are written, in the middle of its tables, or after
     # the batch but before the checkpoint knows. In a session of its own: what is killed is the driver with its Java.
-    driver = command("stream", str(growing), out, str(size), "1g", "ownership")
+    driver = command("stream", "local[2]", str(growing), out, str(size), "1g", "{}", "ownership")
     died = subprocess.run(driver, start_new_session=True, cwd=HOME)
     assert died.returncode == -signal.SIGKILL
     live = Warehouse(spark, out, only={*PLACES, *ALIKE, "causes"})
