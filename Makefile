@@ -20,7 +20,7 @@ ARGS ?=
 # the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo serve check test lint unit docs dist fuzz conformance bench bench-stores bench-crash
+.PHONY: help demo serve check test formats lint unit docs dist fuzz conformance bench bench-stores bench-crash
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -42,7 +42,10 @@ lint: environment ## ruff and mypy --strict
 	$(BIN)/mypy
 
 unit: environment ## the tests alone (ARGS="tests/groups -k sync")
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not another_spark" $(ARGS)
+
+formats: environment ## Delta and Iceberg tables, by another Spark in an environment of its own (five minutes)
+	$(BIN)/python -m pytest -m another_spark $(ARGS) tests/pipeline/test_formats.py
 
 docs: ## the documentation site, in build/docs; a warning or a link that leads nowhere is an error
 	@$(DOCS_INSTALL)

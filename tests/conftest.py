@@ -36,7 +36,7 @@ SECOND_STAGE = {
     "tests/persistence/test_kafka_interchange.py": "a real Kafka",
     "tests/pipeline/test_cluster.py": "a Spark cluster",
     "tests/pipeline/test_compose.py::test_the_commands_of_the_page": "a Spark cluster",
-    "tests/pipeline/test_formats.py::test_tables": "another Spark, installed, with the packages that it fetches",
+    "tests/pipeline/test_formats.py": "another Spark, installed",
     "tests/pipeline/test_report_in_browser.py": "a browser",
     "tests/relay/test_kafka.py": "a real Kafka",
     "tests/server/test_shared_transactions.py": "several servers on PostgreSQL",
