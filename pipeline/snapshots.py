@@ -72,7 +72,7 @@ class Files:
         self._jvm = jvm
         self._gateway: Any = spark.sparkContext._gateway
         self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
-        # Java looks for each part of a name in every jar, so it is asked for once.
+        # Java looks for each part of a name in every jar: once is enough.
         self._path_of: Any = self._jvm.org.apache.hadoop.fs.Path
         with reaching(root):
             self._fs: Any = self._path_of(root).getFileSystem(self._conf)

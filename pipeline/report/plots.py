@@ -241,7 +241,7 @@ def storm_line(began: datetime, marks: Sequence[tuple[datetime, float, str]], wi
 
 
 def clipped(name: str, width: float) -> str:
-    """A name as long as there is room for it. Members are told apart by how their names end."""
+    """A name as long as there is room for it. Names of members differ at their ends."""
     most = 48 if width == WIDE else 18
     return name if len(name) <= most else f"{name[: most // 3]}…{name[most // 3 + 1 - most :]}"
 

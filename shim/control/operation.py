@@ -29,7 +29,7 @@ class Answer(Struct, forbid_unknown_fields=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """One of several types, told apart by a field that may be left out: then it is `meant`. `places` finds the objects
+    """One of several types, named by a field that may be left out: then it is `meant`. `places` finds the objects
     in a body that are such."""
 
     field: str

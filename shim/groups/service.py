@@ -61,7 +61,7 @@ from kafka_shim.groups.interface import Client, Parked, TransactionSupportedOper
 from kafka_shim.groups.kinds import KINDS, SIMPLE, Kinds, precreate
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.rows import Row
-from kafka_shim.groups.shard import NodeParts, Shard, TopicCatalogue
+from kafka_shim.groups.shard import NodeParts, NoTopics, Shard, TopicCatalogue
 from kafka_shim.groups.share import offsets as share_offsets
 from kafka_shim.groups.share.heartbeat import check_request as check_share_request
 from kafka_shim.groups.share.heartbeat import refused as share_heartbeat_refused
@@ -587,22 +587,3 @@ class GroupService:
                     self.coordinator.expire_ids(shard, now)
             else:
                 shard.groups[timer.group_id].fire(timer, now)
-
-
-class NoTopics:
-    """A cluster without topics."""
-
-    def names(self) -> list[str]:
-        return []
-
-    def partitions_of(self, topic: str) -> int:
-        return 0
-
-    def topic_id(self, topic: str) -> bytes | None:
-        return None
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        return None
-
-    def max_batch_bytes(self) -> int:
-        return 1_048_588

@@ -55,6 +55,25 @@ class TopicCatalogue(Protocol):
         """How large a batch of records of `__consumer_offsets` may be: its `max.message.bytes`."""
 
 
+class NoTopics:
+    """A cluster without topics."""
+
+    def names(self) -> list[str]:
+        return []
+
+    def partitions_of(self, topic: str) -> int:
+        return 0
+
+    def topic_id(self, topic: str) -> bytes | None:
+        return None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return None
+
+    def max_batch_bytes(self) -> int:
+        return 1_048_588
+
+
 class Kind(NamedTuple):
     """A kind of group. `docs/kinds.md` says how one is added.
 

@@ -1,7 +1,7 @@
 """The process of one member of a lesson: a consumer of a real client library, that polls, works, and polls again.
 
-Decides how each library is told what a lesson says of a member. It is run as `python -m kafka_shim.learn.member JSON`,
-ends in good order at SIGTERM, and imports no other part of the package.
+Decides how what a lesson says of a member is configured in each library. It is run as
+`python -m kafka_shim.learn.member JSON`, ends in good order at SIGTERM, and imports no other part of the package.
 """
 
 from __future__ import annotations
@@ -38,13 +38,7 @@ def _kafka_python(script: Mapping[str, Any]) -> None:
     }
     consumer = kafka.KafkaConsumer(
         *script["topics"],
-        bootstrap_servers=script["bootstrap"],
-        group_id=script["group"],
-        client_id=script["name"],
-        group_instance_id=script["instance"],
-        session_timeout_ms=_ms(script["session"]),
-        heartbeat_interval_ms=_ms(script["heartbeat"]),
-        max_poll_interval_ms=_ms(script["rebalance"]),
+        **_config(script),
         partition_assignment_strategy=[assignors[name] for name in script["protocols"]],
     )
     while not _stopped.is_set():
@@ -63,13 +57,7 @@ def _aiokafka(script: Mapping[str, Any]) -> None:
     async def consume() -> None:
         consumer = aiokafka.AIOKafkaConsumer(
             *script["topics"],
-            bootstrap_servers=script["bootstrap"],
-            group_id=script["group"],
-            client_id=script["name"],
-            group_instance_id=script["instance"],
-            session_timeout_ms=_ms(script["session"]),
-            heartbeat_interval_ms=_ms(script["heartbeat"]),
-            max_poll_interval_ms=_ms(script["rebalance"]),
+            **_config(script),
             rebalance_timeout_ms=_ms(script["rebalance"]),
             partition_assignment_strategy=[assignors[name] for name in script["protocols"]],
         )
@@ -110,6 +98,19 @@ def _confluent(script: Mapping[str, Any]) -> None:
 
 CLIENTS: Final = {"kafka-python": _kafka_python, "aiokafka": _aiokafka, "confluent-kafka": _confluent}
 """By the name that its package has in the index of packages."""
+
+
+def _config(script: Mapping[str, Any]) -> dict[str, Any]:
+    """What kafka-python and aiokafka call alike."""
+    return {
+        "bootstrap_servers": script["bootstrap"],
+        "group_id": script["group"],
+        "client_id": script["name"],
+        "group_instance_id": script["instance"],
+        "session_timeout_ms": _ms(script["session"]),
+        "heartbeat_interval_ms": _ms(script["heartbeat"]),
+        "max_poll_interval_ms": _ms(script["rebalance"]),
+    }
 
 
 def _work(script: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The image as a module for Testcontainers: for tests whose other services are containers already.
 
-Decides which port of the engine's host is published and what clients are told. It does not know how the image is built
-(`Dockerfile`). A test in Python alone needs none of this: `CoordinatorServer` runs in its own process.
+Decides which port of the engine's host is published, and that the server advertises it. It does not know how the image
+is built (`Dockerfile`). A test in Python alone needs none of this: `CoordinatorServer` runs in its own process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class KafkaShimContainer(DockerContainer):
     ) -> None:
         super().__init__(image, **keywords)
         self.token: Final = secrets.token_urlsafe()
-        # Chosen here and not by the engine: clients are told the port outside, and the server needs to know it first.
+        # Chosen here and not by the engine: the server advertises the port outside, so it must have it at its start.
         self._kafka_port, self._control_port = _free_port(), _free_port()
         self.with_bind_ports(KAFKA_PORT, self._kafka_port)
         self.with_bind_ports(CONTROL_PORT, self._control_port)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import socket
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +33,7 @@ from tests.groups.share.context import Sharer
 from tests.groups.streams.context import Cluster as StreamsCluster
 from tests.groups.streams.context import Member as Thread
 from tests.groups.streams.context import one_subtopology
+from tests.waiting import until
 
 from .real_kafka import PARTITIONS, RealKafka
 
@@ -106,8 +106,8 @@ def ask(bootstrap: str, request: Any, client_id: str = "test") -> Any:
     """One request over the wire, again while the coordinator is not there yet."""
     api, version = APIS[request.api_key], APIS[request.api_key].request.versions[-1]
     host, port = bootstrap.split(":")
-    limit = time.monotonic() + 60
-    while True:
+
+    def answered() -> Any:
         with socket.create_connection((host, int(port)), timeout=30) as connection:
             data = encode_request_header(api.key, version, 1, client_id) + request.encode(version)
             connection.sendall(len(data).to_bytes(4) + data)
@@ -115,9 +115,9 @@ def ask(bootstrap: str, request: Any, client_id: str = "test") -> Any:
             answer = stream.read(int.from_bytes(stream.read(4)))
         response = api.response.decode(answer[decode_response_header(answer, api.key, version)[1] :], version)
         (each,) = getattr(response, "groups", None) or getattr(response, "coordinators", None) or (response,)
-        if each.error_code not in COMING or time.monotonic() > limit:
-            return response
-        time.sleep(0.2)
+        return None if each.error_code in COMING else response
+
+    return until(answered, lambda: f"no coordinator answers {request}", PATIENCE_S)
 
 
 def make_topics(bootstrap: str, group_id: str) -> dict[str, tuple[bytes, int]]:
@@ -140,14 +140,13 @@ def make_topics(bootstrap: str, group_id: str) -> dict[str, tuple[bytes, int]]:
 
 def again(act: Callable[[], Any], done: Callable[[], bool]) -> None:
     """Let members send heartbeats until something is so: Kafka makes share states when it has answered."""
-    limit = time.monotonic() + PATIENCE_S
-    while time.monotonic() < limit:
+
+    def acted() -> bool:
         answer = act()
         assert answer.error_code == 0, answer
-        if done():
-            return
-        time.sleep(0.02)
-    raise AssertionError("It never came to be.")
+        return done()
+
+    until(acted, lambda: "It never came to be.", PATIENCE_S)
 
 
 def begin_consumer(cluster: Ours) -> list[Consumer]:
@@ -212,15 +211,14 @@ def go_on(cluster: Ours, kind: str, members: list[Any], before: Any) -> None:
     group_epoch = before.group_epoch
     for each in members:
         each.cluster = cluster
-    limit = time.monotonic() + PATIENCE_S
-    while time.monotonic() < limit:
+
+    def is_stable() -> bool:
         for each in members:
             answer = beat(each)
             assert answer.error_code == 0, (each.member_id, answer)
-        if all(each.epoch == group_epoch for each in members) and cluster.described_by(kind).group_state == "Stable":
-            break
-        time.sleep(0.02)
-    assert [each.epoch for each in members] == [group_epoch] * len(members)
+        return all(each.epoch == group_epoch for each in members) and cluster.described_by(kind).group_state == "Stable"
+
+    until(is_stable, lambda: [each.epoch for each in members], PATIENCE_S)
     owned = [each for member in members for each in owned_by(member)]
     assert len(owned) == len(set(owned))
     assert set(owned) == EVERYTHING[kind]

@@ -1,4 +1,4 @@
-"""What a scripted member is told over HTTP: what it is, and what it does then. One body for each kind of group.
+"""Bodies that create a scripted member over HTTP, and that make it act. One body for each kind of group.
 
 Decides the bounds of both. Which class plays a kind is in `shim/lab/casting.py`. What only Python can say, an assignor
 that is a function, has no place here: a puppet that computes assignments divides evenly, or fails.
@@ -44,7 +44,7 @@ class ConsumerManner(Body, kw_only=True):
 
     never_revokes: Annotated[bool, Meta(description="It claims to own what it had to give up.")] = False
     reports_late: Annotated[Seconds, Meta(description="So much later it says that it has given something up.")] = 0.0
-    forgets_epoch: Annotated[bool, Meta(description="It says the epoch before the one it was last told.")] = False
+    forgets_epoch: Annotated[bool, Meta(description="It sends the epoch before that of the last answer.")] = False
 
 
 class CreatePuppet(Body, kw_only=True, tag_field="kind", tag="classic"):
@@ -227,7 +227,7 @@ def assignor_of(assignor: PuppetAssignor) -> dict[str, Any]:
 
 
 def _fail(*arguments: Any) -> Any:
-    raise RuntimeError("It fails, as it was told to.")
+    raise RuntimeError("This assignor fails, as its `fails` says.")
 
 
 def act(puppet: Puppet, body: AnyAct) -> None:

@@ -59,7 +59,7 @@ class Cluster(consumer.Cluster):
 
 
 class Member(consumer.Consumer):
-    """A member with assignors of its own. `is_asked` is what its last heartbeat said, `last` its assignment."""
+    """A member with assignors of its own. `should_compute` is what its last heartbeat said, `last` its assignment."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Member(consumer.Consumer):
         super().__init__(cluster, member_id, topics, **options)
         self.server = cluster
         self.assignors = assignors
-        self.is_asked = False
+        self.should_compute = False
         self.last: Any = None
         self.given = ConsumerGroupPrepareAssignmentResponse()
 
@@ -83,7 +83,7 @@ class Member(consumer.Consumer):
         answer = self.server.ask(HEARTBEAT, request, Client(self.member_id, consumer.HOST), None, self.cluster.now)
         if not lost and answer.error_code == 0:
             self.epoch = answer.member_epoch
-            self.is_asked = answer.should_compute_assignment
+            self.should_compute = answer.should_compute_assignment
             if answer.assignment is not None:
                 self.last = answer.assignment
                 self.assigned = self.cluster.named(answer.assignment.assigned)
@@ -137,7 +137,7 @@ def settle(*members: Member) -> None:
         asked = False
         for each in members:
             assert each.obey().error_code == 0
-            if each.is_asked:
+            if each.should_compute:
                 asked = True
                 assert each.compute() == 0
         if not asked and before == [each.view for each in members]:

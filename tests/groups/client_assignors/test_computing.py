@@ -67,7 +67,7 @@ def test_what_a_member_computes_with_is_the_group_of_now(cluster: Cluster) -> No
     first = settled(cluster, "a")[0]
     second = cluster.member("b", assignors=(ClientAssignor("even", 0, 3, 1, 0, b"weight 2"),), instance_id="two")
     second.join()
-    assert second.is_asked
+    assert second.should_compute
     assert second.prepare() == 0
     given = second.given
     assert (given.group_epoch, given.assignor_name) == (3, "even")
@@ -267,7 +267,7 @@ def test_metadata_for_a_member_reaches_it_with_its_epoch(cluster: Cluster) -> No
     cluster.crash()
     check_records(cluster)
     a.full()
-    assert (a.last.metadata, a.owned, a.is_asked) == (b"standby tasks", ORDERS, False)
+    assert (a.last.metadata, a.owned, a.should_compute) == (b"standby tasks", ORDERS, False)
 
 
 # Which assignor, and what members say of theirs
@@ -322,7 +322,7 @@ def test_the_older_version_of_an_assignor_does_not_compute_for_a_newer_one(clust
 def test_the_coordinator_assigns_where_members_have_no_assignor_in_common(cluster: Cluster) -> None:
     a = cluster.member("a")
     a.join()
-    assert a.is_asked
+    assert a.should_compute
     b = cluster.member("b", assignors=(ClientAssignor("other", 0, 0, 0, 0, b""),))
     assert not b.join().should_compute_assignment
     group = cluster.assigned_group
@@ -448,15 +448,15 @@ def test_a_heartbeat_waits_while_the_coordinator_assigns_elsewhere() -> None:
 
 def test_what_the_coordinator_has_assigned_meanwhile_nobody_computes_any_more() -> None:
     cluster = Cluster(orders=4)
-    asked = cluster.member("a")
-    asked.join()
-    assert asked.prepare() == E.NONE
+    first = cluster.member("a")
+    first.join()
+    assert first.prepare() == E.NONE
     other = cluster.member("b", assignors=())
     other.join()
     epoch = cluster.assigned_group.target_epoch
     assert epoch == cluster.assigned_group.group_epoch
-    assert asked.install().error_code == E.UNKNOWN_MEMBER_ID
-    asked.obey()
-    assert not asked.is_asked
+    assert first.install().error_code == E.UNKNOWN_MEMBER_ID
+    first.obey()
+    assert not first.should_compute
     assert cluster.assigned_group.target_epoch == epoch
     assert cluster.delegations() == [("a", "requested"), ("a", "prepared"), ("a", "overtaken")]

@@ -41,7 +41,7 @@ class Machine(RuleBasedStateMachine):
     def take(self, member: Member, error: int) -> None:
         assert error in JOINS_ANEW | {0}, error
         if error:
-            member.epoch, member.owned, member.assigned, member.is_asked = 0, set(), set(), False
+            member.epoch, member.owned, member.assigned, member.should_compute = 0, set(), set(), False
 
     @rule(number=clients, topics=st.sampled_from([["t"], ["u", "t"]]), assignors=st.sampled_from(ASSIGNORS))
     def join(self, number: int, topics: list[str], assignors: tuple[ClientAssignor, ...]) -> None:
@@ -112,7 +112,7 @@ class Machine(RuleBasedStateMachine):
             for member in live:
                 member.owned = set(member.assigned)
                 self.take(member, member.full().error_code)
-                if member.is_asked:
+                if member.should_compute:
                     was_asked = True
                     assert member.compute() == 0
                 check(self.cluster, self.members)

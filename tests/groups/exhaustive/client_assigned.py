@@ -26,7 +26,7 @@ class Node(QuietCluster, Cluster):
 
 
 class Client(Consumer, Member):
-    """It fetches and hands in when it is told to, not when it is asked to."""
+    """It prepares and installs an assignment when the world says so, whatever `should_compute` is."""
 
     legal = frozenset(LEGAL)
 
@@ -54,7 +54,7 @@ class ClientAssignedWorld(ConsumerWorld):
         return (
             super().clients_key(group),
             # What was fetched for another computation than the one in flight is refused, whatever it is.
-            [each.is_asked for each in self.clients],
+            [each.should_compute for each in self.clients],
             [epochs.of(each.given.group_epoch) if each.given.group_epoch == known else "old" for each in self.clients],
         )
 
@@ -77,7 +77,7 @@ class ClientAssignedWorld(ConsumerWorld):
     def steps_of(self, client: Client) -> Iterable[str]:  # type: ignore[override]
         yield from super().steps_of(client)
         if client.epoch > 0:
-            if client.is_asked:
+            if client.should_compute:
                 yield "prepare"
             if client.given.group_epoch > 0:
                 yield "install"
@@ -94,7 +94,7 @@ class ClientAssignedWorld(ConsumerWorld):
             assert group.target_epoch <= delegation.group_epoch <= group.group_epoch
 
     def settle(self) -> None:
-        """As in a consumer group, and whoever is asked computes."""
+        """As in a consumer group, and the member with `should_compute` computes."""
         group = self.consumer_group
         if group is None or not group.members:
             return
@@ -105,7 +105,7 @@ class ClientAssignedWorld(ConsumerWorld):
         def go_on() -> None:
             for client in present:
                 client.go_on()
-                if client.is_asked:
+                if client.should_compute:
                     assert client.compute() == 0
 
         self.until_quiet(self.key, go_on)
