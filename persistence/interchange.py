@@ -193,7 +193,7 @@ def export_offsets(
                 continue
             if not keep_topic_ids:
                 value = _without_topic_id(value)
-            record = Record(offset, _timestamp(value, now_ms), encode_key(key), encode_value(key, value))
+            record = Record(offset, timestamp_of(value, now_ms), encode_key(key), encode_value(key, value))
             offset += 1
             batch.append(record)
             size += len(record.key or b"") + len(record.value or b"")
@@ -211,7 +211,8 @@ def _without_topic_id(value: Value) -> Value:
     return value._replace(topic_id=NO_TOPIC_ID) if isinstance(value, OffsetCommitValue) else value
 
 
-def _timestamp(value: Value, now_ms: int) -> int:
+def timestamp_of(value: Value | None, now_ms: int) -> int:
+    """When a record was written, in milliseconds of Unix time; `now_ms` for one that does not say it."""
     timestamp = -1
     if isinstance(value, OffsetCommitValue):
         timestamp = value.commit_timestamp

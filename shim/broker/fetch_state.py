@@ -68,6 +68,8 @@ class FetchedPartition:
             return self.error
         if partition.leader != node_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if partition.begin_log is not None and (error := partition.begin_log()):
+            return error
         if self.leader_epoch > LEADER_EPOCH:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         if self.last_fetched_epoch > LEADER_EPOCH or not partition.log.has(self.offset):

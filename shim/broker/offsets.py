@@ -103,6 +103,8 @@ class Offsets:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partition.leader != self.node_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if partition.begin_log is not None and (error := partition.begin_log()):
+            return error
         return partition if leader_epoch <= LEADER_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 

@@ -48,15 +48,20 @@ class TopicError(Exception):
 
 
 class Partition:
-    """One partition: the node ids of its leader and of its replicas, the leader first unless moved, and its log."""
+    """One partition: the node ids of its leader and of its replicas, the leader first unless moved, and its log.
 
-    __slots__ = ("index", "leader", "log", "replicas")
+    Where the log is made when somebody reads it first, `begin_log()` is called until it is None; it returns the error
+    that the reader gets, 0 for none.
+    """
+
+    __slots__ = ("begin_log", "index", "leader", "log", "replicas")
 
     def __init__(self, index: int, replicas: Sequence[int], log: PartitionLog) -> None:
         self.index = index
         self.leader = replicas[0]
         self.replicas = list(replicas)
         self.log = log
+        self.begin_log: Callable[[], int] | None = None
 
 
 class Topic:
@@ -292,7 +297,7 @@ class Topics:
             self.make_later(name)
 
     def ensure_offsets_topic(self) -> Topic:
-        """`__consumer_offsets`, created when it is not there yet; its records are the coordinator's, its logs empty."""
+        """`__consumer_offsets`, created when it is not there yet; its logs are made of the coordinator's records."""
         topic = self._by_name.get(OFFSETS_TOPIC)
         if topic is None:
             partitions = self.settings.number("offsets.topic.num.partitions")

@@ -51,6 +51,7 @@ from kafka_shim.server.journaled import (
 from kafka_shim.server.leases import Leases
 from kafka_shim.server.loading import Loader
 from kafka_shim.server.node import Interceptor, Node, Transport
+from kafka_shim.server.offsets_log import OffsetsLogs
 from kafka_shim.server.ownership import Ownership
 from kafka_shim.server.peers import Peers
 from kafka_shim.server.placement import id_of, leader_of, shared_cluster_id
@@ -136,6 +137,7 @@ class Cluster:
         shared: SharedParts | None,
         wall_offset: float,
         topic_records: TopicRecords | None,
+        offsets_logs: OffsetsLogs | None,
     ) -> None:
         self.config = config
         self.clock = config.clock
@@ -156,6 +158,8 @@ class Cluster:
         self.shared = shared
         self.topic_records = topic_records
         """What keeps topics in the store; None where they end with the process, or are shared with others."""
+        self.offsets_logs = offsets_logs
+        """What lets clients read `__consumer_offsets`; None where a journal would have to say when it was read."""
         self.connections = count(1)
         """Numbers for connections, each used once."""
         self.loaded = trio.Event()
@@ -308,6 +312,8 @@ class Cluster:
             nursery.start_soon(self.loader.run)
             if not self.durability.store.durable_at_once:
                 nursery.start_soon(self.durability.run)
+                if self.offsets_logs is not None:
+                    nursery.start_soon(self.offsets_logs.run)
             if self.shared is not None:
                 nursery.start_soon(self.shared.peers.run)
                 await nursery.start(self.shared.leases.run)
@@ -428,6 +434,9 @@ def make_cluster(
                 call(group_id)
 
     def topic_changed(name: str) -> None:
+        if name == OFFSETS_TOPIC and offsets_logs is not None:
+            topic = topics.named(name)
+            offsets_logs.offer(topic.partitions if topic is not None else ())
         for node in nodes.values():
             node.groups.topic_changed(name, clock())
 
@@ -483,6 +492,10 @@ def make_cluster(
         offsets_topic_id=offsets_topic_id,
         make_later=make_topic_later if isinstance(store, SharedStore) else None,
     )
+    offsets_logs: OffsetsLogs | None = None
+    # Of a journal only what is read at once is an input.
+    if durability.store.durable_at_once or (journal is None and make_loader is Loader):
+        offsets_logs = OffsetsLogs(topics, durability, clock, epoch_ms)
     topics.on_topic_changed.append(topic_changed)
     topics.on_topic_deleted.append(topic_deleted)
     if isinstance(store, SharedStore):
@@ -531,6 +544,8 @@ def make_cluster(
         broker.coordinate_transactions(transactions, groups)
         nodes[address.id] = Node(address, groups, broker, outbox, durability, exchanges, config.release, experiment)
     ownership = Ownership(nodes, topics, durability, loader, partitions, clock, settle)
+    if offsets_logs is not None:
+        ownership.on_elsewhere = offsets_logs.close
     shared: SharedParts | None = None
     if isinstance(store, SharedStore) and peers is not None and catalogue is not None:
         leases = Leases(ownership, durability, catalogue, store, addresses[0], clock)
@@ -565,6 +580,7 @@ def make_cluster(
         shared,
         wall_offset,
         topic_records,
+        offsets_logs,
     )
     if journal is not None:
         journal.begin(_run_of(cluster, addresses))

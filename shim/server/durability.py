@@ -15,7 +15,7 @@ exchanges get an error (`abandon`); everybody else's part of the batch is stored
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
@@ -25,7 +25,7 @@ from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.outbox import Outbox, WhenDurable
 from kafka_shim.persistence.partition import partition_for
-from kafka_shim.persistence.store import FencedError, Store, StoreError
+from kafka_shim.persistence.store import Entry, FencedError, Store, StoreError
 from kafka_shim.server.table import Endpoint
 
 log: Final = logging.getLogger("kafka_shim.server")
@@ -79,6 +79,8 @@ class Durability:
         """Every batch up to this number is durable, or has failed and shows nowhere any more."""
         self.batches = 0
         self.failures = 0
+        self.on_durable: Callable[[Sequence[Entry]], None] | None = None
+        """Gets the records of each batch that the store has taken, before answers show them."""
         self._outbox = outbox
         self._commit_timeout = commit_timeout
         self._clock = clock
@@ -136,6 +138,8 @@ class Durability:
         except StoreError as error:
             self.failed(number, records, error, now)
         else:
+            if self.on_durable is not None:
+                self.on_durable(records)
             self.succeeded(number, now)
 
     def next_batch(self) -> tuple[int, list[tuple[int, Any, Any]]]:
@@ -244,6 +248,8 @@ class Durability:
                 return
             else:
                 break
+        if self.on_durable is not None:
+            self.on_durable(records)
         self.succeeded(number, self._clock())
 
     @asynccontextmanager

@@ -47,6 +47,8 @@ class Ownership:
         self._loader = loader
         self._clock = clock
         self._settle = settle
+        self.on_elsewhere: Callable[[int], None] = lambda partition: None
+        """Called for a partition that another process has now."""
 
     def owner(self, partition: int) -> Node | None:
         """The node of this process that coordinates the groups of a partition, if one does."""
@@ -158,6 +160,8 @@ class Ownership:
 
     def _own(self, partition: int, node_id: int) -> None:
         self.owners[partition] = node_id
+        if node_id not in self._nodes:
+            self.on_elsewhere(partition)
         topic = self._topics.named(OFFSETS_TOPIC)
         if topic is not None and topic.partitions[partition].leader != node_id:
             self._topics.lead(topic, partition, node_id)

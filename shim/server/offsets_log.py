@@ -1,0 +1,146 @@
+"""What consumers of `__consumer_offsets` read: the records of groups in batches, at offsets, as in a broker's log.
+
+Decides when a log is made. Nobody reads most of them, so a partition's log is empty until a client asks for it; then
+it begins with what the store has, which is what a compacted log amounts to, and from then on gets every batch that the
+store takes. A store that takes its time is read in a worker thread, and until it has been, NOT_LEADER_OR_FOLLOWER (6)
+makes clients ask again. It does not know what is in a record.
+
+Keys and values are Kafka's bytes. Offsets are this process's: after a start, and where another process takes a
+partition over, a log begins anew. What an open transaction has written is not there; once it is committed its offsets
+are, as plain records. A log that has grown is compacted like any other, but sooner.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from math import inf
+from typing import Any, Final
+
+import trio
+
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import parse_batch
+from kafka_shim.broker.compaction import Dirty, compact
+from kafka_shim.broker.topics import Partition, Topics
+from kafka_shim.persistence.batch import Record, write_batch
+from kafka_shim.persistence.interchange import BATCH_BYTES, timestamp_of
+from kafka_shim.persistence.keys import encode_key
+from kafka_shim.persistence.records import encode_value
+from kafka_shim.persistence.store import Entry, StoreError, records_of
+from kafka_shim.server.durability import Durability
+
+log: Final = logging.getLogger("kafka_shim.server")
+
+COMPACT_BYTES: Final = 8 << 20
+"""A log is compacted when it is so large, and again when it has doubled since."""
+_TOMBSTONES_MS: Final = 86_400_000
+
+
+class OffsetsLogs:
+    """The logs of the partitions of `__consumer_offsets` that this process leads.
+
+    `epoch_ms` turns monotonic seconds into ms since the epoch.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        durability: Durability,
+        clock: Callable[[], float],
+        epoch_ms: Callable[[float], int],
+    ) -> None:
+        self._topics = topics
+        self._durability = durability
+        self._clock = clock
+        self._epoch_ms = epoch_ms
+        self._open: dict[int, Partition] = {}
+        self._compact_at: dict[int, int] = {}
+        self._loading: set[int] = set()
+        self._send, self._receive = trio.open_memory_channel[Partition](inf)
+
+    def offer(self, partitions: Iterable[Partition]) -> None:
+        """Make the logs of these when somebody asks for them."""
+        for partition in partitions:
+            if self._open.get(partition.index) is not partition:
+                partition.begin_log = partial(self._asked, partition)
+
+    def close(self, index: int) -> None:
+        """Another process writes this partition now: its log here ends, and begins anew when it comes back."""
+        partition = self._open.pop(index, None)
+        if partition is not None:
+            self.offer([partition])
+
+    async def run(self) -> None:
+        """Read what is asked for from a store that takes its time, until cancelled."""
+        async for partition in self._receive:
+            try:
+                # No batch may come between what is read and what is heard of.
+                async with self._durability.nothing_under_way():
+                    self._begin(partition, await trio.to_thread.run_sync(self._load, partition.index))
+            except StoreError as error:
+                log.error("partition %d of __consumer_offsets cannot be read: %s", partition.index, error)
+            self._loading.discard(partition.index)
+
+    def _asked(self, partition: Partition) -> int:
+        """A client wants to read a partition: the error it gets."""
+        if self._durability.store.durable_at_once:
+            self._begin(partition, self._load(partition.index))
+            return ErrorCode.NONE
+        if partition.index not in self._loading:
+            self._loading.add(partition.index)
+            self._send.send_nowait(partition)
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _load(self, index: int) -> list[Entry]:
+        return [(index, key, value) for key, value in self._durability.store.load(index)]
+
+    def _begin(self, partition: Partition, records: list[Entry]) -> None:
+        # What it had before it was closed is no longer so.
+        partition.log.cut(partition.log.end_offset)
+        partition.log.limit = sys.maxsize
+        partition.begin_log = None
+        self._open[partition.index] = partition
+        self._compact_at[partition.index] = COMPACT_BYTES
+        self._durability.on_durable = self._durable
+        self._durable(records)
+
+    def _durable(self, batch: Sequence[Entry]) -> None:
+        """The store has these records."""
+        now = self._clock()
+        now_ms = self._epoch_ms(now)
+        written: dict[int, list[tuple[Any, Any]]] = {}
+        for index, key, value in records_of(batch):
+            if index in self._open and key.record_type >= 0:
+                written.setdefault(index, []).append((key, value))
+        for index, records in written.items():
+            self._append(self._open[index], records, now, now_ms)
+        self._topics.settle(now)
+
+    def _append(self, partition: Partition, records: list[tuple[Any, Any]], now: float, now_ms: int) -> None:
+        found: list[Record] = []
+        size = 0
+
+        def write() -> None:
+            data = write_batch(found)
+            partition.log.append(parse_batch(data, max_bytes=len(data)), None, now)
+
+        for key, value in records:
+            raw = None if value is None else encode_value(key, value)
+            found.append(Record(len(found), timestamp_of(value, now_ms), encode_key(key), raw))
+            size += len(found[-1].key or b"") + len(raw or b"")
+            if size >= BATCH_BYTES:
+                write()
+                found, size = [], 0
+        if found:
+            write()
+        self._compact(partition, now_ms)
+
+    def _compact(self, partition: Partition, now_ms: int) -> None:
+        end = partition.log
+        if end.size > self._compact_at[partition.index]:
+            *older, _ = end.kept()
+            compact(end, Dirty(end.cleaned_to, older[-1].next_offset, 1.0, now_ms), now_ms, _TOMBSTONES_MS)
+            self._compact_at[partition.index] = max(COMPACT_BYTES, 2 * end.size)

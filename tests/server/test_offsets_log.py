@@ -1,0 +1,198 @@
+"""`__consumer_offsets` is fetched like any topic: what groups leave in the store, byte for byte as Kafka writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+
+from kafka_shim.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kafka_shim.apis.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from kafka_shim.apis.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.offsets import EARLIEST, LATEST
+from kafka_shim.persistence.batch import Record, read_batch
+from kafka_shim.persistence.keys import encode_key
+from kafka_shim.persistence.partition import partition_for
+from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
+from kafka_shim.persistence.sqlite import SqliteStore
+from kafka_shim.server import offsets_log
+from kafka_shim.testing import CoordinatorServer
+from tests.server.test_durability import SlowStore, commit, error_of, running
+from tests.server.wire import Wire, cluster, request
+from tests.waiting import until_in_trio as until
+
+TOPIC = "__consumer_offsets"
+PARTITION = partition_for("billing", 50)
+BILLING = OffsetCommitKey("billing", "orders", 0)
+
+
+def asked(wire: Wire, offset: int, wait_ms: int = 0, now: float = 100.0) -> None:
+    """Let a client fetch the partition of group `billing`."""
+    partition = FetchPartition(partition=PARTITION, fetch_offset=offset, partition_max_bytes=1 << 24)
+    whole = FetchRequest(
+        max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 24, topics=[FetchTopic(TOPIC, partitions=[partition])]
+    )
+    wire.receive(request(whole, 11), now)
+
+
+def answered(wire: Wire) -> PartitionData:
+    (topic,) = wire.answer(FetchResponse, 11)[1].responses
+    (partition,) = topic.partitions
+    assert isinstance(partition, PartitionData)
+    return partition
+
+
+def records(data: PartitionData) -> list[Record]:
+    found, at = [], 0
+    raw = data.records or b""
+    while at < len(raw):
+        batch = read_batch(raw, at)
+        assert batch is not None
+        found += batch[0].records()
+        at = batch[1]
+    return found
+
+
+def read(data: PartitionData) -> list[tuple[int, object, int | None]]:
+    """Offset, key and committed offset of each record; None for one that deletes."""
+    found = []
+    for record in records(data):
+        assert record.key is not None
+        key = decode_key(record.key)
+        value = None if record.value is None else decode_value(key, record.value)
+        assert value is None or isinstance(value, OffsetCommitValue)
+        found.append((record.offset, key, None if value is None else value.offset))
+    return found
+
+
+def ends(wire: Wire) -> tuple[int, int]:
+    """Where the log begins and ends."""
+    found = []
+    for timestamp in (EARLIEST, LATEST):
+        topic = ListOffsetsTopic(TOPIC, [ListOffsetsPartition(PARTITION, timestamp=timestamp)])
+        wire.receive(request(ListOffsetsRequest(topics=[topic]), 2))
+        (partition,) = wire.answer(ListOffsetsResponse, 2)[1].topics[0].partitions
+        assert partition.error_code == 0
+        found.append(partition.offset)
+    return found[0], found[1]
+
+
+def test_a_log_begins_with_what_the_store_has_and_goes_on_with_every_batch() -> None:
+    made = cluster(topics={"orders": 1})
+    made.topics.ensure_offsets_topic()
+    groups, reader = Wire(made), Wire(made)
+    for offset in (5, 6):
+        groups.receive(commit(offset))
+        assert error_of(groups) == 0
+    # What was replaced before anybody asked is compacted away.
+    assert ends(reader) == (0, 1)
+    asked(reader, 0)
+    assert read(answered(reader)) == [(0, BILLING, 6)]
+
+    asked(reader, 1, wait_ms=10_000)
+    assert reader.sent == b""
+    groups.receive(commit(7))
+    assert error_of(groups) == 0
+    found = answered(reader)
+    assert read(found) == [(1, BILLING, 7)]
+    assert records(found)[0].key == encode_key(BILLING)
+
+    groups.receive(request(DeleteGroupsRequest(["billing"]), 1))
+    assert groups.answer(DeleteGroupsResponse, 1)[1].results[0].error_code == 0
+    asked(reader, 2)
+    assert (2, BILLING, None) in read(answered(reader))
+    asked(reader, 1000)
+    assert answered(reader).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_log_that_has_grown_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets_log, "COMPACT_BYTES", 4000)
+    made = cluster(topics={"orders": 1})
+    made.topics.ensure_offsets_topic()
+    groups, reader = Wire(made), Wire(made)
+    assert ends(reader) == (0, 0)
+    for offset in range(200):
+        groups.receive(commit(offset))
+        groups.answers()
+    assert ends(reader) == (0, 200)
+    asked(reader, 0)
+    found = read(answered(reader))
+    # Offsets stay as they are, and the newest value is there.
+    assert found[-1] == (199, BILLING, 199)
+    assert len(found) < 100
+    assert all(offset == committed for offset, _, committed in found)
+
+
+async def test_of_a_store_that_takes_its_time_clients_ask_again_until_it_was_read() -> None:
+    store = SlowStore()
+    store.let_go(1000)
+    async with running(store) as made:
+        made.topics.ensure_offsets_topic()
+        groups, reader = Wire(made), Wire(made)
+        groups.receive(commit(5), made.clock())
+        await until(lambda: groups.sent)
+        groups.answers()
+        asked(reader, 0, wait_ms=10_000, now=made.clock())
+        assert answered(reader).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition = made.topics.ensure_offsets_topic().partitions[PARTITION]
+        await until(lambda: partition.begin_log is None)
+        asked(reader, 0, now=made.clock())
+        assert read(answered(reader)) == [(0, BILLING, 5)]
+        asked(reader, 1, wait_ms=10_000, now=made.clock())
+        groups.receive(commit(6), made.clock())
+        await until(lambda: reader.sent)
+        assert read(answered(reader)) == [(1, BILLING, 6)]
+
+
+def test_where_another_process_has_written_the_log_begins_anew_at_later_offsets() -> None:
+    made = cluster(topics={"orders": 1})
+    made.topics.ensure_offsets_topic()
+    groups, reader = Wire(made), Wire(made)
+    groups.receive(commit(5))
+    groups.answers()
+    assert ends(reader) == (0, 1)
+    assert made.offsets_logs is not None
+    made.offsets_logs.close(PARTITION)
+    groups.receive(commit(6))
+    groups.answers()
+    assert ends(reader) == (1, 2)
+    asked(reader, 1)
+    assert read(answered(reader)) == [(1, BILLING, 6)]
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_any_consumer_reads_it(kind: str, tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "offsets.db", 50) if kind == "sqlite" else None
+    if store is not None:
+        store.open()
+    with CoordinatorServer(topics={"orders": 1}, store=store) as server:
+        settings = {"bootstrap.servers": server.bootstrap, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        billing = Consumer({**settings, "group.id": "billing"})
+        for offset in (3, 4):
+            billing.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
+        reader = Consumer({**settings, "group.id": "reader"})
+        reader.assign([TopicPartition(TOPIC, PARTITION, OFFSET_BEGINNING)])
+        messages: list[Message] = []
+        while len(messages) < 2:
+            message = reader.poll(10)
+            assert message is not None
+            if message.error() is not None:
+                raise KafkaException(message.error())
+            messages.append(message)
+            # The second one is committed while the log is read.
+            if len(messages) == 1:
+                billing.commit(offsets=[TopicPartition("orders", 0, 9)], asynchronous=False)
+        reader.close()
+        billing.close()
+    values = [decode_value(BILLING, message.value() or b"") for message in messages]
+    assert [message.key() for message in messages] == [encode_key(BILLING)] * 2
+    assert [value.offset for value in values if isinstance(value, OffsetCommitValue)] == [4, 9]
+    if store is not None:
+        store.close()
