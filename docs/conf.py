@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -33,8 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def setup(app: Sphinx) -> None:
-    """Diagrams stay text: what draws them would be loaded from another host."""
-    app.add_lexer("mermaid", TextLexer)
+    """Pages are changed before Sphinx reads them."""
     app.connect("source-read", as_sphinx_reads_it)
 
 

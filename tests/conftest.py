@@ -46,6 +46,7 @@ SECOND_STAGE = {
     "tests/test_readme.py": "what the README shows, Spark included",
     "tests/test_semantics.py::test_every_class_and_method_exists_in_kafka": "Kafka's classes",
     "tests/why/test_page_details.py": "a browser",
+    "tests/why/test_page_files_in_browser.py": "a browser",
     "tests/why/test_page_in_browser.py": "a browser",
     "tests/why/test_sandbox_in_browser.py": "a browser",
     "tests/testing/languages/": "Java, Go and Node.js",

@@ -20,6 +20,7 @@ from kafka_shim.commands.parameters import Address
 from kafka_shim.commands.why import Moment, zone_of
 from kafka_shim.lab.replay import Diverged, Replay, TooEarly, UnreadableJournal
 from kafka_shim.learn.conversation import Conversation, Frame
+from kafka_shim.why.reading import UnreadableTrace, lines_of
 
 if TYPE_CHECKING:
     from kafka_shim.lab.replayed_page import ReplayedPage
@@ -90,7 +91,7 @@ def replay(
     control: tuple[str, int],
     control_token: str | None,
 ) -> None:
-    """Play the run of JOURNAL again: the same answers, records and trace. Then show its groups as they stand.
+    """Play the run of JOURNAL again (.gz and .zst too): the same answers, records and trace. Then show its groups.
 
     Every answer is compared with the recorded one; the first that differs ends the replay with exit code 1. With
     --serve the run goes on from there until SIGTERM or SIGINT: a laboratory whose clock stands still, with puppets.
@@ -101,17 +102,18 @@ def replay(
         )
     logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format="%(levelname)s %(message)s")
     try:
-        with journal.open("rb") as lines:
-            played = Replay(lines, trace)
-            sandbox = None if listen is None else _sandbox(played)
-            newest = _newest_frames(played) if frames else []
-            page = None if html is None else _page(played)
-            try:
-                played.run(*until)
-            finally:
-                played.close()
+        played = Replay(lines_of(journal), trace)
+        sandbox = None if listen is None else _sandbox(played)
+        newest = _newest_frames(played) if frames else []
+        page = None if html is None else _page(played)
+        try:
+            played.run(*until)
+        finally:
+            played.close()
     except UnreadableJournal as error:
         raise click.ClickException(f"{journal}: {error}") from None
+    except UnreadableTrace as error:
+        raise click.ClickException(str(error)) from None
     except Diverged as error:
         click.echo(f"kafka-shim: {error}", err=True)
         sys.exit(DIVERGED)

@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_shim.commands.events import control_option, events_of, named
-from kafka_shim.commands.why import NO_SUCH_GROUP, Moment, stop, zone_of
+from kafka_shim.commands.why import NO_SUCH_GROUP, Moment, remedies_play, stop, zone_of
 from kafka_shim.why.comparison import Cost, compare
 from kafka_shim.why.explanation import span
+from kafka_shim.why.export import page_of
 from kafka_shim.why.history import GroupHistory, History
 from kafka_shim.why.mermaid import sequence_diagram
 from kafka_shim.why.narration import Narrator
-from kafka_shim.why.page import standalone
 from kafka_shim.why.reading import Event
 
 FOLLOW_SECONDS: Final = 0.2
@@ -169,11 +169,12 @@ def compare_traces(left: Path, right: Path, group: str | None, right_group: str 
 @click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="The page with this trace in it, one file."
 )
-def export(trace: Path, group: str | None, rebalance: int, mermaid: bool, html: Path | None) -> None:
+@click.option("--no-replay", is_flag=True, help="With --html: do not replay remedies on the simulator.")
+def export(trace: Path, group: str | None, rebalance: int, mermaid: bool, html: Path | None, no_replay: bool) -> None:
     """A TRACE in a form for documents and tickets: a diagram of one rebalance, or a page that needs no server."""
     if html is not None:
         events = events_of([trace], None, group=group)
-        html.write_bytes(standalone(b"".join(orjson.dumps(event) + b"\n" for event in events), trace.name))
+        html.write_bytes(page_of(events, trace.name, None if no_replay else remedies_play()))
         return
     if not mermaid:
         raise click.UsageError("Say in which form: --mermaid or --html FILE.")

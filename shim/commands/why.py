@@ -100,7 +100,7 @@ def why(
         stop(_nothing(found), NOTHING_IN_RANGE)
     if last is not None:
         chosen = chosen[-last:]
-    explanation = explain(found, chosen, None if no_replay else _play())
+    explanation = explain(found, chosen, None if no_replay else remedies_play())
     assert explanation is not None
     if as_json_:
         click.echo(json.dumps(as_json(explanation), indent=1))
@@ -112,7 +112,8 @@ def why(
         click.echo(line)
 
 
-def _play() -> Play:
+def remedies_play() -> Play:
+    """What plays a group's past again."""
     # The simulator takes a fifth of a second to import; who shows a trace only does not pay for it.
     from kafka_shim.lab.replaying import play
 

@@ -20,8 +20,18 @@ def states_page() -> str:
     return _page(
         "# States of a classic group",
         "Generated from `shim/groups/classic/states.py` by `python -m kafka_shim.groups.documents docs`.",
-        "A group is made Empty. From where it may go where:",
-        _diagram(),
+        "A group is made Empty. From where it may go where, and what brings it there;"
+        " [the page](page.md#states-rules-and-timers) of a server draws the same, with the state that a group is in and"
+        " the rules behind each arrow:",
+        "![The states of a classic group, each arrow with what leads along it]"
+        "(pictures/page-machine-classic-light.webp)",
+        _table(
+            ["from", "to"],
+            (
+                [before.value, ", ".join(after.value for after in State if after in TRANSITIONS[before])]
+                for before in State
+            ),
+        ),
         "What a request or a timer does, by the state it finds the group in.",
         _table(
             ["trigger", *(state.value for state in State)],
@@ -111,13 +121,6 @@ def _fields(fields: Iterable[trace.EventField]) -> str:
         ["field", "type", "meaning"],
         ([f"`{name}`", type_.replace("|", " or "), meaning] for name, type_, meaning in fields),
     )
-
-
-def _diagram() -> str:
-    arrows = [
-        f"    {before.value} --> {after.value}" for before in State for after in State if after in TRANSITIONS[before]
-    ]
-    return "\n".join(["```mermaid", "stateDiagram-v2", "    [*] --> Empty", *arrows, "```"])
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

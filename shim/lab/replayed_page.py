@@ -14,8 +14,9 @@ import orjson
 
 from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.lab.replay import Replay
+from kafka_shim.lab.replaying import play
 from kafka_shim.server.frames import FrameHistory, FramePair
-from kafka_shim.why.page import standalone
+from kafka_shim.why.export import page_of
 
 MOST_FRAMES: Final = 3000
 """Requests whose bytes are in the page; each takes some kilobytes of it before it is packed."""
@@ -48,8 +49,7 @@ class ReplayedPage:
         }
         pairs = [pair for pair in self._frames if _number(pair) in spoken][-MOST_FRAMES:]
         frames = b"".join(orjson.dumps(pair.shown()) + b"\n" for pair in pairs)
-        trace = b"".join(orjson.dumps(line) + b"\n" for line in self._lines)
-        path.write_bytes(standalone(trace, name, frames))
+        path.write_bytes(page_of(self._lines, name, play, frames))
         return len(pairs)
 
 

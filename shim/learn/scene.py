@@ -180,7 +180,7 @@ class Scene:
         api, _, fields = words.partition(" ")
         hand = self.hands.get(name)
         if hand is None:
-            hand = self.hands[name] = Hand(self.simulation, name, self.group)
+            hand = self.hands[name] = Hand(self.simulation, name, self.group, self.hands)
         hand.send(api, tomllib.loads(f"x = {fields or '{}'}")["x"])
 
     def _produce(self, partition: str, records: int) -> None:
@@ -330,14 +330,16 @@ def options_of(words: str) -> dict[str, Any]:
 class Hand:
     """Requests written by hand, from one client. `shown` is the last answer as plain values.
 
-    In a request `"$NAME"` is the field NAME of the newest answer that had one; a topic id is written as the name.
+    In a request `"$NAME"` is the field NAME of the newest answer that had one, `"$CLIENT.NAME"` that of
+    another client among `hands`; a topic id is written as the name.
     """
 
-    def __init__(self, simulation: Simulation, name: str, group: str) -> None:
+    def __init__(self, simulation: Simulation, name: str, group: str, hands: Mapping[str, Hand]) -> None:
         self.shown: dict[str, Any] = {}
         self._simulation = simulation
         self._name = name
         self._group = group
+        self._hands = hands
         self._memory: dict[str, Any] = {}
         self._link: Link | None = None
         self._waiting: tuple[int, int] = (0, 0)
@@ -378,7 +380,8 @@ class Hand:
         if isinstance(type, Nested):
             return self._filled(type.struct, value)
         if isinstance(value, str) and value.startswith("$"):
-            return self._memory[value[1:]]
+            client, _, name = value[1:].rpartition(".")
+            return (self._hands[client] if client else self)._memory[name]
         if type is bytes_:
             return str(value).encode()
         if type is uuid:

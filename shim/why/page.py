@@ -29,9 +29,10 @@ def asset(name: str) -> bytes:
     return (_FOLDER / name).read_bytes()
 
 
-def standalone(trace: bytes, name: str, frames: bytes = b"") -> bytes:
+def standalone(trace: bytes, name: str, frames: bytes = b"", why: bytes = b"") -> bytes:
     """The page as one HTML file that needs nothing beside it and no network; `trace` is JSON Lines, not packed, and so
-    are `frames`, the bytes of requests as `FramePair.shown` has them."""
+    are `frames`, the bytes of requests as `FramePair.shown` has them, and `why`, groups as `explanation.as_json` has
+    them."""
     html = asset("index.html").decode()
     style = asset("page.css").decode()
     html = html.replace('<link rel="stylesheet" href="/page/page.css">', f"<style>\n{style}</style>")
@@ -43,6 +44,7 @@ def standalone(trace: bytes, name: str, frames: bytes = b"") -> bytes:
     # Text in a script element ends at "</": JSON may write the slash with a backslash.
     named = json.dumps(name).replace("</", "<\\/")
     data = f"<script>window.TRACE_NAME = {named}; window.TRACE = {_packed(trace)}; window.FRAMES = {_packed(frames)};"
+    data += f" window.WHY = {_packed(why)};"
     data += "</script>\n"
     return (head + data + scripts + rest.lstrip("\n")).encode()
 

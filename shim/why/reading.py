@@ -74,7 +74,7 @@ def _of_group(group: str) -> Callable[[bytes], bool]:
 
 def _events(trace: Path, keep: Callable[[bytes], bool]) -> Iterator[Event]:
     for path in files_of(trace):
-        for number, line in enumerate(_lines(path), 1):
+        for number, line in enumerate(lines_of(path), 1):
             if not keep(line):
                 continue
             try:
@@ -84,6 +84,9 @@ def _events(trace: Path, keep: Callable[[bytes], bool]) -> Iterator[Event]:
                 # The last line of a trace that is still being written may be half a line.
                 if not line.endswith(b"\n"):
                     return
+                if line.startswith(b'{"journal":'):
+                    command = f"kafka-shim replay {path} --trace trace.jsonl"
+                    raise UnreadableTrace(f"{path} is a journal; {command} writes its trace.") from None
                 raise UnreadableTrace(f"Line {number} of {_name(path)} is no event of a trace.") from None
             yield event
 
@@ -101,7 +104,8 @@ def files_of(trace: Path) -> list[Path]:
     return [*older, trace] if trace.exists() else older
 
 
-def _lines(path: Path) -> Iterable[bytes]:
+def lines_of(path: Path) -> Iterable[bytes]:
+    """The lines of one file, unpacked if it is packed. Raises UnreadableTrace."""
     try:
         file = sys.stdin.buffer if path == STDIN else path.open("rb")
     except OSError as error:

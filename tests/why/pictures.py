@@ -1,4 +1,4 @@
-"""The pictures of docs/page.md: views of the page in a real browser, light and dark.
+"""The pictures of docs/: views of the page in a real browser, light and dark.
 
 The groups are real: a recording of kafka-python's consumers on Kafka 4.2, and a lesson. `python -m tests.why.pictures`
 writes them anew after the page has changed; a test checks that each is there and small.
@@ -17,6 +17,7 @@ from kafka_shim.testing import CoordinatorServer
 from kafka_shim.why.page import standalone
 from tests.browser import DRAWN, Browser
 
+KINDS: Final = ("classic", "consumer", "share", "streams")
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "pictures"
 TRACE: Final = Path(__file__).parents[1] / "pipeline" / "recordings" / "kafka-4.2" / "trace" / "trace.jsonl.gz"
 LARGEST: Final = 150_000
@@ -64,6 +65,16 @@ VIEWS: Final = (
         "#machine",
     ),
     View("lesson", "server", _LESSON, "main", 1300),
+    *(
+        View(
+            f"machine-{kind}",
+            "trace",
+            f"{_BILLING}.then(() => {{ $('#machine').open = true; return {DRAWN}; }})"
+            f".then(() => $('#states').replaceChildren(machine('{kind}', '')))",
+            "#states svg",
+        )
+        for kind in KINDS
+    ),
     View("phone", "trace", _OPENED, "body", 1400, NARROW),
 )
 

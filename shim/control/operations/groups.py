@@ -206,6 +206,7 @@ class GroupWhy(Answer, kw_only=True):
     rebalances: Annotated[list[dict[str, Any]], Meta(description="The last ones, the oldest first.")]
     patterns: list[dict[str, Any]]
     remedies: Annotated[list[dict[str, Any]], Meta(description="What to do.")]
+    would_not_help: Annotated[list[str], Meta(description="Settings that would change nothing, and why.")]
 
 
 class MoveGroup(Body, kw_only=True):
@@ -281,9 +282,8 @@ def _why(workbench: Workbench, group: str) -> GroupWhy:
     history = workbench.history_of(group)
     found = explain(history, list(history.rebalances)[-EXPLAINED:])
     if found is None:
-        return GroupWhy(
-            group=group, verdict="It did not rebalance.", storm=False, rebalances=[], patterns=[], remedies=[]
-        )
+        nothing: dict[str, Any] = {name: [] for name in ("rebalances", "patterns", "remedies", "would_not_help")}
+        return GroupWhy(group=group, verdict="It did not rebalance.", storm=False, **nothing)
     document = as_json(found)
     return GroupWhy(**{name: document[name] for name in GroupWhy.__struct_fields__})
 

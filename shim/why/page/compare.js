@@ -60,16 +60,7 @@ function renderBeside(group, now) {
   );
 }
 
-$("#beside-file").addEventListener("change", async (event) => {
-  const files = [...event.target.files], model = new Model(), name = files.map((file) => file.name).join(", ");
-  try {
-    for (const file of files) model.read(await unpacked(file));
-  } catch (error) {
-    $("#source").textContent = `${name} is no trace: ${error.message}`;
-    return;
-  }
-  compareWith(model, name);
-});
+$("#beside-file").addEventListener("change", (event) => openFiles(chosen(event.target), compareWith));
 $("#beside-group").addEventListener("change", (event) => {
   beside.group = event.target.value;
   redraw();

@@ -29,7 +29,7 @@ async function beginLesson(name) {
   const frames = new Map(lesson.data.frames.map((each) => [numberOf(each), each]));
   disconnect();
   page.zero = 0;
-  page.source = { frames: async (event) => frames.get(numberOf(event)) ?? null };
+  page.source = { ...NOWHERE, frames: async (event) => frames.get(numberOf(event)) ?? null };
   lesson.frames = frames;
   $("#lesson-list").value = name;
   location.hash = `lesson=${name}`;
@@ -41,14 +41,15 @@ function goTo(step, revealed, answer = -1) {
   Object.assign(lesson, { step, revealed, answer });
   const { steps, title } = lesson.data;
   const model = new Model();
-  let group = "";
+  // A lesson may go on to another group: the one that is shown is one of the newest step's.
+  let groups = [];
   for (const each of steps.slice(0, step + (revealed ? 1 : 0))) {
-    for (const event of each.events) group = model.hear(event, JSON.stringify(event))?.name ?? group;
+    const heard = each.events.map((event) => model.hear(event, JSON.stringify(event))?.name).filter((name) => name);
+    if (heard.length) groups = heard;
   }
   const chosen = page.group;
   show(model, `Lesson: ${title}`);
-  if (model.groups.has(chosen)) select(chosen);
-  else if (group) select(group);
+  if (groups.length) select(groups.includes(chosen) ? chosen : groups[groups.length - 1]);
   $("#none").hidden = true;
   renderLesson();
   const [first] = revealed ? steps[step].bytes : [];

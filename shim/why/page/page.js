@@ -3,15 +3,17 @@
 "use strict";
 
 const $ = (selector) => document.querySelector(selector);
+const NOWHERE = { frames: async (event) => null, why: async (group) => null };
 /**
  * What is shown. `from` and `to` are the ends of the timeline and `moment` the time that is chosen in it, seconds of Unix
- * time, or null; `source.frames` finds the bytes of an `exchange` event, or null. `server` says whether a server has sent
+ * time, or null; `source.frames` finds the bytes of an `exchange` event, and `source.why` what `kafka-shim why` says of a group, or null. `server` says whether a server has sent
  * the page, `live` whether its groups are shown; if times are since a beginning and not of a clock, it is `zero`.
  */
 const page = {
   model: new Model(), group: "", selected: -1, from: 0, to: 1, moment: null, follow: true, live: false, due: false, why: null,
   zero: null, server: window.TRACE === undefined,
-  source: { frames: async (event) => null },
+  source: NOWHERE,
+  file: "", // The names of traces that were opened here, which nobody has explained.
   wall: () => Date.now() / 1000, // A laboratory has a time of its own.
 };
 
@@ -208,6 +210,7 @@ function open(index) {
     page.to = middle + wide;
   }
   fillDrawer(group, rebalance);
+  linked = "";
   location.hash = `${encodeURIComponent(group.name)}@${rebalance.seq ?? index}`;
   redraw();
 }
@@ -226,7 +229,8 @@ function fillDrawer(group, rebalance) {
     else dd.textContent = value;
     facts.append(dt, dd);
   };
-  const detail = page.why?.group === group.name ? page.why.rebalances.find((each) => each.generation === rebalance.generation) : null;
+  const why = page.why?.group === group.name ? page.why : null;
+  const detail = nearest(why?.rebalances ?? [], Infinity, (each) => Math.abs(each.started - rebalance.started), (each) => each.generation === rebalance.generation);
   fact("cause", chip(rebalance.cause));
   fact("because", detail ? detail.reason : rebalance.trigger ? group.nameOf(rebalance.trigger) : "it is not known");
   for (const phase of phases) {
@@ -242,12 +246,39 @@ function fillDrawer(group, rebalance) {
   if (rebalance.dropped.length) fact("dropped", rebalance.dropped.map((id) => group.nameOf(id)).join(", "));
   if (rebalance.moved !== null) fact("moved", `${rebalance.moved} ${group.kind === "streams" ? "tasks" : "partitions"}${detail?.moved ? `, ${detail.moved.needed} had to` : ""}`);
   if (detail) fact("cost", `${rebalance.epoch ? "" : `${detail.member_seconds.toFixed(1)} member-seconds, `}${detail.partition_seconds.toFixed(1)} partition-seconds`);
-  for (const remedy of page.why?.group === group.name ? page.why.remedies : []) {
-    fact("what to do", `${remedy.who}, ${remedy.side}: ${remedy.setting} ${remedy.seen} → ${remedy.proposed}. ${remedy.why} (${remedy.grade})`);
+  if (why) {
+    const remedies = element("ol", "", ...why.remedies.map((remedy) => element("li", "", ...remedyOf(remedy))));
+    fact("what to do", why.remedies.length ? remedies : "Nothing: these rebalances are what joining and leaving cost.");
+    if (why.remedies.length && why.would_not_help.length) fact("would not help", why.would_not_help.join("; "));
   }
+  if (page.live && why?.remedies.length) fact("played", `${commandLine("kafka-shim why", group.name, "--control", location.origin)} tries each on a simulation.`);
+  if (page.file) fact("more", `${commandLine("kafka-shim why", group.name, page.file)} says what it cost and what to do.`);
   drawer.replaceChildren(title, facts, button("Close", close));
   drawer.hidden = false;
   fillDivision(group, rebalance);
+}
+
+/** As `kafka-shim why` prints it: who changes what, why, and what came of it when the past was played with and without. */
+function remedyOf({ who, side, setting, seen, proposed, why, price, grade, before, after }) {
+  const change = element("strong", "", `${who}, ${side}: ${setting} ${seen} → ${proposed}`);
+  const names = { rebalances: "rebalances", moved: "partitions moved", partition_seconds: "partition-seconds stopped" };
+  const short = (value) => (Number.isInteger(value) ? value : value.toFixed(1));
+  const played = before && after ? Object.keys(names).filter((name) => before[name] !== after[name])
+    .map((name) => `${short(before[name])} → ${short(after[name])} ${names[name]}`).join(", ") : "";
+  const sure = played ? `replayed: ${played}` : grade === "likely" ? "likely, not replayed" : `${grade} from here`;
+  return [change, element("br", ""), `${why}${price ? `; ${price}` : ""}`, element("br", ""), element("span", "faint", sure)];
+}
+
+let linked = location.hash;
+/** Open the rebalance that the address names, as `open` writes it, once its group and it are there. */
+function followLink() {
+  const [, name, seq] = linked.match(/^#([^@=]+)@(\d+)$/) ?? [];
+  const group = name && [...page.model.groups.values()].find((each) => encodeURIComponent(each.name) === name);
+  if (!group) return;
+  const index = group.rebalances.findIndex((each) => each.seq >= Number(seq));
+  if (index < 0) return;
+  select(group.name);
+  open(index);
 }
 
 function close() {
@@ -306,12 +337,20 @@ function select(name) {
   redraw();
 }
 
-/** What the server says of the group; a trace that was dropped has no server to say it. */
+/** What `why` says of the group; a trace that was dropped has nobody to say it. */
 async function explain() {
-  if (!page.live || !page.group) return;
-  const answer = await fetch(`/v1/groups/${encodeURIComponent(page.group)}/why`);
-  page.why = answer.ok ? await answer.json() : null;
+  if (!page.group) return;
+  const why = await page.source.why(page.group);
+  if (why === null || why.group !== page.group) return;
+  page.why = why;
+  const group = page.model.groups.get(page.group);
+  if (group?.rebalances[page.selected]) fillDrawer(group, group.rebalances[page.selected]);
   redraw();
+}
+
+async function whyOnServer(group) {
+  const answer = await fetch(`/v1/groups/${encodeURIComponent(group)}/why`);
+  return answer.ok ? answer.json() : null;
 }
 
 // Where events come from
@@ -322,6 +361,7 @@ function take(line) {
   labChanged();
   if (group === null) return;
   if (!page.group) select(group.name);
+  followLink();
   const settled = event.event === "assignment" || (event.event === "state" && event.to === "Stable");
   if (settled && group.name === page.group) explain();
   redraw();
@@ -330,7 +370,7 @@ function take(line) {
 function connect() {
   const stream = new EventSource("/v1/events?since=0&frames=true");
   page.live = true;
-  page.source = { frames: framesOnServer };
+  page.source = { frames: framesOnServer, why: whyOnServer };
   stream.onopen = () => {
     // It begins with all that is kept, also after an interruption.
     page.model = new Model();
@@ -348,29 +388,64 @@ async function framesOnServer(event) {
 }
 
 async function unpacked(file) {
-  const magic = new Uint8Array(await file.slice(0, 2).arrayBuffer());
+  const magic = new Uint8Array(await file.slice(0, 4).arrayBuffer());
+  if (magic.join() === "40,181,47,253") throw new Error(`is packed by zstd, which browsers do not unpack: ${commandFor("trace export", file.name, "trace.html")}.`);
   if (magic[0] !== 0x1f || magic[1] !== 0x8b) return file.text();
   return new Response(file.stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
-async function openFiles(files) {
+/** A command with arguments, as it is typed into a shell. */
+function commandLine(command, ...words) {
+  return [command, ...words.map((word) => (/^[\w.+:\/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`))].join(" ");
+}
+
+const commandFor = (command, name, html) => `${commandLine(`kafka-shim ${command}`, name, "--html", html)} writes this page with it`;
+
+const isJournal = (text) => /^\{"journal":/.test(text);
+
+/** What there is in traces. Throws a sentence that names the file which is none. */
+async function modelOf(files) {
+  const model = new Model();
+  for (const file of files) {
+    try {
+      const head = await file.slice(0, 64).text();
+      const text = isJournal(head) ? head : await unpacked(file);
+      // Its answers and events are made by the rules again, and those are in Python.
+      if (isJournal(text)) throw new Error(`is a journal, which is replayed outside a browser: ${commandFor("replay", file.name, "run.html")}.`);
+      const first = JSON.parse(text.slice(0, text.indexOf("\n") + 1) || text || "{}");
+      if (typeof first?.event !== "string") throw new Error("is no trace: its first line is no event.");
+      // What is being written may end in half a line.
+      model.read(text.slice(0, text.lastIndexOf("\n") + 1) || text);
+    } catch (error) {
+      throw new Error(`${file.name} ${error instanceof SyntaxError ? "is no trace: a line of it is no JSON." : error.message}`);
+    }
+  }
+  return model;
+}
+
+/** Hand what is in traces to `use`, with their names; or say why not, and leave all as it is. */
+async function openFiles(files, use = openModel) {
+  $("#refused").textContent = "";
+  try {
+    use(await modelOf(files), [...files].map((file) => file.name).join(", "));
+  } catch (error) {
+    $("#refused").textContent = error.message;
+  }
+}
+
+function openModel(model, name) {
   disconnect();
   closeLesson();
-  const model = new Model();
-  try {
-    for (const file of files) model.read(await unpacked(file));
-  } catch (error) {
-    $("#source").textContent = `${[...files].map((file) => file.name).join(", ")} is no trace: ${error.message}`;
-    return;
-  }
-  show(model, [...files].map((file) => file.name).join(", "));
+  page.file = name;
+  show(model, name);
 }
 
 /** Let go of the server: what is shown is from elsewhere. */
 function disconnect() {
   page.stream?.close();
   page.live = false;
-  page.source = { frames: async () => null };
+  page.source = NOWHERE;
+  page.file = "";
 }
 
 function show(model, name) {
@@ -451,7 +526,14 @@ canvas.addEventListener("wheel", (event) => {
   zoom(event.deltaY > 0 ? 1.2 : 1 / 1.2, (event.clientX - canvas.getBoundingClientRect().left) / canvas.clientWidth);
 }, { passive: false });
 
-$("#file").addEventListener("change", (event) => openFiles(event.target.files));
+/** The same file may be chosen again. */
+function chosen(input) {
+  const files = [...input.files];
+  input.value = "";
+  return files;
+}
+
+$("#file").addEventListener("change", (event) => openFiles(chosen(event.target)));
 document.addEventListener("dragover", (event) => event.preventDefault());
 document.addEventListener("drop", (event) => {
   event.preventDefault();
@@ -478,12 +560,12 @@ async function openOwn() {
   const text = (base64) => unpacked(new Blob([Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))]));
   const model = new Model();
   model.read(await text(window.TRACE));
-  if (window.FRAMES) {
-    const lines = (await text(window.FRAMES)).split("\n").filter((line) => line);
-    const frames = new Map(lines.map((line) => JSON.parse(line)).map((each) => [numberOf(each), each]));
-    page.source = { frames: async (event) => frames.get(numberOf(event)) ?? null };
-  }
+  const parsed = async (base64) => (base64 ? (await text(base64)).split("\n").filter((line) => line).map((line) => JSON.parse(line)) : []);
+  const frames = new Map((await parsed(window.FRAMES)).map((each) => [numberOf(each), each]));
+  const why = new Map((await parsed(window.WHY)).map((each) => [each.group, each]));
+  page.source = { frames: async (event) => frames.get(numberOf(event)) ?? null, why: async (group) => why.get(group) ?? null };
   show(model, window.TRACE_NAME);
+  followLink();
 }
 
 /** What a request is known by: on virtual time two may have come at the same moment, by the same number. */

@@ -51,6 +51,8 @@ function svg(name, attributes, ...children) {
   return made;
 }
 
+/** How wide a letter of a label is, in the mean. */
+const LETTER = 6.2;
 const halfWidth = (name) => 14 + name.length * 4;
 
 /** A line with a wide one beneath, that nobody sees, which is easier to hit. */
@@ -63,20 +65,23 @@ function arrow([x1, y1], [x2, y2], from, to, label, bend) {
     // Two that lead both ways stand side by side.
     const up = y2 < y1, x = to === "Dead" ? x1 : x1 + (up ? -10 : 10), tip = y2 + (up ? 20 : -20);
     const dead = to === "Dead" ? "faint" : "";
-    return [...line(`M${x} ${y1 + (up ? -17 : 17)} L${x} ${tip}`, dead), ...text(x + (dead ? 62 : -24), (y1 + y2) / 2 + 4, dead)];
+    return [...line(`M${x} ${y1 + (up ? -17 : 17)} L${x} ${tip}`, dead), ...text(x + (dead ? 8 + (label.length * LETTER) / 2 : -24), (y1 + y2) / 2 + 4, dead)];
   }
   if (y1 === y2 && bend > 50) {
-    const top = y1 - 17 - bend, end = x2 + (bend > 100 ? -30 : 30);
-    return [...line(`M${x1} ${y1 - 17} C${x1} ${top} ${end} ${top} ${end} ${y2 - 17}`), ...text((x1 + x2) / 2, y1 - 17 - bend * 0.75 - 5)];
+    const top = y1 - 17 - bend, end = x2 + (bend > 100 ? -30 : 30), begin = x1 + (bend > 100 ? 18 : 0);
+    return [...line(`M${begin} ${y1 - 17} C${begin} ${top} ${end} ${top} ${end} ${y2 - 17}`), ...text((x1 + x2) / 2, y1 - 17 - bend * 0.75 - 5)];
   }
   if (y1 === y2) {
     const right = x2 > x1, lift = bend < -20 ? 12 : bend < 0 ? -8 : 0;
     const a = x1 + (right ? halfWidth(from) : -halfWidth(from)), b = x2 + (right ? -halfWidth(to) - 3 : halfWidth(to) + 3);
-    return [...line(`M${a} ${y1 + lift} L${b} ${y2 + lift}`), ...text((a + b) / 2, y1 + (lift > 0 ? lift + 18 : lift - 26))];
+    // Close to its line if it is no longer than that, else above or below the boxes.
+    const fits = label.length * LETTER < Math.abs(b - a) - 8;
+    const away = fits ? (lift > 0 ? 15 : -7) : lift > 0 ? 18 : -26 - lift;
+    return [...line(`M${a} ${y1 + lift} L${b} ${y2 + lift}`), ...text((a + b) / 2, y1 + lift + away)];
   }
   const dead = to === "Dead" ? "faint" : "", x = dead ? x1 : x1 + (x2 > x1 ? -20 : 0), end = y2 + bend;
   const tip = x2 + Math.sign(x1 - x2) * (halfWidth(to) + 3);
-  return [...line(`M${x} ${y1 + 17} Q${x} ${end - 8} ${tip} ${end}`, dead), ...text((3 * x1 + x2) / 4, end + (x2 > x1 && !dead ? 24 : 12), dead)];
+  return [...line(`M${x} ${y1 + 17} Q${x} ${end - 8} ${tip} ${end}`, dead), ...text((3 * x1 + x2) / 4, end + (dead ? 6 : x2 > x1 ? 24 : 12), dead)];
 }
 
 /** The arrow from the frame around all states of a group with members. */
