@@ -1,7 +1,7 @@
 """The functions that a request passes, from its bytes to the bytes of its answer, as lists in docs/architecture.md.
 
-A profiler follows a JoinGroup and an OffsetCommit through a real session, without sockets. `python -m tests.walk`
-writes the lists into the document; `tests/test_walk.py` fails when the code goes another way.
+A profiler follows a JoinGroup, an OffsetCommit and a Heartbeat through a real session, without sockets.
+`python -m tests.walk` writes the lists into the document; `tests/test_walk.py` fails when the code goes another way.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 import kafka_shim
+from kafka_shim.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_shim.apis.join_group import JoinGroupResponse
 from kafka_shim.apis.offset_commit import OffsetCommitResponse
 from kafka_shim.apis.sync_group import SyncGroupResponse
@@ -78,14 +79,20 @@ def walk_of_join() -> dict[str, Way]:
     return {"JoinGroup, in": inward, "JoinGroup, out": outward}
 
 
-def walk_of_commit() -> dict[str, Way]:
-    """The first commit of a member of a stable group."""
+def _member_of_stable_group() -> tuple[Wire, JoinGroupResponse]:
+    """A connection of the only member of a group, and what it was answered to its JoinGroup."""
     wire = Wire(cluster(topics={"t": 1}))
     wire.receive(request(join(), 3), _NOW)
     wire.cluster.ticks.fire(_NOW + 0.1)
-    joined = wire.answer(JoinGroupResponse, 3)[1]
+    joined: JoinGroupResponse = wire.answer(JoinGroupResponse, 3)[1]
     wire.receive(request(sync(joined.generation_id, joined.member_id, joined.member_id), 3), _NOW)
     assert wire.answer(SyncGroupResponse, 3)[1].error_code == 0
+    return wire, joined
+
+
+def walk_of_commit() -> dict[str, Way]:
+    """The first commit of a member of a stable group."""
+    wire, joined = _member_of_stable_group()
     # What a node finds out with the first request of a version, another client's request has found out.
     Wire(wire.cluster).receive(request(commit(1), 8), _NOW)
     committing = request(commit(17, generation_id_or_member_epoch=joined.generation_id, member_id=joined.member_id), 8)
@@ -96,10 +103,25 @@ def walk_of_commit() -> dict[str, Way]:
     return {"OffsetCommit": way}
 
 
+def walk_of_heartbeat() -> dict[str, Way]:
+    """A heartbeat like those before it, and the end of the tick it came in."""
+    wire, joined = _member_of_stable_group()
+    repeated = request(HeartbeatRequest("g", joined.generation_id, joined.member_id), 4)
+    for _ in range(2):
+        wire.receive(repeated, _NOW + 0.2)
+        assert wire.answer(HeartbeatResponse, 4)[1].error_code == 0
+    with following() as way:
+        wire.session.receive(repeated, _NOW + 0.2)
+    assert wire.answer(HeartbeatResponse, 4)[1].error_code == 0
+    with following() as tick:
+        wire.cluster.settle(_NOW + 0.2)
+    return {"Heartbeat": way, "the end of a tick": tick}
+
+
 def walks() -> dict[str, Way]:
     """All ways by their names. The first time a message is read its codec is compiled, so the second time counts."""
     walk_of_join(), walk_of_commit()
-    return walk_of_join() | walk_of_commit()
+    return walk_of_join() | walk_of_commit() | walk_of_heartbeat()
 
 
 def as_list(way: Way) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import inf
 from typing import Final, Protocol, TypeVar
 
 from kafka_shim.apis import add_partitions_to_txn, describe_transactions, list_transactions, write_txn_markers
@@ -439,13 +438,19 @@ class Broker:
             return list_transactions.error(request, ErrorCode.UNSUPPORTED_VERSION)
         return self._views.listed(request, now)
 
-    def next_deadline(self) -> float | None:
-        """When `expire` is due next, or None."""
-        fetch, share = self._fetch.next_deadline(), self.share.next_deadline()
-        if fetch is not None and self._clock_ahead is not None:
-            fetch += self._clock_ahead()
-        cleaning = (None if upkeep.due == inf else upkeep.due for upkeep in self._upkeep)
-        return min((each for each in (fetch, share, *cleaning) if each is not None), default=None)
+    def next_deadline(self) -> float:
+        """When `expire` is due next, in seconds of the coordinator's clock; infinity if never."""
+        # Every tick asks this: see `Ticks.next_deadline`.
+        deadline = self._fetch.next_deadline()
+        if self._clock_ahead is not None:
+            deadline += self._clock_ahead()
+        share = self.share.next_deadline()
+        if share < deadline:
+            deadline = share
+        for upkeep in self._upkeep:
+            if upkeep.due < deadline:
+                deadline = upkeep.due
+        return deadline
 
     def expire(self, now: float) -> None:
         """Answer the parked fetches whose wait is over, release records whose lock has run out, delete old ones and

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from itertools import count
+from math import inf
 from typing import Final
 
 from kafka_shim.apis.fetch import (
@@ -81,12 +82,12 @@ class FetchApi:
             self._remember(state, request)
         return self._park(state, request, exchange, now)
 
-    def next_deadline(self) -> float | None:
-        """When the next parked fetch must be answered, monotonic seconds."""
+    def next_deadline(self) -> float:
+        """When the next parked fetch must be answered, monotonic seconds; infinity if none is parked."""
         deadlines = self._deadlines
         while deadlines and not deadlines[0][2].live:
             heappop(deadlines)
-        return deadlines[0][0] if deadlines else None
+        return deadlines[0][0] if deadlines else inf
 
     def expire(self, now: float) -> None:
         """Answer the parked fetches whose time is over."""

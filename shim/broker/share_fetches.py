@@ -219,14 +219,15 @@ class ShareFetchApi:
 
     # Time
 
-    def next_deadline(self) -> float | None:
-        """When `expire` is due next, in seconds of the coordinator's clock, or None."""
+    def next_deadline(self) -> float:
+        """When `expire` is due next, in seconds of the coordinator's clock; infinity if never."""
         if self._released:
             return -inf
-        while self._wait_ends and self._waiting.get(self._wait_ends[0][2].exchange) is not self._wait_ends[0][2]:
-            heappop(self._wait_ends)
-        ends = [each[0][0] + late for each, late in ((self._locks, 0.0), (self._wait_ends, self._ahead())) if each]
-        return min(ends, default=None)
+        wait_ends = self._wait_ends
+        while wait_ends and self._waiting.get(wait_ends[0][2].exchange) is not wait_ends[0][2]:
+            heappop(wait_ends)
+        deadline = self._locks[0][0] if self._locks else inf
+        return min(deadline, wait_ends[0][0] + self._ahead()) if wait_ends else deadline
 
     def expire(self, now: float) -> None:
         """Let locks that have run out go, and answer the fetches whose wait is over."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Any, Final, Protocol
 
 import trio
@@ -208,8 +209,10 @@ class Durability:
         self._written.set()
 
     def next_deadline(self) -> float:
-        """When `expire` is due, monotonic seconds."""
-        return min((held[0].since for held in self._held.values() if held), default=float("inf")) + self._commit_timeout
+        """When `expire` is due, monotonic seconds; infinity if no answer waits."""
+        if not self._held:
+            return inf
+        return min((held[0].since for held in self._held.values() if held), default=inf) + self._commit_timeout
 
     def expire(self, now: float) -> None:
         """Answer what has waited too long for the store."""

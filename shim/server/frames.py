@@ -85,6 +85,8 @@ class FrameHistory:
         self._watchers += 1
         for node in self._nodes():
             node.frames = self
+            for session in node.sessions:
+                session.forget()
 
     def stop(self) -> None:
         """Whoever called `start` needs no more."""

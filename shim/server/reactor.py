@@ -39,6 +39,7 @@ TURN: Final = 0.002
 STALLED: Final = 30.0
 """Seconds that a client may leave an answer unread."""
 _NOTHING: Final = memoryview(b"")
+_READABLE: Final = select.EPOLLIN
 
 
 class Connection:
@@ -232,13 +233,13 @@ class Reactor:
             return False
         now = self._clock()
         find = self.connections.get
-        readable = select.EPOLLIN
         for fd, mask in events:
             connection = find(fd)
             if connection is None:
                 self._accept(fd)
                 continue
-            if mask & select.EPOLLOUT:
+            is_only_readable = mask == _READABLE
+            if not is_only_readable and mask & select.EPOLLOUT:
                 connection.flush(now)
                 if mask == select.EPOLLOUT:
                     continue
@@ -255,7 +256,7 @@ class Reactor:
                     connection.receive(data, now)
                 except Exception:
                     connection.session.failed()
-                if len(data) == RECEIVE_BYTES or mask != readable:
+                if not is_only_readable or len(data) == RECEIVE_BYTES:
                     connection.look_again()
             else:
                 connection.close()

@@ -68,6 +68,8 @@ class Remembering(Conversation, Protocol):
 
     def begin(self, exchange: Exchange) -> None: ...
 
+    def block(self) -> None: ...
+
 
 def remember(session: Remembering, exchange: Exchange, frame: bytes, body: int) -> None:
     """Remember the request of this exchange if that will save something. `body` is where its body begins in `frame`."""
@@ -131,7 +133,7 @@ def _turn_over(value: Any, names: Sequence[str]) -> None:
 class RememberedHeartbeat:
     """A Heartbeat. Its answers are constants, since they say an error code and nothing else."""
 
-    __slots__ = ("_arguments", "_durability", "_endpoint", "_heartbeat", "_outbox", "_request", "_rest", "_traced")
+    __slots__ = ("_durability", "_endpoint", "_heartbeat", "_outbox", "_request", "_rest", "_traced")
 
     def __init__(self, exchange: Exchange, data: bytes) -> None:
         node = exchange.session.node
@@ -142,7 +144,6 @@ class RememberedHeartbeat:
         self._outbox = node.outbox
         self._durability = node.durability
         self._heartbeat = node.groups.heartbeat
-        self._arguments = (request.group_id, request.generation_id, request.member_id, request.group_instance_id)
         self._traced: tuple[int, Template] | None = None
 
     def serve(self, session: Remembering, data: bytes, now: float) -> bool:
@@ -152,7 +153,8 @@ class RememberedHeartbeat:
         endpoint.calls += 1
         outbox = self._outbox
         outbox.begin()
-        code = self._heartbeat(*self._arguments, now)
+        request, heartbeat = self._request, self._heartbeat
+        code = heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id, now)
         if outbox.required_batch > self._durability.durable:
             exchange = Exchange(session, endpoint, self._request, session.client, data[8:12])
             exchange.arrived = now
@@ -170,7 +172,8 @@ class RememberedHeartbeat:
                 traced = self._traced = (code, template_of(exchange))
             outbox.events.append((traced[1], _correlation_number(data), now))
         before, after = answer
-        session.send(before + data[8:12] + after)
+        if not session.transport.send(before + data[8:12] + after):
+            session.block()
         return True
 
 
@@ -230,7 +233,8 @@ class RememberedConsumerHeartbeat:
             self._interval_ms = interval_ms
             self._answer = endpoint.split_around_correlation_id(response)
         before, after = self._answer
-        session.send(before + data[8:12] + after)
+        if not session.transport.send(before + data[8:12] + after):
+            session.block()
         return True
 
 

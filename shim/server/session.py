@@ -139,7 +139,7 @@ class Session:
         """Bytes arrived at `now`, monotonic seconds."""
         if self.state is _READY:
             remembered = self.remembered.get(data[:8])
-            if remembered is not None and self.node.frames is None and remembered.serve(self, data, now):
+            if remembered is not None and remembered.serve(self, data, now):
                 return
         try:
             frames = self._splitter.feed(data)
@@ -204,7 +204,12 @@ class Session:
         """Send a whole answer."""
         if self.node.frames is not None:
             self.node.frames.answered(self.number, data)
-        if not self.transport.send(data) and self.state is not _CLOSED:
+        if not self.transport.send(data):
+            self.block()
+
+    def block(self) -> None:
+        """Serve nothing more until the client has read what the transport could not send."""
+        if self.state is not _CLOSED:
             self.state = _BLOCKED
 
     def finish(self, now: float) -> None:
@@ -215,9 +220,7 @@ class Session:
         self._go_on(now)
 
     def finish_with(self, data: bytes, now: float) -> None:
-        """Send the answer of the exchange that others wait for, which finishes it."""
-        if self.node.frames is not None:
-            self.node.frames.answered(self.number, data)
+        """Send the answer of the remembered exchange that others wait for, which finishes it."""
         if self.state is _BUSY:
             self.exchange = None
             if not self.transport.send(data):
@@ -273,8 +276,8 @@ class Session:
         exchange.arrive(now)
         if not exchange.finished and self.state is not _CLOSED:
             self.begin(exchange)
-        # A remembered request bypasses the interceptor, so none is remembered while there is one.
-        if self.node.interceptor is None:
+        # A remembered request bypasses interceptor and watch, so none is remembered while there is one.
+        if self.node.interceptor is None and self.node.frames is None:
             remember(self, exchange, frame, body)
 
     def _refuse_unserved(self, frame: bytes) -> None:

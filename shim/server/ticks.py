@@ -72,11 +72,17 @@ class Ticks:
 
     def next_deadline(self) -> float:
         """When `fire` is due next; infinity if never."""
+        # Every tick asks this, and there may be a tick for each request: so no `min`, which costs more than a request.
         deadline = self._durability.next_deadline()
-        if self._leases is not None:
-            deadline = min(deadline, self._leases.lapses_at)
+        if self._leases is not None and self._leases.lapses_at < deadline:
+            deadline = self._leases.lapses_at
         for node in self._nodes:
-            deadline = min(deadline, node.groups.next_deadline(), node.broker.next_deadline() or inf)
+            of_groups = node.groups.next_deadline()
+            if of_groups < deadline:
+                deadline = of_groups
+            of_broker = node.broker.next_deadline()
+            if of_broker < deadline:
+                deadline = of_broker
         return deadline
 
     async def run(self) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Sequence
-from math import nan
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -57,7 +56,10 @@ class TraceLog:
         self._run = run_id or uuid.uuid4().hex
         self._files = 0
         self._seq = 0
-        self._lines = bytearray()
+        self._parts: list[bytes] = []
+        """What is not written yet: lines, whole or in parts."""
+        self._gathered = 0
+        """How many bytes that are."""
         self._next_number = 1 + max((int(old.suffix[1:]) for old in self._rotated()), default=0)
         if path.exists() and path.stat().st_size:
             self._rename()
@@ -76,41 +78,42 @@ class TraceLog:
             return
         seq = self._seq
         wall = now + self._wall_offset
-        lines = self._lines
-        arrived = nan
-        unasked = ending(None, now, wall)
+        parts: list[bytes] = []
+        add = parts.append
+        ends: dict[float | None, bytes] = {}
         for event in events:
             seq += 1
             if isinstance(event, dict):
                 event["seq"] = seq
                 event["mono"] = now
                 event["wall"] = wall
-                lines += orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE)
+                add(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE))
                 continue
-            (head, tail), numbers, at = event
-            lines += head
-            if at is None:
-                lines += tail % (numbers + (seq, unasked))  # noqa: RUF005 (twice as fast as unpacking)
-                continue
-            if at != arrived:
-                arrived = at
-                end = ending(arrived, now, wall)
-            lines += tail % (numbers + (seq, end))  # noqa: RUF005
+            (head, tail), numbers, arrived = event
+            end = ends.get(arrived)
+            if end is None:
+                end = ends[arrived] = ending(arrived, now, wall)
+            add(head)
+            add(tail % (numbers + (seq, end)))  # noqa: RUF005 (twice as fast as unpacking)
         self._seq = seq
-        if len(lines) > BUFFER_BYTES:
+        self._parts += parts
+        self._gathered += sum(map(len, parts))
+        if self._gathered > BUFFER_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Write what was gathered, and begin the next file if this one is full."""
-        if self._lines:
-            lines, self._lines = self._lines, bytearray()
+        if self._parts:
+            # Joined once: a buffer that grows line by line is copied again and again.
+            lines = b"".join(self._parts)
+            self._parts, self._gathered = [], 0
             try:
                 self._write(lines)
             except OSError as error:
                 log.error("the trace %s ends here, it cannot be written: %s", self.path, error.strerror or error)
                 self.failed = True
 
-    def _write(self, data: bytearray) -> None:
+    def _write(self, data: bytes) -> None:
         self._written += len(data)
         rest = memoryview(data)
         while rest:
@@ -176,7 +179,7 @@ class TraceFile(TraceLog):
             self.tell_ends()
 
     def flush(self) -> None:
-        if not self._lines:
+        if not self._parts:
             return
         with self._cluster.inputs.input("trace", does="flush"):
             super().flush()

@@ -95,8 +95,7 @@ class Cluster:
         """Let time pass, and what is due happen, on every broker."""
         self.now += seconds
         for broker in self.brokers.values():
-            deadline = broker.next_deadline()
-            if deadline is not None and deadline <= self.now:
+            if broker.next_deadline() <= self.now:
                 broker.expire(self.now)
 
     def replies(self) -> list[tuple[Any, Any]]:

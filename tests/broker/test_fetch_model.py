@@ -5,6 +5,8 @@ Whatever happens, each consumer gets every record of every partition once and in
 
 from __future__ import annotations
 
+from math import inf
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -128,7 +130,7 @@ class FetchModel(RuleBasedStateMachine):
     def pass_time(self, seconds: float) -> None:
         deadline = self.cluster.broker.next_deadline()
         until = self.cluster.now + seconds
-        while deadline is not None and deadline <= until:
+        while deadline <= until:
             self.cluster.advance(max(0.0, deadline - self.cluster.now))
             self.deliver()
             deadline = self.cluster.broker.next_deadline()
@@ -165,7 +167,7 @@ class FetchModel(RuleBasedStateMachine):
     @precondition(lambda self: all(each.asked_at is None for each in self.consumers.values()))
     @invariant()
     def nothing_is_parked_when_nobody_waits(self) -> None:
-        assert self.cluster.broker._fetch.next_deadline() is None
+        assert self.cluster.broker._fetch.next_deadline() == inf
 
 
 TestFetchModel = FetchModel.TestCase

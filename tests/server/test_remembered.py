@@ -1,5 +1,6 @@
 """Requests that are remembered by their bytes: nobody can tell, neither by answers, nor by records, nor by events."""
 
+import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -386,3 +387,27 @@ async def test_who_starts_to_look_while_an_answer_is_held_sees_the_request() -> 
     side.cluster.settle(NOW)
     assert seen == [50, 51]
     assert len(side.wire.answers()) == 1
+
+
+def test_a_repeated_heartbeat_and_the_tick_it_comes_in_are_a_few_calls() -> None:
+    """What they cost, counted, as a clock on a busy machine cannot: functions of ours and of the interpreter."""
+    side = Side(forgetful=False, listened=False)
+    data = request(HeartbeatRequest("billing", side.generation, side.member_id), 4)
+    for _ in range(2):
+        side.receive(data, NOW)
+    calls: list[int] = []
+
+    def count_calls(frame: object, event: str, _: object) -> None:
+        calls[-1] += event in ("call", "c_call")
+
+    for action in (lambda: side.session.receive(data, NOW), lambda: side.cluster.settle(NOW)):
+        calls.append(0)
+        sys.setprofile(count_calls)
+        try:
+            action()
+        finally:
+            sys.setprofile(None)
+    # The action and what ends the count are two of each.
+    heartbeat, tick = calls
+    assert heartbeat <= 13
+    assert tick <= 10

@@ -1,6 +1,7 @@
 """One connection's conversation, without a socket."""
 
 import logging
+from math import inf
 
 import pytest
 
@@ -248,9 +249,9 @@ async def test_a_repeated_fetch_without_a_session_is_held_every_time(version: in
 async def test_a_lost_connection_takes_its_fetch_with_it() -> None:
     wire = Wire(cluster(topics={"orders": 1}))
     wire.receive(fetch(11, 0, -1, 1))
-    assert wire.cluster.nodes[1].broker.next_deadline() is not None
+    assert wire.cluster.nodes[1].broker.next_deadline() < inf
     wire.close()
-    assert wire.cluster.nodes[1].broker.next_deadline() is None
+    assert wire.cluster.nodes[1].broker.next_deadline() == inf
     wire.cluster.ticks.fire(101.0)
     assert wire.sent == b""
 
