@@ -1,18 +1,18 @@
 """Apache Kafka itself, the oracle: KRaft nodes in Java processes of their own, before 3.3 with a ZooKeeper beside them.
 
-Its jars come from Maven, through the machine's `mvn`; the class path is remembered in the cache folder. It does not
-know what the cases ask of it.
+Its jars come from Maven, through the machine's `mvn`; the class path is remembered in the cache folder, and so is the
+storage that each node starts with. It does not know what the cases ask of it.
 """
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import shutil
 import threading
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +44,9 @@ _WITHOUT_ZOOKEEPER: Final = (3, 3)
 """The first release whose KRaft was for production."""
 
 DEFAULT_VERSION: Final = "4.2"
+
+CLUSTER_ID: Final = "a2Fma2EtZ3JvdXAtc2hpbQ"
+"""Of all clusters here: nothing tells them apart but where they listen."""
 
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -136,6 +139,7 @@ class KafkaTarget:
         self.violations: list[str] = []
         self._children = Children()
         self._lock = threading.Lock()
+        self._zookeeper_endpoint: Endpoint | None = None
 
     def start(self, profile: str) -> Instance:
         java = shutil.which("java")
@@ -145,10 +149,7 @@ class KafkaTarget:
             jars = class_path(self.version)
         folder = self._children.folder("conformance-kafka-")
         command = [java, *_JAVA, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars]
-        controller = Endpoint("127.0.0.1", free_port())
-        if self._needs_zookeeper:
-            self._start_zookeeper(command, controller, folder)
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        controller = self._zookeeper(command) if self._needs_zookeeper else Endpoint("127.0.0.1", free_port())
         endpoints = [Endpoint("127.0.0.1", free_port()) for _ in range(self.brokers)]
         started = []
         for node_id, endpoint in enumerate(endpoints, 1):
@@ -156,11 +157,7 @@ class KafkaTarget:
             config = _config(node_id, endpoint, controller, folder, zookeeper=self._needs_zookeeper)
             properties.write_text(_lines(config | dict(PROFILES[profile])))
             if not self._needs_zookeeper:
-                formatted = processes.run(
-                    [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", properties]
-                )
-                if formatted.returncode != 0:
-                    raise TargetError(f"Kafka {self.version} could not format its storage: {formatted.stderr[-800:]}")
+                shutil.copytree(self._formatted(command, node_id), folder / f"data-{node_id}")
             with open(folder / f"log-{node_id}", "wb") as log:
                 started.append(self._children.start([*command, "kafka.Kafka", properties], stdout=log, stderr=log))
         for endpoint, process in zip(endpoints, started, strict=True):
@@ -179,10 +176,41 @@ class KafkaTarget:
     def stop(self) -> None:
         # Nobody reads again what it would write, and a release may take twenty seconds a broker to shut down.
         self._children.end(at_once=True)
+        self._zookeeper_endpoint = None
 
     @property
     def _needs_zookeeper(self) -> bool:
         return tuple(map(int, self.version.split(".")[:2])) < _WITHOUT_ZOOKEEPER
+
+    def _formatted(self, command: list[str], node_id: int) -> Path:
+        """The storage of a node that has never run, made once for this release: that takes a Java process as well."""
+        kept = cache_folder() / f"kafka-{self.version}" / f"formatted-{node_id}"
+        with self._lock:
+            if not kept.exists():
+                folder = self._children.folder("conformance-format-")
+                nowhere = Endpoint("127.0.0.1", free_port())
+                properties = folder / "server.properties"
+                properties.write_text(_lines(_config(node_id, nowhere, nowhere, folder, zookeeper=False)))
+                storage_tool = [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={CLUSTER_ID}", "-c"]
+                done = processes.run([*storage_tool, properties])
+                if done.returncode != 0:
+                    raise TargetError(f"Kafka {self.version} could not format its storage: {done.stderr[-800:]}")
+                # In one step, for runs beside this one.
+                beside = kept.with_name(f"{kept.name}-{uuid.uuid4().hex}")
+                shutil.copytree(folder / f"data-{node_id}", beside)
+                with suppress(OSError):
+                    beside.rename(kept)
+                shutil.rmtree(beside, ignore_errors=True)
+        return kept
+
+    def _zookeeper(self, command: list[str]) -> Endpoint:
+        """The one ZooKeeper of all instances, in which each has a path of its own."""
+        with self._lock:
+            if self._zookeeper_endpoint is None:
+                endpoint = Endpoint("127.0.0.1", free_port())
+                self._start_zookeeper(command, endpoint, self._children.folder("conformance-zookeeper-"))
+                self._zookeeper_endpoint = endpoint
+            return self._zookeeper_endpoint
 
     def _start_zookeeper(self, command: list[str], endpoint: Endpoint, folder: Path) -> None:
         properties = folder / "zookeeper.properties"
@@ -209,7 +237,7 @@ def _config(node_id: int, endpoint: Endpoint, controller: Endpoint, folder: Path
         small = {name: value for name, value in _SMALL.items() if name not in _KRAFT}
         others = {
             "broker.id": str(node_id),
-            "zookeeper.connect": str(controller),
+            "zookeeper.connect": f"{controller}/{folder.name}",
             "listeners": f"PLAINTEXT://{endpoint}",
         }
         return small | common | others

@@ -11,12 +11,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/recipes/test_frameworks.md"
-RECIPES = {
-    title: (language, program)
-    for title, language, program in re.findall(
-        r"^## ([^\n]*)\n(?:(?!^## ).)*?^```(\w+)\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE
-    )
+_SECTIONS = {
+    title: re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    for title, text in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 }
+RECIPES = {title: blocks[0] for title, blocks in _SECTIONS.items()}
+"""The program of each section, with its language."""
+POMS = {title: text for title, blocks in _SECTIONS.items() for language, text in blocks if language == "xml"}
 GO = "Go's `testing`"
 WORKER = "A worker that is a process"
 NODE = "Node's test runner"

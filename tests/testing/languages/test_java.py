@@ -6,64 +6,33 @@ from pathlib import Path
 import pytest
 
 from tests.testing.languages.test_examples import example, program, run, scenarios
-from tests.testing.test_recipes import RECIPES
+from tests.testing.test_recipes import POMS, RECIPES
 
-SPRING_BOOT = "3.5.7"
-_BOM = f"""
-  <dependencyManagement><dependencies><dependency>
-    <groupId>org.springframework.boot</groupId><artifactId>spring-boot-dependencies</artifactId>
-    <version>{SPRING_BOOT}</version><type>pom</type><scope>import</scope>
-  </dependency></dependencies></dependencyManagement>"""
 _PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
-  <groupId>example</groupId><artifactId>{name}</artifactId><version>1</version>{more}
+  <groupId>example</groupId><artifactId>all</artifactId><version>1</version>
+  <packaging>pom</packaging><modules>{modules}</modules>
 </project>
 """
 
 
-def dependency(group: str, artifact: str, version: str = "") -> str:
-    found = f"<groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-    return f"<dependency>{found}{f'<version>{version}</version>' if version else ''}</dependency>"
-
-
 def saved(folder: Path, title: str, name: str) -> None:
-    """The program of a recipe among the tests of a project."""
+    """The project of a recipe, as the page has it."""
     path = folder / "src/test/java/billing" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(RECIPES[title][1])
-
-
-def spring_project(folder: Path) -> None:
-    """A project that has what the page says a test with Spring Boot needs."""
-    needed = [
-        dependency("org.springframework.boot", "spring-boot-starter-test"),
-        dependency("org.springframework.kafka", "spring-kafka"),
-        dependency("io.github.kafka-group-shim", "kafka-group-shim-junit", "0-SNAPSHOT"),
-    ]
-    properties = "<properties><maven.compiler.release>17</maven.compiler.release></properties>"
-    surefire = "<artifactId>maven-surefire-plugin</artifactId><version>3.5.4</version>"
-    compiler = (
-        "<artifactId>maven-compiler-plugin</artifactId><version>3.14.0</version>"
-        "<configuration><parameters>true</parameters></configuration>"
-    )
-    build = f"<build><plugins><plugin>{compiler}</plugin><plugin>{surefire}</plugin></plugins></build>"
-    more = f"{properties}{_BOM}<dependencies>{''.join(needed)}</dependencies>{build}"
-    folder.mkdir(exist_ok=True)
-    (folder / "pom.xml").write_text(_PROJECT.format(name="spring", more=more))
-    saved(folder, "Spring Boot", "BillingApplicationTest.java")
+    (folder / "pom.xml").write_text(POMS[title])
 
 
 @pytest.mark.timeout(400)
 def test_package_example_and_recipes() -> None:
     maven = program("mvn")
     program("javac")
-    project = example("java")
-    saved(project, "JUnit 5", "OrdersTest.java")
-    home = project.parents[1]
-    spring_project(home / "spring")
-    modules = "".join(f"<module>{each}</module>" for each in ("clients/java", "examples/java", "spring"))
-    more = f"<packaging>pom</packaging><modules>{modules}</modules>"
-    (home / "pom.xml").write_text(_PROJECT.format(name="all", more=more))
+    home = example("java").parents[1]
+    saved(home / "junit", "JUnit 5", "OrdersTest.java")
+    saved(home / "spring", "Spring Boot", "BillingApplicationTest.java")
+    modules = "".join(f"<module>{each}</module>" for each in ("clients/java", "examples/java", "junit", "spring"))
+    (home / "pom.xml").write_text(_PROJECT.format(modules=modules))
     run([maven, "-q", "-B", "test"], home)
     ran = {}
     for report in home.glob("**/surefire-reports/*.xml"):
