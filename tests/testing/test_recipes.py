@@ -41,7 +41,7 @@ def saved(folder: Path, title: str, name: str) -> Path:
 
 
 def test_every_program_of_the_page_is_run() -> None:
-    here = ["unittest", "Django", "FastAPI", "pytest-xdist", WORKER, CONTAINERS, GO]
+    here = ["unittest", "Django", "FastAPI", "asyncio", "pytest-xdist", WORKER, CONTAINERS, GO]
     assert list(RECIPES) == [*here, *ELSEWHERE]
 
 
@@ -58,6 +58,15 @@ def test_django(tmp_path: Path) -> None:
 def test_fastapi(tmp_path: Path) -> None:
     folder = saved(tmp_path, "FastAPI", "test_app.py")
     assert "1 passed" in run(folder, sys.executable, "-m", "pytest", *PLUGIN, "test_app.py")
+
+
+def test_asyncio(tmp_path: Path) -> None:
+    """Under anyio, which is among what our tests need anyway."""
+    program = RECIPES["asyncio"][1].replace("@pytest.mark.asyncio", "@pytest.mark.anyio")
+    (tmp_path / "test_billing.py").write_text(
+        f"{program}\n\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'\n"
+    )
+    assert "1 passed" in run(tmp_path, sys.executable, "-m", "pytest", *PLUGIN, "test_billing.py")
 
 
 def test_xdist(tmp_path: Path) -> None:
