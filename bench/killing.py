@@ -35,7 +35,7 @@ from kafka_shim.pipeline.run import answer, answers, build, sort_out, store_sett
 from kafka_shim.pipeline.schemas import PLACES, TABLES
 from kafka_shim.pipeline.session import LITTLE, session
 from kafka_shim.pipeline.stream import stream
-from kafka_shim.pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.warehouse import Touched, Warehouse
 
 UNDISTURBED: Final = "undisturbed"
 READING: Final = "reading"
@@ -214,7 +214,7 @@ class _Dying(Warehouse):
         self._flags = flags
         self._dies = dies.split(",")
 
-    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> list[int]:
+    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> Touched:
         return super().append_apart(self._deadly(READING, rows), by_day=by_day)
 
     def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:

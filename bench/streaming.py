@@ -195,6 +195,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=1_000, help="events a second, of `live`")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long, of `live`")
     parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="2g")
     chosen = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="bench-streaming-"))
@@ -202,7 +203,7 @@ def main() -> None:
     ended = threading.Event()
     watch = threading.Thread(target=family.watch, args=(ended,))
     watch.start()
-    spark = session("local[2]", config={"spark.driver.memory": chosen.memory})
+    spark = session(chosen.master, config={"spark.driver.memory": chosen.memory})
     try:
         out = scratch / "out"
         warehouse = Warehouse(spark, str(out))

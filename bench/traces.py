@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from bench.cluster import Cluster
 from bench.runs import child
 from kafka_shim.pipeline.run import sort_out
+from kafka_shim.pipeline.sources.places import Place
 from kafka_shim.pipeline.sources.shim_trace import files
 
 CLUSTER: Final = "cluster"
@@ -77,7 +78,7 @@ def share(data: Path, part: float, into: Path) -> Path:
     to this part, one at least."""
     nodes = sorted(folder for folder in (data / "trace").iterdir() if folder.is_dir())
     for node in nodes:
-        every = sorted(path for path in node.iterdir() if path.suffix == ".jsonl")
+        every = sorted(path for path in node.iterdir() if ".jsonl" in path.suffixes)
         folder = into / "trace" / node.name
         folder.mkdir(parents=True)
         for path in every[: max(1, round(len(every) * part))]:
@@ -87,17 +88,20 @@ def share(data: Path, part: float, into: Path) -> Path:
 
 def volume(data: Path) -> Volume:
     """Events and bytes of the traces in a folder, counted."""
-    found = [Path(path.address) for place in sort_out([str(data)]).traces for path in files(place)]
-    return Volume(sum(_lines(path.resolve()) for path in found), sum(path.stat().st_size for path in found))
+    found = [path for place in sort_out([str(data)]).traces for path in files(place)]
+    every = [_volume(path.real()) for path in found]
+    return Volume(sum(each.events for each in every), sum(each.bytes for each in every))
 
 
 @cache
-def _lines(path: Path) -> int:
-    found = 0
-    with path.open("rb", buffering=0) as file:
+def _volume(path: str) -> Volume:
+    """Of one file; of a packed one, of what is in it."""
+    lines = size = 0
+    with Place(path).open() as file:
         while block := file.read(1 << 22):
-            found += block.count(b"\n")
-    return found
+            lines += block.count(b"\n")
+            size += len(block)
+    return Volume(lines, size)
 
 
 def room_for(folder: Path, needed: int, what: str) -> None:

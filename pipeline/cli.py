@@ -7,14 +7,16 @@ only by the commands that need it.
 from __future__ import annotations
 
 import json
+import logging
 import re
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -120,6 +122,18 @@ def _spark(
         raise click.ClickException(f"Spark failed: {java.strip().splitlines()[0]}") from error
     finally:
         spark.stop()
+
+
+@contextmanager
+def _interrupts() -> Iterator[Event]:
+    """Ctrl-C within sets this and does nothing else: an exception in the midst of a call to Java would leave the
+    connection to it in no known state."""
+    interrupted = Event()
+    before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _writable(out: str) -> None:
@@ -308,9 +322,9 @@ def stream(
         warehouse = Warehouse(spark, out, kind, keep=keep)
         query = start(warehouse, inputs, every=every, max_bytes=max_bytes, days=days, answers_s=answers)
         shown = -1
-        try:
+        with _interrupts() as interrupted:
             ended = False
-            while not ended:
+            while not ended and not interrupted.is_set():
                 ended = bool(query.awaitTermination(1))
                 now = progress(query, inputs, store_settings(_settings(config)))
                 if now is not None and now.batch > shown:
@@ -320,8 +334,12 @@ def stream(
                         f"batch {now.batch}: {now.events:,} events in {now.seconds:.1f} s,"
                         f" {now.behind_bytes:,} bytes to go{newest}"
                     )
-        except KeyboardInterrupt:
-            query.stop()
+            if not ended:
+                # What Spark and Python say of work that is broken off helps nobody.
+                logging.getLogger("py4j").setLevel(logging.CRITICAL)
+                spark.sparkContext.setLogLevel("OFF")
+                query.stop()
+                console.print("stopped: what the last whole batch left counts, and the next start goes on from there")
 
 
 @cli.command()
@@ -459,12 +477,13 @@ def _show(console: Console, columns: list[str], rows: list[list[Any]]) -> None:
     "--nodes", default=1, show_default=True, type=click.IntRange(min=1), help="Nodes, each with a trace of its own."
 )
 @click.option("--segments/--no-segments", default=True, show_default=True, help="Also write __consumer_offsets.")
-def generate(out: Path, groups: int, events: int | None, seed: int, nodes: int, segments: bool) -> None:
+@click.option("--packed", is_flag=True, help="Pack each file of the trace by zstd.")
+def generate(out: Path, groups: int, events: int | None, seed: int, nodes: int, segments: bool, packed: bool) -> None:
     """Make traces and segments with known faults, listed in OUT/faults.json."""
     from kafka_shim.pipeline.generate.write import generate as make
 
     try:
-        volume = make(out, groups=groups, events=events, seed=seed, nodes=nodes, segments=segments)
+        volume = make(out, groups=groups, events=events, seed=seed, nodes=nodes, segments=segments, packed=packed)
     except FileExistsError as error:
         raise click.ClickException(str(error)) from error
     json.dump(volume._asdict(), sys.stdout)

@@ -28,12 +28,14 @@ from kafka_shim.pipeline.sources.shim_trace import ShimTrace, files
 from kafka_shim.pipeline.steps import Task, side_by_side
 from kafka_shim.pipeline.tables import epochs, groups, partitions, traces
 from kafka_shim.pipeline.tables import offsets as offset_tables
-from kafka_shim.pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.warehouse import Touched, Warehouse
 
 Step: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Called with the name of a step; the step is done within what it returns."""
-_PACKED: Final = 10
-"""What is packed is about so many times as large."""
+
+
+_SLOWEST: Final = frozenset({"trace_history", "membership", "ownership", "violations"})
+"""Violations take as long as all other tables together, and wait for the rest of these."""
 
 
 class _Read(Protocol):
@@ -53,13 +55,13 @@ class Inputs(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A table that is made of others: `rows` makes it once those named in `after` are written. One that is made `whole`
-    is about no group."""
+    """A table that is made of others: `rows` makes it once those named in `after` are written, or its rows in the
+    buckets of `replaces`."""
 
     place: str
     rows: Callable[[], DataFrame]
     after: tuple[str, ...] = ()
-    whole: bool = False
+    replaces: list[int] | None = None
 
 
 def sort_out(paths: Iterable[str], end_offsets: str | None = None, settings: Settings = ()) -> Inputs:
@@ -94,7 +96,7 @@ def is_little(inputs: Inputs, settings: Settings = ()) -> bool:
     size = 0
     for find, paths in ((files, inputs.traces), (segments, inputs.logs)):
         for file in chain.from_iterable(find(path, settings) for path in paths):
-            size += file.size() * (_PACKED if file.is_packed else 1)
+            size += file.content_size()
             if size > LITTLE_BYTES:
                 return False
     return True
@@ -169,14 +171,13 @@ def write_all(
     warehouse: Warehouse,
     tables: Iterable[Made],
     *,
-    replaces: list[int] | None = None,
     step: Step = nullcontext,
     at_once: int | None = None,
 ) -> None:
-    """Writes these tables, or their rows in the buckets of `replaces`, each after those it is made of."""
+    """Writes these tables, each after those it is made of."""
 
     def write(made: Made) -> None:
-        warehouse.write(made.place, made.rows(), replaces=None if made.whole else replaces)
+        warehouse.write(made.place, made.rows(), replaces=made.replaces)
 
     def task(made: Made) -> Task:
         name = f"table {PLACES.get(made.place, made.place)}"
@@ -206,16 +207,24 @@ def seqs(warehouse: Warehouse) -> DataFrame:
 
 
 def derived(
-    warehouse: Warehouse, buckets: list[int] | None = None, end_offsets: DataFrame | None = None
+    warehouse: Warehouse, touched: Touched | None = None, end_offsets: DataFrame | None = None
 ) -> Iterator[Made]:
-    """The tables made of what was read, for all groups or those in some buckets; those that others wait for first."""
+    """The tables made of what was read, for all groups or those in buckets that were touched; those that others wait
+    for first. Tables that groups at rest have nothing new for are made where others are."""
+    buckets, changed = (None, None) if touched is None else touched
 
     def read(name: str, steady: bool | None = None) -> DataFrame:
         return warehouse.read(name, buckets, steady=steady)
 
+    def of_changed(name: str) -> DataFrame:
+        return warehouse.read(name, changed, steady=False)
+
     if warehouse.has_traces():
-        yield from _derived_of_traces(read)
-        yield Made("trace_gaps", lambda: traces.gaps(seqs(warehouse)), whole=True)
+        made = [each._replace(replaces=buckets) for each in _derived_of_traces(read)]
+        if changed is None or changed:
+            made += [each._replace(replaces=changed) for each in _derived_of_changes(of_changed)]
+        yield from sorted(made, key=lambda each: each.place not in _SLOWEST)
+        yield Made("trace_gaps", lambda: traces.gaps(seqs(warehouse)))
     if end_offsets is not None or warehouse.has_traces():
 
         def lag() -> DataFrame:
@@ -226,7 +235,24 @@ def derived(
             every = ends if end_offsets is None else ends.unionByName(end_offsets)
             return offset_tables.lag(read("offset_history"), every)
 
-        yield Made("lag", lag, ("trace_history",))
+        yield Made("lag", lag, ("trace_history",), buckets)
+
+
+def _derived_of_changes(read: Callable[[str], DataFrame]) -> Iterator[Made]:
+    """The tables that what groups at rest do has nothing to do with; `read` is a table without it."""
+    # Few traces have other kinds of groups than classic ones.
+    has_epochs = not read("events").where("event = 'epoch'").isEmpty()
+
+    def both(classic: Callable[[DataFrame], DataFrame], of_epochs: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        found = classic(read("events"))
+        return found.unionByName(of_epochs(read("events"))) if has_epochs else found
+
+    yield Made("membership", lambda: groups.membership(read("events")))
+    yield Made("ownership", lambda: both(partitions.ownership, epochs.ownership))
+    yield Made("partition_pauses", lambda: partitions.partition_pauses(read("ownership")), ("ownership",))
+    yield Made("assignments", lambda: partitions.assignments(read("events")))
+    yield Made("rounds", lambda: both(groups.rounds, epochs.rounds))
+    yield Made("member_pauses", lambda: groups.member_pauses(read("requests")))
 
 
 def _derived_of_traces(read: _Read) -> Iterator[Made]:
@@ -244,21 +270,8 @@ def _derived_of_traces(read: _Read) -> Iterator[Made]:
             read("ownership"),
         )
 
-    # Few traces have other kinds of groups than classic ones.
-    has_epochs = not changes("events").where("event = 'epoch'").isEmpty()
-
-    def both(classic: Callable[[DataFrame], DataFrame], of_epochs: Callable[[DataFrame], DataFrame]) -> DataFrame:
-        found = classic(changes("events"))
-        return found.unionByName(of_epochs(changes("events"))) if has_epochs else found
-
     yield Made("trace_history", lambda: offset_tables.history_of_trace(read("events"), changes("requests")))
-    yield Made("membership", lambda: groups.membership(changes("events")))
-    yield Made("ownership", lambda: both(partitions.ownership, epochs.ownership))
     yield Made("violations", violations, ("membership", "trace_history", "ownership"))
-    yield Made("partition_pauses", lambda: partitions.partition_pauses(read("ownership")), ("ownership",))
-    yield Made("assignments", lambda: partitions.assignments(changes("events")))
-    yield Made("rounds", lambda: both(groups.rounds, epochs.rounds))
-    yield Made("member_pauses", lambda: groups.member_pauses(changes("requests")))
     yield Made("commits", lambda: traces.commits(read("events", True)))
 
 

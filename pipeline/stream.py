@@ -28,7 +28,7 @@ from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.sources.places import Settings
 from kafka_shim.pipeline.sources.shim_trace import files, identity_of
 from kafka_shim.pipeline.tables import traces
-from kafka_shim.pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.warehouse import Touched, Warehouse
 
 NAME: Final = "kafka-shim"
 """Of the stream, on Spark's page and in its metrics."""
@@ -67,9 +67,10 @@ def stream(
         with warehouse.change("stream", inputs.traces, anew=not own, stream=mine, batch=batch):
             began = time.monotonic()
             touched = warehouse.append_apart(rows, by_day=days is not None)
-            if days is not None:
-                warehouse.forget(days)
-            write_all(warehouse, derived(warehouse, touched), replaces=touched)
+            if days is not None and warehouse.forget(days):
+                # Rows about the first day that is kept may have rested on those that went.
+                touched = Touched(touched.buckets, touched.buckets)
+            write_all(warehouse, derived(warehouse, touched))
             if answers_s is not None and began - answered >= answers_s:
                 answer(warehouse)
                 answered = began

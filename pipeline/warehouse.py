@@ -17,7 +17,7 @@ from datetime import date, timedelta
 from functools import reduce
 from itertools import groupby
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -36,6 +36,14 @@ _DIFFERENT: Final = frozenset({"bigint", "timestamp", "double"})
 _KEYS: Final = ("day", "bucket")
 COMPACTED_AT: Final = 32
 """A place written in more parts is written again as one."""
+
+
+class Touched(NamedTuple):
+    """Buckets of groups that rows were added about, and those of them with rows that do not come of groups at rest
+    (`kafka_shim.pipeline.schemas.STEADY`)."""
+
+    buckets: list[int]
+    changed: list[int]
 
 
 class Warehouse:
@@ -157,13 +165,14 @@ class Warehouse:
         else:
             self._replace(name, [self._lake(before).merge(name, writer, replaces, before)])
 
-    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> list[int]:
+    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> Touched:
         """Add rows of several tables at once: column `table` names the place of each
         (`kafka_shim.pipeline.schemas.PLACES`). Returns the buckets they are in. What is named `by_day` `forget` can let
         go of."""
         folder = f"mixed/{new_write(time.time())}"
         rows.write.partitionBy("table", *_KEYS).parquet(f"{self.path}/data/{folder}")
-        buckets: set[int] = set()
+        touched: set[int] = set()
+        changed: set[int] = set()
         for table in self.files.names(f"data/{folder}"):
             place = table.removeprefix("table=")
             if place in PLACES:
@@ -171,27 +180,32 @@ class Warehouse:
                 named = _days(parts) if by_day else [f"{folder}/{table}"]
                 with self._adding:
                     self._replace(place, [*self._folders(place), *named])
-                buckets |= {int(part.rpartition("=")[2]) for part in parts}
-        return sorted(buckets)
+                buckets = {int(part.rpartition("=")[2]) for part in parts}
+                touched |= buckets
+                if place not in STEADY.values():
+                    changed |= buckets
+        return Touched(sorted(touched), sorted(changed))
 
-    def forget(self, days: int) -> None:
-        """Let go of all rows about days before the last so many that events are of, within a change."""
+    def forget(self, days: int) -> bool:
+        """Let go of all rows about days before the last so many that events are of, within a change; returns whether
+        there were any."""
         assert self._tables is not None
         every = [_day(folder) for place in STEADY for folder in self._folders(place)]
         newest = max((day for day in every if day is not None), default=None)
         if newest is None:
-            return
+            return False
         first = (date.fromisoformat(newest) - timedelta(days=days - 1)).isoformat()
         goes_on = {
             name: [each for each in folders if (_day(each) or first) >= first] for name, folders in self._tables.items()
         }
         if goes_on == self._tables:
-            return
+            return False
         self._tables = goes_on
         for name in goes_on:
             commit = self._commit(name)
             if commit is not None and PLACES.get(name, name) in PARTITIONED:
                 self._replace(name, [self._lake(commit).forget(name, first, commit)])
+        return True
 
     def overtaken(self) -> Overtaken:
         """What is to be raised where somebody else has changed the warehouse."""

@@ -8,6 +8,7 @@ Decides sequence numbers, wall time, rotation, and the damage done to segments. 
 from __future__ import annotations
 
 import heapq
+import io
 import json
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +18,8 @@ from operator import itemgetter
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple, TextIO
+
+import pyarrow as pa
 
 from kafka_shim.persistence.batch import CODECS, Record
 from kafka_shim.persistence.partition import partition_for
@@ -53,12 +56,20 @@ class _Node(NamedTuple):
 
 
 def generate(
-    out: Path, *, groups: int, events: int | None = None, seed: int = 0, nodes: int = 1, segments: bool = True
+    out: Path,
+    *,
+    groups: int,
+    events: int | None = None,
+    seed: int = 0,
+    nodes: int = 1,
+    segments: bool = True,
+    packed: bool = False,
 ) -> Volume:
     """Writes `groups` groups on `nodes` nodes into `out`, which must be empty or new.
 
     `events` is how many events there shall be, after which each trace ends; without it, half an hour of each group, in
-    which every fault has its place. Raises FileExistsError.
+    which every fault has its place. Files of a `packed` trace end in `.zst`: it needs a tenth of the room. Raises
+    FileExistsError.
     """
     if out.exists() and any(out.iterdir()):
         raise FileExistsError(f"{out} is not empty")
@@ -77,6 +88,7 @@ def generate(
             ],
             segments,
             None if events is None else events // nodes + (node < events % nodes),
+            packed,
         )
         for node in range(nodes)
     ]
@@ -95,13 +107,13 @@ def generate(
     return Volume(sum(n.events for n in written), sum(n.trace_bytes for n in written), records, len(faults))
 
 
-def _write_node(folder: Path, groups: list[Group], keep_commits: bool, most: int | None) -> _Node:
+def _write_node(folder: Path, groups: list[Group], keep_commits: bool, most: int | None, packed: bool) -> _Node:
     folder.mkdir(parents=True)
     events = written = total = 0
     rotation = 0
     at = START
     commits: list[tuple[float, str, list[tuple[str, int, int]]]] = []
-    file = _open(folder, rotation)
+    file = _open(folder, rotation, packed)
     try:
         events_in_order = heapq.merge(*(group.run() for group in groups), key=itemgetter(0))
         for at, kind, fields in islice(events_in_order, most):
@@ -110,7 +122,7 @@ def _write_node(folder: Path, groups: list[Group], keep_commits: bool, most: int
                 file.close()
                 rotation += 1
                 written = 0
-                file = _open(folder, rotation)
+                file = _open(folder, rotation, packed)
             file.write(line)
             written += len(line)
             total += len(line)
@@ -131,8 +143,11 @@ def _write_node(folder: Path, groups: list[Group], keep_commits: bool, most: int
     return _Node(events, total, faults, commits)
 
 
-def _open(folder: Path, rotation: int) -> TextIO:
-    return (folder / f"trace-{rotation:05d}.jsonl").open("w", buffering=1 << 20)
+def _open(folder: Path, rotation: int, packed: bool) -> TextIO:
+    name = f"trace-{rotation:05d}.jsonl"
+    if not packed:
+        return (folder / name).open("w", buffering=1 << 20)
+    return io.TextIOWrapper(io.BufferedWriter(pa.CompressedOutputStream(str(folder / f"{name}.zst"), "zstd"), 1 << 20))
 
 
 def _take_commits(groups: list[Group], into: list[tuple[float, str, list[tuple[str, int, int]]]] | None) -> None:

@@ -21,6 +21,8 @@ import pyarrow as pa
 import pyarrow.fs
 
 PACKED: Final = (".gz", ".zst")
+TIMES_PACKED: Final = 10
+"""What is packed is about so many times as large."""
 _OPTION: Final = "fs."
 _S3: Final = {
     "fs.s3a.access.key": "access_key",
@@ -102,6 +104,10 @@ class Place:
         if kind != "file":
             raise Unreadable(f"{self} cannot be read here: it is no file")
         return size
+
+    def content_size(self) -> int:
+        """About how many bytes there are to read of a file: of one that is packed nobody knows before."""
+        return self.size() * (TIMES_PACKED if self.is_packed else 1)
 
     def children(self) -> list[Place]:
         """What is in a folder."""

@@ -165,19 +165,24 @@ class ShimTraceReader(_Reading, DataSourceReader):
     """All that is there now."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        sizes = [(path, path.size()) for path in files(self.paths, self.settings)]
+        found = files(self.paths, self.settings)
         if self.adapts:
-            share = sum(size for _, size in sizes) // TASKS
+            share = sum(path.content_size() for path in found) // TASKS
             self.split_bytes = min(max(share, SPLIT_BYTES), MOST_SPLIT_BYTES)
-        planned = [part for path, size in sizes for part in self.split(path, 0, size)]
+        # A packed file is one part, and weighs what is in it.
+        planned = [
+            (part, path.content_size() if path.is_packed else part.end - part.start)
+            for path in found
+            for part in self.split(path, 0, path.size())
+        ]
         groups: list[list[Part]] = [[]]
         total = 0
-        for part in planned:
-            if groups[-1] and total + part.end - part.start > self.split_bytes:
+        for part, weight in planned:
+            if groups[-1] and total + weight > self.split_bytes:
                 groups.append([])
                 total = 0
             groups[-1].append(part)
-            total += part.end - part.start
+            total += weight
         return [InputPartition(tuple(tuple(part) for part in group)) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

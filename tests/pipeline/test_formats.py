@@ -15,7 +15,7 @@ ENVIRONMENT = ROOT / ".venvs" / "spark-4.1"
 
 
 @pytest.mark.another_spark
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_tables_in_formats_of_lakes_have_one_run_s_rows_and_others_open_them(tmp_path: Path) -> None:
     install = [sys.executable, "requirements/install.py", str(ENVIRONMENT), "requirements/old/spark-4.1.txt"]
     subprocess.run(install, cwd=ROOT, check=True)

@@ -116,6 +116,24 @@ def test_a_stream_of_days_keeps_the_last_ones_and_is_made_small_meanwhile(spark:
     assert warehouse.read("gaps").count() == 0
 
 
+def test_a_batch_touches_what_it_is_about(spark: SparkSession, tmp_path: Path) -> None:
+    """Two groups of two buckets; then one of them commits, which is nothing new about members."""
+    warehouse = few(spark, str(tmp_path / "out"))
+    source = trace(tmp_path / "in", ["a", "b"])
+    follow(warehouse, source)
+    before = {name: {*warehouse._folders(name)} for name in ("membership", "trace_history")}
+    assert {name: len(folders) for name, folders in before.items()} == {"membership": 2, "trace_history": 2}
+    with (source / "trace.jsonl").open("a") as file:
+        event = {"event": "commit", "seq": 4, "mono": 0.5, "wall": 1.76e9 + 2, "group": "a", "error": 0}
+        offsets = [{"topic": "t", "partition": 0, "offset": 4}]
+        file.write(json.dumps({**event, "member_id": "m", "generation": 1, "offsets": offsets}) + "\n")
+    follow(warehouse, source)
+    warehouse.refresh()
+    assert groups(warehouse) == ["a", "a", "b"]
+    assert {*warehouse._folders("membership")} == before["membership"]
+    assert len({*warehouse._folders("trace_history")} & before["trace_history"]) == 1
+
+
 def test_what_fails_leaves_nothing_and_readers_never_see_a_part(spark: SparkSession, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     first, second = trace(tmp_path / "a", ["a"]), trace(tmp_path / "b", ["b"])
