@@ -94,7 +94,8 @@ RECORDED: Final = (
     "`kafka-shim trace record --upstream HOST:PORT` writes the same events from outside: it is a hop that clients of a"
     " real cluster go through. Its `exchange` events are what went by, and so are `end_offsets`, from answers of"
     " ListOffsets and Fetch. The events of a coordinator are concluded: `member`, `round`, `assignment`, `commit`"
-    " and `group`. There is no `state`, `timer`, `parked` or `partition` event.",
+    " and `group`, and of consumer, share and streams groups `epoch`, `target`, `reconciliation` and `state`. A classic"
+    " group has no `state` event, and there is no `timer`, `parked` or `partition` event.",
     "- The cause of a round is the first sign of it: somebody new joins, a member joins again, one leaves, or has been"
     " silent for its session timeout and is not in the next generation. If the first sign is REBALANCE_IN_PROGRESS (27)"
     " in an answer, what began the round did not come through the relay, and `cause` is empty.\n"
@@ -102,7 +103,17 @@ RECORDED: Final = (
     " JoinGroup came through the relay; `members` all in the answer to the leader.\n"
     "- The event of a member that goes comes when the next round ends. A group is `expired` when a lower"
     " generation begins and nobody was left in it.\n"
-    "- `partition` of a `commit` or `group` event is -1 and `rule` is empty: neither shows from outside. `node` is -1"
+    "- Of groups with epochs: a member that joins, leaves or subscribes to something else makes an epoch, and so does"
+    " one that hears UNKNOWN_MEMBER_ID (25). An epoch of which answers speak and that nothing of the kind made is put"
+    " down to a member that did not give partitions up in its rebalance timeout, or left out three heartbeats, the"
+    " longest silent first, since how long a session is does not show; else to topics, if an answer has partitions"
+    " that nobody had before; else its `cause` is empty.\n"
+    "- There are two `target` events of an epoch: the first, when it was computed, has no assignments, and the second,"
+    " when the group has come to rest, those of all members. A member waits (`UNRELEASED_PARTITIONS`) if it has fewer"
+    " partitions of its topics than Kafka's assignors give it; whom for are those who are to give some up, or have"
+    " not heard of the epoch.\n"
+    "- `partition` of a `commit` or `group` event is -1 and `rule` is empty, or with epochs the kind of the group:"
+    " what else they would say does not show from outside. `node` is -1"
     " on a connection to the bootstrap address whose broker is not clear. The `release` of the first"
     " line is empty, and its `nodes` are those seen by then.",
     "Such an event also has",

@@ -1,7 +1,7 @@
 """What a relay writes into the trace: exchanges, what groups do, and where partitions end.
 
 Decides which requests and answers become `exchange` events and which groups are followed. It does not know sockets or
-files; what a group does is concluded in `groups.py`.
+files; what a group does is concluded in `groups.py` and `epochs.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import Any, Final
 
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message
+from kafka_shim.relay.epochs import FORMS, EpochGroup
 from kafka_shim.relay.groups import CONCLUDE_AFTER_S, Event, Group
 from kafka_shim.relay.proxied_connection import TRACED, PendingRequest, ProxiedConnection
 from kafka_shim.server.trace import end_offsets, shown
 
 GROUPS: Final = 20_000
-"""Groups followed at a time; beyond that, those that were quiet longest are forgotten."""
+"""Groups followed at a time, of the classic protocol and of all others; beyond that, those that were quiet longest are
+forgotten."""
 PARTITIONS: Final = 200_000
 """Partitions whose ends are remembered."""
 END_OFFSETS_SECONDS: Final = 5.0
@@ -32,6 +34,7 @@ class Record:
 
     def __init__(self, emit: Callable[[list[Event], float], None], clock: Callable[[], float]) -> None:
         self.groups: OrderedDict[str, Group] = OrderedDict()
+        self.epoch_groups: OrderedDict[str, EpochGroup] = OrderedDict()
         self._emit_events = emit
         self._clock = clock
         self._events: list[Event] = []
@@ -48,6 +51,8 @@ class Record:
             group = self._group(pending)
             if group is not None:
                 group.on_request(pending)
+            elif pending.api in FORMS:
+                self._epoch_group(pending).on_request(pending)
 
     def on_answer(self, pending: PendingRequest, answer: Any) -> None:
         """An answer was read."""
@@ -68,9 +73,10 @@ class Record:
         """A connection has ended: what is unanswered there never will be."""
         for pending in connection.waiting:
             if pending.request is not None and pending.key in TRACED:
-                group = self.groups.get(getattr(pending.request, "group_id", ""))
-                if group is not None:
-                    group.forget(pending)
+                group_id = getattr(pending.request, "group_id", "")
+                for group in (self.groups.get(group_id), self.epoch_groups.get(group_id)):
+                    if group is not None:
+                        group.forget(pending)
 
     def tick(self) -> None:
         """To be called a few times a second: writes what has waited long enough."""
@@ -117,6 +123,17 @@ class Record:
             self.groups.move_to_end(group_id)
         return group
 
+    def _epoch_group(self, pending: PendingRequest) -> EpochGroup:
+        """The group that a heartbeat with an epoch is about; another kind under its id is another group."""
+        group_id, form = pending.request.group_id, FORMS[pending.api]
+        group = self.epoch_groups.get(group_id)
+        if group is None or group.form is not form:
+            group = self.epoch_groups[group_id] = EpochGroup(group_id, form, self._emit, self._names.get)
+            if len(self.epoch_groups) > GROUPS:
+                self.epoch_groups.popitem(last=False)
+        self.epoch_groups.move_to_end(group_id)
+        return group
+
     def _exchanged(self, pending: PendingRequest, answer: Message, now: float) -> None:
         self._name_topics(answer)
         event = _exchange(pending, answer)
@@ -129,6 +146,8 @@ class Record:
             return
         if group is not None:
             group.on_answer(pending, answer, now)
+        elif pending.api in FORMS:
+            self._epoch_group(pending).on_answer(pending, answer)
         elif pending.api == "OffsetCommit":
             commit = _commit(pending.request, answer)
             self._events.append(commit)
@@ -143,6 +162,10 @@ class Record:
         for result in answer.results:
             if not result.error_code:
                 self._waiting.pop(result.group_id, None)
+                with_epochs = self.epoch_groups.pop(result.group_id, None)
+                if with_epochs is not None:
+                    with_epochs.deleted()
+                    continue
                 group = self.groups.pop(result.group_id, None) or Group(result.group_id, self._emit)
                 group.deleted()
 

@@ -71,6 +71,7 @@ class Epochs:
             eager=False,
             generation_before=event["generation"] - 1,
             generation=event["generation"],
+            inferred=bool(event.get("inferred")),
             members=tuple(history.present),
             owned_before=owned,
         )
@@ -90,8 +91,11 @@ class Epochs:
             self.targets[member] = partitions_of(topics)
         history.protocol = event["assignor"]
         rebalance = history.current
-        if isinstance(rebalance, Reconciliation) and rebalance.targeted is None:
-            rebalance.targeted = at
+        if not isinstance(rebalance, Reconciliation):
+            return
+        # What a relay knows of a target is complete when the group has come to rest.
+        if rebalance.targeted is None or event.get("inferred"):
+            rebalance.targeted = at if rebalance.targeted is None else rebalance.targeted
             rebalance.protocol = event["assignor"]
             rebalance.members = tuple(history.present)
             after = {partition: member for member in history.present for partition in self.target_of(member)}

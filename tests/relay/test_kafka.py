@@ -51,6 +51,13 @@ def test_classic_and_consumer_groups_work_through_the_relay(tmp_path: Path) -> N
     rounds = [event for event in events if event["event"] == "round"]
     assert {event["group"] for event in rounds} == {"billing"}
     assert {event["cause"] for event in rounds} <= {"NEW_MEMBER", "MEMBER_LEFT"}
+    # Two members, one after the other, and the one that closes; what they have in between adds up.
+    epochs = [event for event in events if event["event"] == "epoch"]
+    assert {event["group"] for event in epochs} == {"shipping"}
+    assert [event["cause"] for event in epochs][:2] == ["NEW_MEMBER", "NEW_MEMBER"]
+    assert "MEMBER_LEFT" in {event["cause"] for event in epochs}
+    steps = [event for event in events if event["event"] == "reconciliation" and event["state"] == "STABLE"]
+    assert {len(event["assigned"].get("orders", ())) for event in steps} >= {2, 4}
     beats = {event["group"] for event in events if event["event"] == "exchange" and event["api"].startswith("Consumer")}
     assert beats == {"shipping"}
     ends = {

@@ -1,7 +1,6 @@
 """What the relay concludes from outside is what a coordinator told of itself.
 
-Puppets act in simulated time and their bytes go through the relay's lines; the coordinator writes its own trace of the
-same rounds. Seeds decide who comes, goes, dies, restarts, and when.
+Puppets act in simulated time; seeds decide who comes, goes, dies, restarts, and when.
 """
 
 from __future__ import annotations
@@ -11,65 +10,13 @@ from typing import Any
 
 import pytest
 
-import kafka_shim.lab.puppets
 from kafka_shim.groups.trace import problems
 from kafka_shim.lab.puppets import Puppet
-from kafka_shim.lab.scheduler import Link
-from kafka_shim.relay.proxied_connection import BrokersAnswer, ProxiedConnection
-from kafka_shim.relay.record import Record
-from kafka_shim.testing import Network, Simulation
 
-Events = list[dict[str, Any]]
+from .simulated import Recorded
+
 NEAR = 0.001
 """Seconds; the relay stands at the coordinator's door."""
-
-
-class Recorded:
-    """A simulation whose puppets come through a relay, and both traces of it."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-        self.simulation = Simulation(seed=seed, topics={"orders": 12}, network=Network(least=0.0005, most=0.004))
-        self.events: Events = []
-        self.concluded: Events = []
-        self.notes: list[str] = []
-        self.simulation.cluster.events.listen(lambda events, now: self.events.extend(dict(event) for event in events))
-        self.record = Record(lambda events, now: self.concluded.extend(events), lambda: self.simulation.now)
-        recorded = self
-
-        class RecordedLink(Link):
-            def __init__(self, *args: Any) -> None:
-                super().__init__(*args)
-                self.line = ProxiedConnection(
-                    self.session.number, 1, "/127.0.0.1",
-                    clock=lambda: recorded.simulation.now,
-                    on_request=recorded.record.on_request,
-                    on_answer=recorded.record.on_answer,
-                    note=recorded.notes.append,
-                )  # fmt: skip
-
-            def _arrived(self, data: bytes, now: float) -> None:
-                if self.is_open:
-                    assert self.line.from_client(data) == data
-                super()._arrived(data, now)
-
-            def send(self, data: bytes) -> bool:
-                passed = self.line.from_broker(data)
-                assert b"".join(part.frame if isinstance(part, BrokersAnswer) else part for part in passed) == data
-                return super().send(data)
-
-            def end(self, now: float) -> None:
-                recorded.record.closed(self.line)
-                super().end(now)
-
-        monkeypatch.setattr(kafka_shim.lab.puppets, "Link", RecordedLink)
-
-    def run(self, seconds: float) -> None:
-        for _ in range(round(seconds / 0.2)):
-            self.simulation.run(0.2)
-            self.record.tick()
-
-    def rounds(self, events: Events) -> Events:
-        return [event for event in events if event["event"] == "round" and event["members"]]
 
 
 def act(recorded: Recorded, rng: random.Random, members: list[Puppet], script: dict[str, Any]) -> None:
