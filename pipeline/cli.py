@@ -320,9 +320,17 @@ def stream(
 
         console = Console(stderr=True)
         warehouse = Warehouse(spark, out, kind, keep=keep)
-        query = start(warehouse, inputs, every=every, max_bytes=max_bytes, days=days, answers_s=answers)
         shown = -1
         with _interrupts() as interrupted:
+            query = start(
+                warehouse,
+                inputs,
+                every=every,
+                max_bytes=max_bytes,
+                days=days,
+                answers_s=answers,
+                stopped=interrupted,
+            )
             ended = False
             while not ended and not interrupted.is_set():
                 ended = bool(query.awaitTermination(1))
@@ -339,7 +347,7 @@ def stream(
                 logging.getLogger("py4j").setLevel(logging.CRITICAL)
                 spark.sparkContext.setLogLevel("OFF")
                 query.stop()
-                console.print("stopped: what the last whole batch left counts, and the next start goes on from there")
+                console.print("stopped; the next start goes on from the last whole batch")
 
 
 @cli.command()

@@ -17,6 +17,7 @@ import json
 import time
 from collections.abc import Callable
 from datetime import datetime
+from threading import Event
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -43,19 +44,29 @@ def stream(
     days: int | None = None,
     answers_s: float | None = None,
     after_batch: Callable[[int], None] = lambda batch: None,
+    stopped: Event | None = None,
 ) -> StreamingQuery:
     """Starts the stream. `every` is a time like "10 seconds" to wait between batches; without it, the stream takes what
     there is and ends. With `days`, what is about days before the last so many of events goes: the tables are those of a
     trace that begins then, and no batch costs more than these do. With `answers_s` the questions are asked again by a
     batch that begins so many seconds or more after they were last; until then the answers are the old ones.
-    `after_batch` is called with the number of each batch that was done. The query ends with
-    `kafka_shim.pipeline.snapshots.Overtaken` if another command changes the warehouse."""
+    `after_batch` is called with the number of each batch that was done. Whoever stops the query in the midst of a batch
+    sets `stopped` before: Spark looks for its own words in what a batch raises, which must then be short. The query
+    ends with `kafka_shim.pipeline.snapshots.Overtaken` if another command changes the warehouse."""
     warehouse.refresh()
     found = warehouse.snapshot
     mine = uuid4().hex if found is None or found.stream is None else found.stream
     answered = float("-inf")
 
     def take(rows: DataFrame, batch: int) -> None:
+        try:
+            do(rows, batch)
+        except Exception:
+            if stopped is not None and stopped.is_set():
+                raise Stopped from None
+            raise
+
+    def do(rows: DataFrame, batch: int) -> None:
         nonlocal answered
         warehouse.refresh()
         before = warehouse.snapshot
@@ -89,6 +100,10 @@ def stream(
     writer = rows.writeStream.queryName(NAME).option("checkpointLocation", checkpoint).foreachBatch(take)
     triggered = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
     return triggered.start()
+
+
+class Stopped(Exception):
+    """A batch was broken off: it is done again when the stream goes on."""
 
 
 class Progress(NamedTuple):

@@ -16,6 +16,7 @@ from kafka_shim.groups.trace import problems
 from kafka_shim.pipeline.generate.faults import Fault, plan
 from kafka_shim.pipeline.generate.write import generate
 from kafka_shim.pipeline.jobs.invariants import CAUSES
+from kafka_shim.pipeline.sources.shim_trace import files
 
 
 def test_every_event_is_of_the_schema_in_order_and_without_gaps(data: Path) -> None:
@@ -51,6 +52,21 @@ def test_same_seed_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert digest(tmp_path / "a") != digest(tmp_path / "c")
     with pytest.raises(FileExistsError):
         generate(tmp_path / "a", groups=1)
+
+
+@pytest.mark.parametrize("events", [2_000, 10_001])
+def test_as_many_events_as_one_wants_packed_or_not(tmp_path: Path, events: int) -> None:
+    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    for folder in (plain, packed):
+        volume = generate(folder, groups=3, events=events, nodes=2, segments=False, packed=folder == packed)
+        assert volume.events == events
+    lines = []
+    for folder in (plain, packed):
+        found = files(str(folder / "trace"))
+        assert [place.is_packed for place in found] == [folder == packed] * 2
+        lines.append([place.open().read() for place in found])
+    assert lines[0] == lines[1]
+    assert sum(text.count(b"\n") for text in lines[0]) == events
 
 
 def test_every_fault_is_there_and_listed(faults: list[dict[str, Any]]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import InputPartition
 
 from kafka_shim.groups.trace import SCHEMA_VERSION
 from kafka_shim.persistence.batch import COMMIT, Record, end_marker, write_batch
@@ -174,6 +175,22 @@ def test_a_trace_of_a_later_schema_is_refused_in_one_sentence(tmp_path: Path) ->
         assert read(version) == ["trace"]
     with pytest.raises(Unreadable, match="has version 3 of the trace's schema, and this release reads 1 and 2"):
         read(3)
+
+
+def test_a_packed_file_weighs_what_is_in_it_and_is_one_part(tmp_path: Path) -> None:
+    for number in range(6):
+        (tmp_path / f"trace-{number}.jsonl.zst").write_bytes(bytes(100))
+    (tmp_path / "trace-6.jsonl").write_bytes(bytes(3000))
+
+    def parts_of(task: InputPartition) -> list[shim_trace.Part]:
+        return [shim_trace.Part(*each) for each in task.value]
+
+    tasks = [parts_of(each) for each in shim_trace.ShimTraceReader(str(tmp_path), {"splitBytes": "2000"}).partitions()]
+    assert [[(part.start, part.end) for part in parts] for parts in tasks] == [
+        *([[(0, 100)] * 2] * 3),
+        [(0, 2000)],
+        [(2000, 3000)],
+    ]
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
