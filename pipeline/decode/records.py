@@ -303,10 +303,10 @@ class _Rows:
         self.committed = np.clip(self.text + self.text_size, 0, data.size - 24)
         end = self.committed + 8 + np.where(version == 1, 8, 0) + flexible
         untagged = ~flexible | (data[np.clip(end - 1, 0, data.size - 1)] == 0)
-        known = (version >= 0) & (version <= 4) & (self.text_size >= 0) & (end == value + self.value_size) & untagged
+        readable = (version >= 0) & (version <= 4) & (self.text_size >= 0) & (end == value + self.value_size) & untagged
         self.tombstone: Masks = tombstone
         self.version = version
-        plain: Masks = good & (tombstone | known)
+        plain: Masks = good & (tombstone | readable)
         return plain
 
     def offsets(self, rows: Ints) -> pa.RecordBatch:

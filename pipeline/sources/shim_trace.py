@@ -286,7 +286,7 @@ def read_part(
     trace = trace_of(path)
     marks = [b'"event":"%s"' % kind.encode() for kind in sorted(kinds)]
     if part.start == 0:
-        _known(path)
+        _check_schema(path)
     with path.open() as file:
         found = _unpacked(path, file) if path.is_packed else _chunks(file, part.start, part.end)
         for lines, positions in found:
@@ -301,7 +301,7 @@ def read_part(
                 yield rows if names is None else rows.select(names)
 
 
-def _known(path: Place) -> None:
+def _check_schema(path: Place) -> None:
     """Raises `Unreadable` for a file whose first line says a version of the schema that is not known here."""
     try:
         with path.open() as file:

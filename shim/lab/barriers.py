@@ -31,7 +31,7 @@ NAMED_POINTS: Final[dict[str, tuple[Match, Point]]] = {
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldExchange:
     """A request, or its answer, that is stopped."""
 
     exchange: Exchange
@@ -47,7 +47,7 @@ class Barrier:
         self.number = number
         self.match = match
         self.point = point
-        self.held: list[Held] = []
+        self.held: list[HeldExchange] = []
         self.reached = 0
         """How many it has stopped so far."""
         self._barriers = barriers
@@ -105,7 +105,7 @@ class Barrier:
         if not self.match.fits(facts, exchange.request):
             return False
         exchange.hold()
-        self.held.append(Held(exchange, facts, data))
+        self.held.append(HeldExchange(exchange, facts, data))
         self.reached += 1
         self._barriers.interception.conditions.check()
         return True

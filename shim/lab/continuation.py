@@ -260,15 +260,15 @@ def _script(
     rebalance_timeout_ms: int,
 ) -> Script | None:
     """What a puppet says in the place of a consumer; None if nobody can tell what that one subscribes to."""
-    known = [(name, metadata) for name, metadata in offers if name in ASSIGNORS]
-    subscriptions = [subscription_from_bytes(metadata) for _, metadata in known]
+    readable = [(name, metadata) for name, metadata in offers if name in ASSIGNORS]
+    subscriptions = [subscription_from_bytes(metadata) for _, metadata in readable]
     if not subscriptions or subscriptions[0] is None:
         return None
     return Script(
         group=group,
         topics=list(subscriptions[0].topics),
         client_id=client_id,
-        protocols=[name for name, _ in known],
+        protocols=[name for name, _ in readable],
         instance_id=instance_id,
         session_timeout=session_timeout_ms / 1000,
         rebalance_timeout=max(rebalance_timeout_ms, 1) / 1000,

@@ -63,5 +63,5 @@ def _is_quiet(exchange: Mapping[str, Any]) -> bool:
         return False
     if exchange["api"] == "Heartbeat":
         return True
-    said = [message.get(name) for message in (exchange["request"], exchange["answer"]) for name in _SAYING]
-    return exchange["request"]["member_epoch"] > 0 and all(each is None for each in said)
+    values = [message.get(name) for message in (exchange["request"], exchange["answer"]) for name in _SAYING]
+    return exchange["request"]["member_epoch"] > 0 and all(each is None for each in values)

@@ -86,9 +86,9 @@ def right_option(scene: Scene, step: Step) -> int:
 
 def check(scene: Scene, step: Step) -> None:
     """Raises Unteachable if something that the step claims is not so."""
-    for claims, wanted, word in ((step.happens, True, "is"), (step.never, False, "is not"), (step.holds, True, "is")):
+    for claims, fits, word in ((step.happens, True, "is"), (step.never, False, "is not"), (step.holds, True, "is")):
         for pattern in claims:
-            if scene.fits(pattern) is not wanted:
+            if scene.fits(pattern) is not fits:
                 raise Unteachable(f"In step {step.title!r} it is claimed that this {word} so: {dict(pattern)}.")
 
 

@@ -15,6 +15,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.relay.epochs import FORMS, EpochGroup
 from kafka_shim.relay.groups import CONCLUDE_AFTER_S, Event, Group
 from kafka_shim.relay.proxied_connection import TRACED, PendingRequest, ProxiedConnection
+from kafka_shim.server.requests import REQUESTS
 from kafka_shim.server.trace import end_offsets, shown
 
 GROUPS: Final = 20_000
@@ -73,10 +74,10 @@ class Record:
         """A connection has ended: what is unanswered there never will be."""
         for pending in connection.waiting:
             if pending.request is not None and pending.key in TRACED:
-                group_id = getattr(pending.request, "group_id", "")
-                for group in (self.groups.get(group_id), self.epoch_groups.get(group_id)):
-                    if group is not None:
-                        group.forget(pending)
+                for group_id in REQUESTS[ApiKey(pending.key)].groups_of(pending.request):
+                    for group in (self.groups.get(group_id), self.epoch_groups.get(group_id)):
+                        if group is not None:
+                            group.forget(pending)
 
     def tick(self) -> None:
         """To be called a few times a second: writes what has waited long enough."""

@@ -32,7 +32,7 @@ from kafka_shim.server.table import Endpoint
 log: Final = logging.getLogger("kafka_shim.server")
 
 
-class Held(Protocol):
+class HeldExchange(Protocol):
     """An exchange whose answer waits for a batch, `since` monotonic seconds; `exchange.py` has it."""
 
     since: float
@@ -90,7 +90,7 @@ class Durability:
         self._check = check
         self._dispatch = dispatch
         self._partitions = partitions
-        self._held: dict[int, list[Held]] = {}
+        self._held: dict[int, list[HeldExchange]] = {}
         self._effects: dict[int, list[WhenDurable]] = {}
         """By batch, what follows when it is durable."""
         self._written = trio.Event()
@@ -99,7 +99,7 @@ class Durability:
         # One access at a time, whether it writes or loads.
         self._access = trio.Lock()
 
-    def hold(self, required_batch: int, held: Held) -> None:
+    def hold(self, required_batch: int, held: HeldExchange) -> None:
         """Send this answer when the batch is durable."""
         waiting = self._held.get(required_batch)
         if waiting is None:
@@ -189,8 +189,8 @@ class Durability:
         outbox.effects = [each for each in outbox.effects if each.partition not in partitions]
         for number, effects in self._effects.items():
             self._effects[number] = [each for each in effects if each.partition not in partitions]
-        failed: list[Held] = []
-        again: list[Held] = []
+        failed: list[HeldExchange] = []
+        again: list[HeldExchange] = []
         for gate, waiting in list(self._held.items()):
             kept = []
             for held in waiting:
@@ -273,11 +273,11 @@ class Durability:
         await self._idle.wait()
 
 
-def _lists_groups(held: Held) -> bool:
+def _lists_groups(held: HeldExchange) -> bool:
     return held.endpoint.key in (ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS)
 
 
-def _names(held: Held) -> list[str]:
+def _names(held: HeldExchange) -> list[str]:
     """The groups that a request is about; a transactional id lives where a group of its name does."""
     row = held.endpoint.row
     return row.groups_of(held.request) + row.transactional_ids_of(held.request)

@@ -48,21 +48,21 @@ _correlation_number: Final = Struct(">8xi").unpack_from
 _held, _sent = Step.HELD, Step.SENT
 
 
-class Remembered(Protocol):
+class RememberedRequest(Protocol):
     """A remembered request of a connection."""
 
-    def serve(self, session: Remembering, data: bytes, now: float) -> bool:
+    def serve(self, session: RememberingSession, data: bytes, now: float) -> bool:
         """Serve `data`, which begins with the same eight bytes, if it is the remembered request, whole and alone;
         False, and nothing done, if it is not."""
 
 
-class Remembering(Conversation, Protocol):
+class RememberingSession(Conversation, Protocol):
     """A connection whose requests are remembered, by their first eight bytes; `session.py` has it.
 
     `last_commit` says who committed last: whoever commits again will do so again.
     """
 
-    remembered: dict[bytes, Remembered]
+    remembered: dict[bytes, RememberedRequest]
     last_commit: object
     client: Client
 
@@ -71,7 +71,7 @@ class Remembering(Conversation, Protocol):
     def block(self) -> None: ...
 
 
-def remember(session: Remembering, exchange: Exchange, frame: bytes, body: int) -> None:
+def remember(session: RememberingSession, exchange: Exchange, frame: bytes, body: int) -> None:
     """Remember the request of this exchange if that will save something. `body` is where its body begins in `frame`."""
     make = _MAKERS.get(exchange.endpoint.key)
     if make is None or len(frame) >= MAX_BYTES or session.closed:
@@ -93,11 +93,11 @@ def remember(session: Remembering, exchange: Exchange, frame: bytes, body: int) 
 
 
 class Layout(NamedTuple):
-    """Where numbers stand in a frame. `known` are its other bytes but the correlation id, as `mask` cuts them out."""
+    """Where numbers stand in a frame. `fixed` are its other bytes but the correlation id, as `mask` cuts them out."""
 
     size: int
     mask: int
-    known: int
+    fixed: int
     numbers: Callable[[bytes], tuple[Any, ...]]
 
 
@@ -146,7 +146,7 @@ class RememberedHeartbeat:
         self._heartbeat = node.groups.heartbeat
         self._traced: tuple[int, Template] | None = None
 
-    def serve(self, session: Remembering, data: bytes, now: float) -> bool:
+    def serve(self, session: RememberingSession, data: bytes, now: float) -> bool:
         if data[12:] != self._rest:
             return False
         endpoint = self._endpoint
@@ -177,7 +177,7 @@ class RememberedHeartbeat:
         return True
 
 
-def _heartbeat(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
+def _heartbeat(session: RememberingSession, exchange: Exchange, data: bytes, head: bytes) -> RememberedRequest | None:
     return RememberedHeartbeat(exchange, data)
 
 
@@ -210,7 +210,7 @@ class RememberedConsumerHeartbeat:
         self._interval_ms = 0
         self._answer = b"", b""
 
-    def serve(self, session: Remembering, data: bytes, now: float) -> bool:
+    def serve(self, session: RememberingSession, data: bytes, now: float) -> bool:
         outbox = self._outbox
         if (
             data[12:] != self._rest
@@ -238,7 +238,9 @@ class RememberedConsumerHeartbeat:
         return True
 
 
-def _consumer_heartbeat(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
+def _consumer_heartbeat(
+    session: RememberingSession, exchange: Exchange, data: bytes, head: bytes
+) -> RememberedRequest | None:
     if not exchange.session.node.broker.has_feature("group.version"):
         return None
     return RememberedConsumerHeartbeat(exchange, data) if says_nothing_new(exchange.request) else None
@@ -257,9 +259,9 @@ class RememberedFetch:
         self._request: FetchRequest = exchange.request
         self._layout = layout
 
-    def serve(self, session: Remembering, data: bytes, now: float) -> bool:
-        size, mask, known, numbers = self._layout
-        if len(data) != size or int.from_bytes(data) & mask != known:
+    def serve(self, session: RememberingSession, data: bytes, now: float) -> bool:
+        size, mask, fixed, numbers = self._layout
+        if len(data) != size or int.from_bytes(data) & mask != fixed:
             return False
         # Without a session the broker knows the request again by its identity.
         request = self._request
@@ -276,7 +278,7 @@ class RememberedFetch:
         return True
 
 
-def _fetch(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
+def _fetch(session: RememberingSession, exchange: Exchange, data: bytes, head: bytes) -> RememberedRequest | None:
     request = exchange.request
     if request.session_epoch > INITIAL_EPOCH and request.session_id:
         turned = request.copied()
@@ -379,8 +381,8 @@ class RememberedCommit:
     __slots__ = (
         "_commit",
         "_commit_again",
-        "_known",
-        "_known_but_offsets",
+        "_fixed",
+        "_fixed_but_offsets",
         "_numbers",
         "_shape",
         "_topics",
@@ -397,8 +399,8 @@ class RememberedCommit:
         self._commit = commit
         self._commit_again = node.groups.commit_again
         self._shape = shape
-        self._known = int.from_bytes(data) & shape.mask
-        self._known_but_offsets = int.from_bytes(data) & shape.mask_of_offsets
+        self._fixed = int.from_bytes(data) & shape.mask
+        self._fixed_but_offsets = int.from_bytes(data) & shape.mask_of_offsets
         self._numbers = len(_codes(exchange.version))
         self._topics = node.broker.topics
         partitions = list(_partitions(exchange.request))
@@ -409,15 +411,15 @@ class RememberedCommit:
             tuple(each.committed_leader_epoch for each in partitions),
         )
 
-    def serve(self, session: Remembering, data: bytes, now: float) -> bool:
+    def serve(self, session: RememberingSession, data: bytes, now: float) -> bool:
         shape = self._shape
         if len(data) != shape.size or self._topics.revision != shape.revision:
             return False
         whole = int.from_bytes(data)
-        again = whole & shape.mask_of_offsets == self._known_but_offsets
+        again = whole & shape.mask_of_offsets == self._fixed_but_offsets
         if again:
             offsets = shape.read_offsets(data)
-        elif whole & shape.mask == self._known:
+        elif whole & shape.mask == self._fixed:
             numbers = shape.read(data)
             each = self._numbers
             offsets = numbers[1::each]
@@ -425,7 +427,7 @@ class RememberedCommit:
                 self._change(numbers[::each], numbers[2::each] if each == 3 else None)
             except KeyError:
                 return False
-            self._known_but_offsets = whole & shape.mask_of_offsets
+            self._fixed_but_offsets = whole & shape.mask_of_offsets
         else:
             return False
         node = session.node
@@ -461,7 +463,7 @@ class RepeatedCommit(Exchange):
 
     __slots__ = ("_frame", "_remembered", "traced")
 
-    def __init__(self, session: Remembering, remembered: RememberedCommit, frame: bytes, now: float) -> None:
+    def __init__(self, session: RememberingSession, remembered: RememberedCommit, frame: bytes, now: float) -> None:
         self.session = session
         self.endpoint = remembered.endpoint
         self.client = session.client
@@ -497,7 +499,7 @@ class RepeatedCommit(Exchange):
             self.session.finish_with(self.data, now)
 
 
-def _commit(session: Remembering, exchange: Exchange, data: bytes, head: bytes) -> Remembered | None:
+def _commit(session: RememberingSession, exchange: Exchange, data: bytes, head: bytes) -> RememberedRequest | None:
     """Nothing is worked out for the first commit of a member in a generation."""
     request: OffsetCommitRequest = exchange.request
     if len(data) > MAX_COMMIT_BYTES:
@@ -579,7 +581,7 @@ def _partitions(request: OffsetCommitRequest) -> Iterator[OffsetCommitRequestPar
     return (each for topic in request.topics for each in topic.partitions)
 
 
-_MAKERS: Final[dict[int, Callable[[Remembering, Exchange, bytes, bytes], Remembered | None]]] = {
+_MAKERS: Final[dict[int, Callable[[RememberingSession, Exchange, bytes, bytes], RememberedRequest | None]]] = {
     ApiKey.HEARTBEAT: _heartbeat,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,
     ApiKey.FETCH: _fetch,

@@ -26,7 +26,7 @@ from kafka_shim.apis.wire.headers import decode_request_header
 from kafka_shim.groups.interface import Client
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.node import Node, Transport
-from kafka_shim.server.remembered import Remembered, remember
+from kafka_shim.server.remembered import RememberedRequest, remember
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -39,7 +39,7 @@ _NOTHING: Final[deque[bytes]] = deque()
 """What waits of almost every session; a deque of its own would be a third of what a session needs."""
 
 
-_NOTHING_REMEMBERED: Final[dict[bytes, Remembered]] = {}
+_NOTHING_REMEMBERED: Final[dict[bytes, RememberedRequest]] = {}
 
 
 class _Gone:
@@ -86,7 +86,7 @@ class Session:
     """The conversation on one connection to a node. `exchange` is the one that its requests wait for, if any.
 
     `number` counts connections of the process, for the trace. `last_answer` is a response with its bytes, which may be
-    that of the next exchange too. Of `remembered` and `last_commit` see `Remembering`.
+    that of the next exchange too. Of `remembered` and `last_commit` see `RememberingSession`.
     """
 
     __slots__ = (

@@ -71,7 +71,7 @@ class Node(Protocol):
     id: int
 
 
-class Traced(Protocol):
+class TracedExchange(Protocol):
     """An exchange as far as the trace shows it; `exchange.py` has it."""
 
     endpoint: Endpoint
@@ -93,7 +93,7 @@ class Exchanges:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
 
-    def parked(self, exchange: Traced) -> None:
+    def parked(self, exchange: TracedExchange) -> None:
         """The request was parked."""
         endpoint, request = exchange.endpoint, exchange.request
         if endpoint.key in GROUP_KEYS:
@@ -107,7 +107,7 @@ class Exchanges:
                 member=endpoint.row.sender(request).member_id,
             )
 
-    def answered(self, exchange: Traced) -> None:
+    def answered(self, exchange: TracedExchange) -> None:
         """The request is being answered."""
         if exchange.endpoint.key in GROUP_KEYS:
             event = exchange_event(exchange)
@@ -116,7 +116,7 @@ class Exchanges:
             self._outbox.events.append(event)
 
 
-def exchange_event(exchange: Traced) -> dict[str, Any]:
+def exchange_event(exchange: TracedExchange) -> dict[str, Any]:
     """An `exchange` event, all but correlation id and time of arrival."""
     assert exchange.response is not None
     endpoint = exchange.endpoint
@@ -136,7 +136,7 @@ def exchange_event(exchange: Traced) -> dict[str, Any]:
     }
 
 
-def template_of(exchange: Traced) -> Template:
+def template_of(exchange: TracedExchange) -> Template:
     """The template of an `exchange` event that differs from others in its correlation id alone."""
     return template(exchange_event(exchange) | {"correlation_id": HOLE})
 

@@ -71,9 +71,9 @@ class Reconciliation(Rebalance):
     @property
     def seconds(self) -> float:
         """How long it took, as far as it went."""
-        known = (self.started, self.targeted or 0.0, *self.revocation_sent.values(), *self.released.values())
+        times = (self.started, self.targeted or 0.0, *self.revocation_sent.values(), *self.released.values())
         over = self.over
-        return max(0.0, (over if over is not None else max(*known, *self.settled.values())) - self.started)
+        return max(0.0, (over if over is not None else max(*times, *self.settled.values())) - self.started)
 
     @property
     def phases(self) -> list[Phase]:
