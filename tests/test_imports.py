@@ -1,6 +1,7 @@
 """A folder imports only what stands above it, and no more of the outside world than it is meant to know."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -109,20 +110,28 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every statement, and what stands between: an import is never inside an expression."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.expr):
+            yield node
+            yield from statements(node)
+
+
 @cache
-def nodes(source: str) -> list[ast.AST]:
-    """Every node of a source, read once for all tests."""
-    return list(ast.walk(ast.parse(source)))
+def import_statements(source: str) -> list[ast.Import | ast.ImportFrom]:
+    """The imports of a source, wherever in the file. A source is read once for all tests."""
+    return [node for node in statements(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def imports(source: str, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
     """Every module a source imports, by full name, wherever in the file; names imported from a package count too."""
     package = module if is_package else module.rpartition(".")[0]
-    for node in nodes(source):
+    for node in import_statements(source):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = node.module or ""
             if node.level:
                 above = package.split(".")[: len(package.split(".")) - node.level + 1]
@@ -221,9 +230,15 @@ def test_every_part_has_its_place_in_the_house_and_is_a_link_to_its_folder() -> 
         assert part.resolve() in {ROOT / part.name, ROOT / "shim" / part.name}
 
 
+NAMED_IMPORT = re.compile(r"import\w*\s*\(")
+"""How each such call looks; most sources have none, and need no second look."""
+
+
 def named_imports(source: str) -> Iterator[tuple[int, str]]:
     """The strings that calls with `import` in their name are given, as far as they are written out."""
-    for call in (node for node in nodes(source) if isinstance(node, ast.Call)):
+    if not NAMED_IMPORT.search(source):
+        return
+    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
         if "import" in ast.unparse(call.func):
             for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
                 for node in ast.walk(argument):
@@ -263,10 +278,10 @@ def imported_files(sources: dict[str, tuple[str, bool]]) -> dict[str, set[str]]:
     for module, (source, is_package) in sources.items():
         package = module if is_package else module.rpartition(".")[0]
         graph[module] = set()
-        for node in nodes(source):
+        for node in import_statements(source):
             if isinstance(node, ast.Import):
                 graph[module] |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
+            else:
                 base = node.module or ""
                 if node.level:
                     above = package.split(".")[: len(package.split(".")) - node.level + 1]

@@ -1,5 +1,6 @@
 """Expectation files: what is news and what is not."""
 
+from fnmatch import filter
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,8 @@ def test_a_target_finds_the_file_of_the_shortest_name() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_line_of_every_file_covers_a_case_and_says_why(path: Path) -> None:
     cases = all_cases()
+    names = {case.id for case in cases} | {f"{case.id}@{version}" for case in cases for version in range(20)}
     for line in Expectations.read(path).lines:
         assert line.reason
         for pattern in line.cells:
-            alone = Expectations([type(line)((pattern,), line.verdicts, line.reason)])
-            assert any(alone.of_cell(case.id, version) for case in cases for version in range(20)), pattern
+            assert pattern in names or filter(names, pattern), pattern

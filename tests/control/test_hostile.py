@@ -14,6 +14,7 @@ import pytest
 
 from kafka_shim.control.server import MAX_CONNECTIONS
 from kafka_shim.testing import CoordinatorServer
+from tests.waiting import PATIENCE_S
 
 JSON = "Content-Type: application/json\r\nConnection: close\r\n"
 
@@ -252,7 +253,8 @@ def test_a_flood_of_requests_leaves_members_alone(server: CoordinatorServer) -> 
     statuses = []
 
     def ask() -> None:
-        with httpx.Client(base_url=server.control_url) as http:
+        with httpx.Client(base_url=server.control_url, timeout=PATIENCE_S) as http:
+            statuses.append(http.post("/v1/faults", content=b"[" * 50_000).status_code)
             while time.monotonic() < ends:
                 statuses.append(http.post("/v1/faults", content=b"[" * 50_000).status_code)
 

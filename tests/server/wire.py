@@ -10,6 +10,7 @@ from kafka_shim.apis.wire.headers import decode_response_header, encode_request_
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
 from kafka_shim.server.session import Session
+from tests.waiting import PATIENCE_S
 
 
 def request(message: Message, version: int, correlation_id: int = 1, client_id: str | None = "test") -> bytes:
@@ -87,11 +88,11 @@ def read(payload: bytes, kind: type[Any], version: int) -> tuple[int, Any]:
 
 
 class Client:
-    """A blocking socket to a running server. Reading fails after ten seconds."""
+    """A blocking socket to a running server. Reading fails after half a minute."""
 
     def __init__(self, address: str, wrap: Any = None) -> None:
         host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=10)
+        self.socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
         if wrap is not None:
             self.socket = wrap(self.socket)
         self._buffer = b""
