@@ -15,6 +15,7 @@ html_theme = "furo"
 html_title = "kafka-group-shim"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

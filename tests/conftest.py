@@ -2,8 +2,12 @@
 tests `make check` leaves to `make test`; and in which order they run.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +16,9 @@ settings.register_profile("short", deadline=None, suppress_health_check=[HealthC
 settings.register_profile("quick", settings.get_profile("short"), max_examples=20)
 settings.register_profile("long", settings.get_profile("short"), max_examples=5000)
 settings.load_profile("long" if "FUZZ_SECONDS" in os.environ else os.environ.get("HYPOTHESIS_PROFILE", "short"))
+
+if TYPE_CHECKING:
+    from tests.browser import Browser
 
 ROOT = Path(__file__).resolve().parent.parent
 SECOND_STAGE = {
@@ -44,6 +51,7 @@ SECOND_STAGE = {
     "tests/test_doors.py": "a run of pytest of its own, with real clients",
     "tests/test_house.py::test_an_environment_already_installed_is_left_alone": "an environment, installed",
     "tests/test_readme.py": "what the README shows, Spark included",
+    "tests/test_site_in_browser.py": "a browser",
     "tests/test_semantics.py::test_every_class_and_method_exists_in_kafka": "Kafka's classes",
     "tests/why/test_page_details.py": "a browser",
     "tests/why/test_page_files_in_browser.py": "a browser",
@@ -59,6 +67,15 @@ SECOND_STAGE = {
 """Tests, files and folders that need Java, a browser, a second language or minutes, and what for."""
 NEEDING = {"spark"}
 """Fixtures that do."""
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One Chromium for all tests of a worker."""
+    from tests.browser import Browser
+
+    with Browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -191,6 +191,10 @@ def test_the_demo_shows_what_it_claims(tmp_path: Path) -> None:
     explained = run(*command.split())
     assert explained.returncode == 0, explained.stderr
     assert "slow      billing-1 joined after " in explained.stdout
+    (page, link) = re.findall(r"^ +file://(\S*)#(billing@\d+)$", played.stdout, re.M)[0]
+    assert Path(page) == trace.with_suffix(".html")
+    assert f"[seq {link.removeprefix('billing@')}-" in explained.stdout
+    assert "window.WHY" in Path(page).read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,20 @@
-"""The three doors of the documentation: every page is behind one, and what the first one has you type is so."""
+"""The three doors of the documentation: every page is behind one, and what each has you type does what it says."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import subprocess
 import sys
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer
+
+from tests.waiting import until
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -25,6 +34,127 @@ def test_the_tests_of_the_first_door_pass(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
+
+
+class Reader:
+    """Somebody who types what a page shows, in an empty folder. Servers run until the next; ports are free ones."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.addresses: dict[str, str] = {}
+        self.running: list[subprocess.Popen[str]] = []
+
+    def types(self, line: str) -> str:
+        """What the command prints; of one that goes on, its first line."""
+        program, *words = shlex.split(line)
+        if words[0] == "serve":
+            self.close()
+            words = [re.sub(r":(9092|8092)$", ":0", word) for word in words] + ["--listen", "127.0.0.1:0"]
+            if "--control" not in words:
+                words += ["--control", "127.0.0.1:0"]
+            ready = self._start([sys.executable, "-m", "kafka_shim", *words]).stdout.readline()
+            kafka, control = re.fullmatch(r"ready kafka=(\S+) control=http://(\S+)\n", ready).groups()
+            self.addresses = {
+                "localhost:9092": kafka,
+                "127.0.0.1:9092": kafka,
+                "http://127.0.0.1:8092": f"http://{control}",
+            }
+            return ready
+        if program == "python":
+            script = self.folder / words[0]
+            script.write_text(self.here(script.read_text()))
+            self._start([sys.executable, *words])
+            return ""
+        control = ["--control", self.addresses["http://127.0.0.1:8092"]] if words[0] == "faults" else []
+        command = [sys.executable, "-m", "kafka_shim", *(self.here(word) for word in words), *control]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, stdin=subprocess.DEVNULL)
+        assert done.returncode in (0, 1), done.stdout + done.stderr
+        return done.stdout
+
+    def here(self, text: str) -> str:
+        """With the addresses of this run."""
+        for shown, own in self.addresses.items():
+            text = text.replace(shown, own)
+        return text
+
+    def close(self) -> None:
+        """End what runs."""
+        for process in reversed(self.running):
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        self.running.clear()
+
+    def _start(self, command: list[str]) -> subprocess.Popen[str]:
+        started = subprocess.Popen(
+            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.running.append(started)
+        return started
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    found = Reader(tmp_path)
+    yield found
+    found.close()
+
+
+def typed(page: str) -> list[str]:
+    """The commands of a page, but for how to install."""
+    return re.findall(r"^ {4}((?:kafka-shim|python) .*)$", (DOCS / page).read_text(), re.M)
+
+
+def consume_and_leave(bootstrap: str) -> None:
+    """As a client that somebody builds."""
+    consumer = KafkaConsumer("orders", group_id="mine", client_id="my-client", bootstrap_servers=bootstrap)
+    until(lambda: (consumer.poll(100), consumer.assignment())[1])
+    consumer.close()
+
+
+def test_behind_the_second_door_a_coordinator_fails_and_a_client_is_seen_byte_by_byte(reader: Reader) -> None:
+    shown = {}
+    for line in typed("start-building.md"):
+        if line.startswith("kafka-shim trace show"):
+            consume_and_leave(reader.addresses["127.0.0.1:9092"])
+        shown[line.partition(" --")[0], len(shown)] = reader.types(line)
+    outputs = list(shown.values())
+    assert "9 cases, 42 cells" in outputs[0]
+    (failed, again) = (output for output in outputs if "INCONSISTENT_GROUP_PROTOCOL (23), Kafka answers" in output)
+    assert "42 not as expected" in failed
+    assert "kafka-shim conformance --target" in failed
+    assert "1 not as expected" in again
+    (evidence,) = (reader.folder / "evidence").iterdir()
+    assert "must hold: " in evidence.read_text()
+    assert "Apache Kafka" in evidence.read_text()
+    assert any("assignments[1].assignment" in output for output in outputs)
+    story = next(output for (command, _), output in shown.items() if command == "kafka-shim trace show trace.jsonl")
+    assert "my-client joins" in story
+    assert "window.FRAMES" in (reader.folder / "run.html").read_text()
+
+
+def test_behind_the_third_door_two_real_consumers_are_watched_and_explained(reader: Reader) -> None:
+    page = (DOCS / "start-understanding.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    lines = typed("start-understanding.md")
+    # It is played by tests/test_cli.py.
+    lines.remove("kafka-shim demo")
+    outputs = []
+
+    def members() -> int:
+        with urllib.request.urlopen(f"{reader.addresses['http://127.0.0.1:8092']}/v1/groups") as answer:
+            groups = json.load(answer)["groups"]
+        return sum(group["members"] for group in groups if group["state"] == "Stable")
+
+    (reader.folder / "consumer.py").write_text(program)
+    for line in lines:
+        outputs.append(reader.types(line))
+        if line.startswith("python consumer.py"):
+            until(lambda line=line: members() == int(line.endswith("two")) + 1)
+    assert "JoinGroup v9 -> error 79" in outputs[0]
+    assert "cause     NEW_MEMBER: two (127.0.0.1) is new" in outputs[-1]
+    assert "waiting for members" in outputs[-1]
+    assert "(one)" in outputs[-1]
 
 
 def test_the_site_asks_no_other_host_for_anything() -> None:

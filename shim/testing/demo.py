@@ -3,7 +3,7 @@
 Decides what is played and checks what it claims: every record that was sent was consumed, and after the crash the
 others went on from the committed offsets. The clients are processes (`demo_clients.py`); the story comes from the
 server's trace (`narration.py`), and so does the answer at the end to why the group rebalanced. It leaves the trace
-behind.
+behind, and a page that draws it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
+from kafka_shim.lab.replaying import play
 from kafka_shim.testing.demo_clients import GROUP, TOPIC
 from kafka_shim.testing.server import CoordinatorServer
 from kafka_shim.why.explanation import explain
-from kafka_shim.why.history import GroupHistory
+from kafka_shim.why.export import page_of
+from kafka_shim.why.history import GroupHistory, History
 from kafka_shim.why.narration import Line, Narrator
+from kafka_shim.why.reading import read
+from kafka_shim.why.rebalance import Rebalance
 from kafka_shim.why.text import lines
 
 PARTITIONS: Final = 6
@@ -181,17 +185,28 @@ class Demo:
 
     def _explain(self) -> None:
         """Why the group rebalanced, each time in a line, and where to read more."""
-        history: GroupHistory = self.server.call(self.server.kit.history_of, GROUP)
+        self.server.write_trace(self._trace)
+        trace = History()
+        events = list(read([self._trace]))
+        for event in events:
+            trace.add(event)
+        history = trace.groups[GROUP]
         explanation = explain(history, list(history.rebalances))
         assert explanation is not None
         self._scene(f"Why {GROUP} rebalanced, and who was slow:")
         for line in lines(explanation, brief=True, zone=datetime.now().astimezone().tzinfo or UTC):
             self._say(line)
-        self.server.write_trace(self._trace)
         program = shlex.quote(sys.argv[0]) if Path(sys.argv[0]).name == "kafka-shim" else "kafka-shim"
-        self._scene("Each in full, with its phases, what moved and what to do; and as a drawing:")
+        self._scene("Each in full, with its phases, what moved and what to do; and as a drawing, in a browser:")
         self._say(f"    {program} why {GROUP} --last {len(history.rebalances)} {shlex.quote(str(self._trace))}")
-        self._say(f"    {program} trace export {shlex.quote(str(self._trace))} --html demo.html")
+        drawing = self._trace.with_suffix(".html")
+        drawing.write_bytes(page_of(events, "the demo", play))
+        self._say(f"    {drawing.resolve().as_uri()}#{GROUP}@{self._longest_wait(history).first_seq}")
+
+    @staticmethod
+    def _longest_wait(history: GroupHistory) -> Rebalance:
+        """The rebalance in which somebody was waited for, not the group's first."""
+        return max((each for each in history.rebalances if not each.initial), key=lambda each: each.seconds)
 
     def _crash(self, victim: Client) -> dict[int, int]:
         """Kill a consumer; what was committed of its partitions when it died, by partition."""

@@ -18,7 +18,7 @@ from kafka_shim.groups.causes import Cause
 from kafka_shim.why.history import GroupHistory, Life, Member
 from kafka_shim.why.names import Names
 from kafka_shim.why.past import Change, Past, client_of, past_of
-from kafka_shim.why.rebalance import Rebalance
+from kafka_shim.why.rebalance import HEARTBEAT_SECONDS, Rebalance
 
 REPLAYED: Final = "replayed"
 LIKELY: Final = "likely"
@@ -157,8 +157,12 @@ def _slow_members(history: GroupHistory, rebalances: Sequence[Rebalance], names:
         target = max(0.1, typical / 10)
         called = [each.slow.called for each in slow if each.slow is not None and each.slow.member_id == member_id]
         late = sorted(each for each in called if each is not None)
-        if late and late[len(late) // 2] > typical / 2:
-            remedies.append(_seldom_heartbeats(member, late[len(late) // 2], typical, names))
+        call = late[len(late) // 2] if late else 0.0
+        if call > max(HEARTBEAT_SECONDS, typical / 2):
+            remedies.append(_seldom_heartbeats(member, call, typical, names))
+            continue
+        # What is left of it is the interval that clients have by default.
+        if typical - min(call, HEARTBEAT_SECONDS) < _SLOW_SECONDS:
             continue
         batch = member.batch
         seen = f"{batch[0]:.0f} (inferred from its commits)" if batch else "not visible on the wire"

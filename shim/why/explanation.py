@@ -86,8 +86,11 @@ class Explanation:
         slow = Counter(each.slow.member_id for each in self.rebalances if each.slow is not None)
         if count > 1 and slow:
             member, rounds = slow.most_common(1)[0]
-            what = "joined last" if self.history.epochs is None else "was slow to give up partitions"
-            return f"{head}; {self.names(member)} {what} in {rounds} of them."
+            if self.history.epochs is not None:
+                return f"{head}; {self.names(member)} was slow to give up partitions in {rounds} of them."
+            waits = [each.slow.seconds for each in self.rebalances if each.slow and each.slow.member_id == member]
+            worst = f"{'' if rounds == 1 else 'up to '}{span(max(waits))}"
+            return f"{head}; {self.names(member)} joined last in {rounds} of them, after {worst}."
         return f"{head}, last because {self.reason(self.last)}."
 
 

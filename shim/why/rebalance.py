@@ -22,7 +22,7 @@ WAITING_FOR_SYNCS: Final = "waiting for syncs"
 
 _SLOW_SECONDS: Final = 0.2
 _SLOW_TIMES: Final = 3.0
-_HEARTBEAT_SECONDS: Final = 3.0
+HEARTBEAT_SECONDS: Final = 3.0
 """`heartbeat.interval.ms` of Kafka's clients unless they are told otherwise."""
 
 
@@ -135,7 +135,7 @@ class Rebalance:
         if self.initial or len(self.joins) < 2:
             return None
         last, next_ = self.joins[0], self.joins[1]
-        own = last.seconds - min(last.called or 0.0, _HEARTBEAT_SECONDS)
+        own = last.seconds - min(last.called or 0.0, HEARTBEAT_SECONDS)
         if own > _SLOW_SECONDS and last.seconds > _SLOW_TIMES * next_.seconds:
             return last
         return None

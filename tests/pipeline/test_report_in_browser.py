@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,6 @@ import pytest
 from kafka_shim.pipeline.report import write_report
 from kafka_shim.pipeline.warehouse import Warehouse
 from tests.browser import Browser
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("browser")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
