@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -10,12 +11,19 @@ import pytest
 
 from kafka_shim.conformance import sources
 from kafka_shim.conformance.cells import all_cases
+from kafka_shim.conformance.clients.catalogue import all_client_cases
 from kafka_shim.conformance.targets.base import TargetError
 from kafka_shim.conformance.targets.kafka import DEFAULT_VERSION, NEWEST, class_path
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / sources.PAGE).read_text()
 CASES = {case.id: case for case in all_cases()}
+SEEN = re.compile(
+    r"(KIP|KAFKA)-\d+(, (KIP|KAFKA)-\d+)*$"
+    r"|(proved|observed) on (Apache Kafka|Kafka)? ?\d|Kafka \d|GroupMetadataManager\.\w+ "
+    r"|(found by a mutant|differential mode|declared against served)$"
+)
+"""What else may be the source of a case: Kafka's proposals and tickets, a class of it, what was seen."""
 
 
 def committed() -> list[Path]:
@@ -36,7 +44,7 @@ def test_every_citation_leads_to_a_rule() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("semantics 2.2 step 4; peers 3.1", ["2.2 step 4"]),
+        ("semantics 2.2 step 4; survey kfake 1", ["2.2 step 4"]),
         ("semantics 1, 7.1 LI1-2. More", ["1", "7.1", "LI1", "LI2"]),
         ("semantics 2.2 to 2.5 and 3.1", ["2.2", "2.5", "3.1"]),
         ("semantics 3.2, 30 of them; the semantics of 5", ["3.2"]),
@@ -63,6 +71,23 @@ def test_a_case_is_named_where_it_says_it_comes_from_and_has_a_public_source(cas
             f"{case_id} cites semantics {citation}, which does not name it: add it to the rule in {sources.PAGE}"
         )
     assert any(rule.origins for rule in sources.of_case(case)), f"add {case_id} to the rule it proves in {sources.PAGE}"
+
+
+def test_every_source_of_a_case_is_one_that_a_stranger_can_open() -> None:
+    survey = tomllib.loads((ROOT / "conformance/survey.toml").read_text())["finding"]
+    invariants = re.findall(r"^\| (I\d+) \|", (ROOT / "docs/conformance.md").read_text(), re.M)
+    places = (
+        {f"{each['peer']} {each['line']}" for each in survey} | {each.id for each in all_client_cases()} | {*invariants}
+    )
+    unknown = []
+    for case in CASES.values():
+        for source in case.source.split("; "):
+            listed = re.fullmatch(r"(?:survey|client cases?|invariant) (.+)", source)
+            if listed is not None:
+                unknown += [f"{case.id}: {each}" for each in listed[1].split(", ") if each not in places]
+            elif not sources.citations(source) and not SEEN.match(source):
+                unknown.append(f"{case.id}: {source}")
+    assert unknown == []
 
 
 def test_a_case_says_what_it_demands_and_where_a_reader_finds_it() -> None:

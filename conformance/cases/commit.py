@@ -19,7 +19,10 @@ def by_member(t: Trial) -> None:
 
 
 @case(
-    "commit/member/2", "A member's commit is seen by others as soon as it is answered", source="R29", api="OffsetCommit"
+    "commit/member/2",
+    "A member's commit is seen by others as soon as it is answered",
+    source="semantics 3.1",
+    api="OffsetCommit",
 )
 def seen_at_once(t: Trial) -> None:
     topic = t.topic()
@@ -62,7 +65,12 @@ def empty_member(t: Trial) -> None:
     t.equal(commit(t, topic, {0: 1}, generation=member.generation), {0: E.UNKNOWN_MEMBER_ID}, "errors")
 
 
-@case("commit/member/4", "A wrong generation is refused (22)", source="semantics 7.1 OC5; R11, R12", api="OffsetCommit")
+@case(
+    "commit/member/4",
+    "A wrong generation is refused (22)",
+    source="semantics 7.1 OC5; client cases R11, R12",
+    api="OffsetCommit",
+)
 def wrong_generation(t: Trial) -> None:
     topic = t.topic()
     (member,) = t.stable(1)
@@ -123,7 +131,7 @@ def simple_into_live(t: Trial) -> None:
 @case(
     "commit/simple/4",
     "When all members have left anybody may commit again",
-    source="semantics 3.1; peers 2.17",
+    source="semantics 3.1; survey rdkafka-mock 17",
     api="OffsetCommit",
 )
 def simple_into_empty(t: Trial) -> None:
@@ -145,7 +153,7 @@ def simple_then_join(t: Trial) -> None:
 @case(
     "commit/state/1",
     "With a generation into an Empty group the member is unknown (25)",
-    source="semantics 3.1; peers 3.6",
+    source="semantics 3.1; survey kfake 6",
     api="OffsetCommit",
 )
 def into_empty(t: Trial) -> None:
@@ -165,7 +173,7 @@ def in_completing(t: Trial) -> None:
 @case(
     "commit/state/3",
     "In PreparingRebalance a commit of the current generation is accepted",
-    source="semantics 3.1; R28; peers 2.7",
+    source="semantics 3.1; survey rdkafka-mock 7",
     api="OffsetCommit",
 )
 def in_preparing(t: Trial) -> None:
@@ -181,7 +189,7 @@ def in_preparing(t: Trial) -> None:
 @case(
     "commit/state/4",
     "A commit of the generation before is refused (22) in Stable",
-    source="semantics 3.1; I6",
+    source="semantics 3.1; invariant I6",
     api="OffsetCommit",
 )
 def old_generation(t: Trial) -> None:

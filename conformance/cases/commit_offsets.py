@@ -110,7 +110,7 @@ def null_metadata(t: Trial) -> None:
 @case(
     "commit/metadata/3",
     "Metadata above the limit is refused (12), for its partition alone",
-    source="semantics 3.1; peers 3.8",
+    source="semantics 3.1; survey kfake 8",
     api="OffsetCommit",
 )
 def metadata_too_large(t: Trial) -> None:
@@ -170,7 +170,10 @@ def any_offset(t: Trial) -> None:
 
 
 @case(
-    "commit/offset/2", "The last commit wins, even when it goes back", source="semantics 3.1; I11", api="OffsetCommit"
+    "commit/offset/2",
+    "The last commit wins, even when it goes back",
+    source="semantics 3.1; invariant I11",
+    api="OffsetCommit",
 )
 def last_wins(t: Trial) -> None:
     topic = t.topic()

@@ -93,7 +93,7 @@ def id_is_kept(t: Trial) -> None:
 @consumer_case(
     "consumer/join/6",
     "An existing member that joins again with epoch 0 gets its state, not an error",
-    source="R24, KAFKA-19233; semantics 4.4",
+    source="KAFKA-19233; semantics 4.4",
 )
 def joins_again(t: Trial) -> None:
     topic = t.topic(3)
@@ -119,7 +119,7 @@ def no_topics(t: Trial) -> None:
 @consumer_case(
     "consumer/share/1",
     "Two members come to share all partitions, none owned twice",
-    source="KIP-848; semantics 4.6; I1",
+    source="KIP-848; semantics 4.6; invariant I1",
 )
 def two(t: Trial) -> None:
     topic = t.topic(8)
@@ -135,7 +135,7 @@ def two(t: Trial) -> None:
 @consumer_case(
     "consumer/share/2",
     "A partition goes to another member only after its owner gave it up",
-    source="semantics 4.6; I1; peers 2.20",
+    source="semantics 4.6; invariant I1; survey rdkafka-mock 20",
 )
 def given_up_first(t: Trial) -> None:
     topic = t.topic(8)
@@ -190,7 +190,7 @@ def takes_over(t: Trial) -> None:
 @consumer_case(
     "consumer/share/5",
     "Members with different subscriptions own only what each subscribed to",
-    source="semantics 4.9; peers 2.21",
+    source="semantics 4.9; survey rdkafka-mock 21",
 )
 def different(t: Trial) -> None:
     one, other = t.topic(8), t.topic(3)
@@ -205,7 +205,7 @@ def different(t: Trial) -> None:
 @consumer_case(
     "consumer/share/6",
     "Range gives each a run of every topic, the first ones one more",
-    source="semantics 4.9; peers 2.21",
+    source="semantics 4.9; survey rdkafka-mock 21",
 )
 def ranges(t: Trial) -> None:
     topic = t.topic(8)
@@ -234,7 +234,7 @@ def too_many(t: Trial) -> None:
 @consumer_case(
     "consumer/share/8",
     "One member that asks for another assignor does not decide alone",
-    source="semantics 4.5; peers 3.11",
+    source="semantics 4.5; survey kfake 11",
     level=Level.SHOULD,
 )
 def assignor_by_majority(t: Trial) -> None:
@@ -251,7 +251,7 @@ def assignor_by_majority(t: Trial) -> None:
 @consumer_case(
     "consumer/share/9",
     "A member whose heartbeat leaves out its partitions still owns them",
-    source="semantics 4.6; I1",
+    source="semantics 4.6; invariant I1",
 )
 def says_nothing(t: Trial) -> None:
     topic = t.topic(8)

@@ -449,7 +449,7 @@ def classic_joins(t: Trial) -> None:
 @migrate_case(
     "migrate/classic/2",
     "A classic member of another protocol type may not join a consumer group (23)",
-    source="semantics 4.8; peers 3.9",
+    source="semantics 4.8; survey kfake 9",
 )
 def classic_other_type(t: Trial) -> None:
     live(t)

@@ -18,14 +18,18 @@ def invalid(t: Trial, **changes: Any) -> None:
     t.expect(member.full(**changes), error_code=E.INVALID_REQUEST)
 
 
-@consumer_case("consumer/validate/1", "A blank group id is an invalid request (42)", source="semantics 4.2; peers 3.10")
+@consumer_case(
+    "consumer/validate/1", "A blank group id is an invalid request (42)", source="semantics 4.2; survey kfake 10"
+)
 def blank_group(t: Trial) -> None:
     for text in ("", "  "):
         invalid(t, group_id=text)
 
 
 @consumer_case(
-    "consumer/validate/2", "An epoch below -2 is an invalid request (42)", source="semantics 4.2; peers 2.19, 3.10"
+    "consumer/validate/2",
+    "An epoch below -2 is an invalid request (42)",
+    source="semantics 4.2; survey rdkafka-mock 19, kfake 10",
 )
 def low_epoch(t: Trial) -> None:
     for epoch in (-3, -7, -(2**31)):
@@ -35,7 +39,7 @@ def low_epoch(t: Trial) -> None:
 @consumer_case(
     "consumer/validate/3",
     "Joining without a rebalance timeout is an invalid request (42)",
-    source="semantics 4.2; peers 3.10",
+    source="semantics 4.2; survey kfake 10",
 )
 def no_rebalance_timeout(t: Trial) -> None:
     invalid(t, rebalance_timeout_ms=-1)
@@ -55,7 +59,7 @@ def owned_at_join(t: Trial) -> None:
 @consumer_case(
     "consumer/validate/5",
     "Joining without a subscription is an invalid request (42)",
-    source="semantics 4.2; peers 3.10",
+    source="semantics 4.2; survey kfake 10",
 )
 def no_subscription(t: Trial) -> None:
     invalid(t, subscribed_topic_names=None)
@@ -74,7 +78,9 @@ def no_member_id(t: Trial) -> None:
 
 
 @consumer_case(
-    "consumer/validate/7", "A blank instance id or rack is an invalid request (42)", source="semantics 4.2; peers 3.10"
+    "consumer/validate/7",
+    "A blank instance id or rack is an invalid request (42)",
+    source="semantics 4.2; survey kfake 10",
 )
 def blank_instance(t: Trial) -> None:
     invalid(t, instance_id="")
@@ -95,7 +101,7 @@ def static_leave_of_dynamic(t: Trial) -> None:
 @consumer_case(
     "consumer/validate/9",
     "An assignor the coordinator does not have is refused (112)",
-    source="semantics 4.2; peers 2.21",
+    source="semantics 4.2; survey rdkafka-mock 21",
 )
 def unknown_assignor(t: Trial) -> None:
     t.expect(t.consumer(t.topic(), assignor="dice").full(), error_code=E.UNSUPPORTED_ASSIGNOR)
@@ -151,7 +157,7 @@ def epoch_below(t: Trial) -> None:
 @consumer_case(
     "consumer/epoch/3",
     "The epoch before is accepted of one that owns no more than it was assigned: its answer was lost",
-    source="semantics 4.4; peers 2.23",
+    source="semantics 4.4; survey rdkafka-mock 23",
 )
 def lost_answer(t: Trial) -> None:
     topic = t.topic(3)

@@ -46,7 +46,9 @@ def comes_back(t: Trial) -> None:
 
 
 @consumer_case(
-    "consumer/static/2", "An instance id in use cannot be taken (111)", source="semantics 7.1 CH5; peers 2.23"
+    "consumer/static/2",
+    "An instance id in use cannot be taken (111)",
+    source="semantics 7.1 CH5; survey rdkafka-mock 23",
 )
 def in_use(t: Trial) -> None:
     t.consumer(t.topic(), instance_id="instance-1").join()
@@ -54,7 +56,9 @@ def in_use(t: Trial) -> None:
     t.expect(other.full(), error_code=E.UNRELEASED_INSTANCE_ID)
 
 
-@consumer_case("consumer/static/3", "The member id that was replaced is fenced (82)", source="semantics 4.4; I8")
+@consumer_case(
+    "consumer/static/3", "The member id that was replaced is fenced (82)", source="semantics 4.4; invariant I8"
+)
 def replaced(t: Trial) -> None:
     old = t.consumer(t.topic(), instance_id="instance-1")
     old.join()
@@ -136,7 +140,7 @@ def expires(t: Trial) -> None:
 @consumer_case(
     "consumer/session/2",
     "A member that does not give up what it should within the rebalance timeout is out",
-    source="semantics 4.6; peers 2.23",
+    source="semantics 4.6; survey rdkafka-mock 23",
     needs=("short-sessions",),
 )
 def holds_on(t: Trial) -> None:
@@ -157,7 +161,7 @@ def holds_on(t: Trial) -> None:
 @consumer_case(
     "consumer/session/3",
     "A static member that is away too long loses its place",
-    source="semantics 4.7; peers 3.11",
+    source="semantics 4.7; survey kfake 11",
     needs=("short-sessions",),
 )
 def away_too_long(t: Trial) -> None:
@@ -204,7 +208,9 @@ def interval(t: Trial) -> None:
     t.equal(interval, usual + 1000, "the heartbeat interval")
 
 
-@consumer_case("consumer/connection/1", "What a member owns does not hang on its connection", source="peers 2.20")
+@consumer_case(
+    "consumer/connection/1", "What a member owns does not hang on its connection", source="survey rdkafka-mock 20"
+)
 def connection(t: Trial) -> None:
     topic = t.topic(3)
     one = t.consumer(topic)

@@ -15,7 +15,7 @@ from kafka_shim.conformance.trial import Trial
 @consumer_case(
     "consumer/topic/1",
     "Partitions that are added are assigned",
-    source="semantics 4.5; peers 2.23",
+    source="semantics 4.5; survey rdkafka-mock 23",
     uses=("CreatePartitions",),
 )
 def grows(t: Trial) -> None:
@@ -70,7 +70,7 @@ def regex(t: Trial) -> None:
     )
 
 
-@regex_case("consumer/regex/2", "A pattern that is none is refused (128)", source="semantics 4.7; peers 3.10")
+@regex_case("consumer/regex/2", "A pattern that is none is refused (128)", source="semantics 4.7; survey kfake 10")
 def bad_regex(t: Trial) -> None:
     t.expect(t.consumer(regex="[").full(), error_code=E.INVALID_REGULAR_EXPRESSION)
 

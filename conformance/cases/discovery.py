@@ -40,7 +40,9 @@ def well_formed(t: Trial) -> None:
         t.check(0 <= each.min_version <= each.max_version, f"versions of key {each.api_key}: {each!r}")
 
 
-@case("apiversions/table/3", "No version is advertised that the protocol does not have", source="peers 2.14")
+@case(
+    "apiversions/table/3", "No version is advertised that the protocol does not have", source="survey rdkafka-mock 14"
+)
 def exists(t: Trial) -> None:
     for key in GROUP_KEYS:
         if key in t.peer.versions:
@@ -71,7 +73,7 @@ def ranges(t: Trial) -> None:
 @case(
     "apiversions/table/6",
     "Every advertised group API answers in every version it advertises",
-    source="peers 2.14; declared against served",
+    source="survey rdkafka-mock 14; declared against served",
 )
 def served(t: Trial) -> None:
     for key in GROUP_KEYS:
@@ -93,7 +95,7 @@ def fallback(t: Trial, version: int) -> bytes:
 @case(
     "apiversions/fallback/1",
     "A version the target does not have is answered in the form of version 0 with UNSUPPORTED_VERSION (35)",
-    source="KIP-511; semantics 1; R27; peers 2.25",
+    source="KIP-511; semantics 1; survey rdkafka-mock 25",
 )
 def unknown_version(t: Trial) -> None:
     high = t.peer.versions[18][1]

@@ -12,7 +12,7 @@ from kafka_shim.conformance.verdict import Level
 @case(
     "heartbeat/unknown/1",
     "In a group that does not exist the member is unknown (25)",
-    source="semantics 7.1 HB1; peers 2.15, 3.7",
+    source="semantics 7.1 HB1; survey rdkafka-mock 15, kfake 7",
     api="Heartbeat",
 )
 def unknown_group(t: Trial) -> None:
@@ -97,7 +97,7 @@ def generation_before_rebalance(t: Trial) -> None:
 @case(
     "heartbeat/generation/3",
     "A member that missed a generation is out, whatever generation it says",
-    source="semantics 2.5; I6",
+    source="semantics 2.5; invariant I6",
     api="Heartbeat",
 )
 def missed(t: Trial) -> None:
@@ -111,7 +111,7 @@ def missed(t: Trial) -> None:
 @case(
     "heartbeat/state/1",
     "In CompletingRebalance all is well (0)",
-    source="semantics 2.3, 7.1 HB4; peers 2.7; R08",
+    source="semantics 2.3, 7.1 HB4; survey rdkafka-mock 7; client case R08",
     api="Heartbeat",
 )
 def completing(t: Trial) -> None:
@@ -142,7 +142,7 @@ def preparing(t: Trial) -> None:
 @case(
     "heartbeat/state/4",
     "One who waits for its assignment may heartbeat from elsewhere (0)",
-    source="semantics 2.7; R08",
+    source="semantics 2.7; client case R08",
     api="Heartbeat",
 )
 def waiting_for_sync(t: Trial) -> None:
@@ -303,7 +303,7 @@ def last_expires(t: Trial) -> None:
 @case(
     "heartbeat/session/9",
     "A member that closes its connection stays until its session times out",
-    source="semantics 2.7; peers 2.20",
+    source="semantics 2.7; survey rdkafka-mock 20",
     api="Heartbeat",
     needs=("short-sessions",),
 )
@@ -319,7 +319,7 @@ def connection_is_not_membership(t: Trial) -> None:
 @case(
     "heartbeat/session/10",
     "A timer of a member that is dropped at the end of a round starts no second round",
-    source="R23, KAFKA-7196",
+    source="KAFKA-7196",
     api="Heartbeat",
     needs=("short-sessions",),
 )
@@ -339,7 +339,7 @@ def no_phantom_round(t: Trial) -> None:
 @case(
     "heartbeat/session/11",
     "The session timeout of a member's last JoinGroup is the one that counts",
-    source="semantics 2.3; peers 2.5",
+    source="semantics 2.3; survey rdkafka-mock 5",
     api="Heartbeat",
     needs=("short-sessions",),
 )
@@ -354,7 +354,7 @@ def own_session(t: Trial) -> None:
 @case(
     "heartbeat/session/12",
     "Every member lives by the session timeout of its own, however short the last joiner's is",
-    source="semantics 2.7; peers 2.5",
+    source="semantics 2.7; survey rdkafka-mock 5",
     api="Heartbeat",
     needs=("short-sessions",),
 )

@@ -52,7 +52,7 @@ def no_type(t: Trial) -> None:
 @case(
     "join/protocol/5",
     "A group that everybody left accepts a member of another protocol type",
-    source="semantics 2.2; peers 3.5",
+    source="semantics 2.2; survey kfake 5",
     api="JoinGroup",
 )
 def empty_takes_any_type(t: Trial) -> None:
@@ -122,7 +122,7 @@ def known_member_turns_away(t: Trial) -> None:
 @case(
     "join/protocol/10",
     "Two members that list the same protocols in opposite order form a group",
-    source="peers 2.9",
+    source="survey rdkafka-mock 9",
     api="JoinGroup",
 )
 def opposite_order(t: Trial) -> None:

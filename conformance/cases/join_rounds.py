@@ -27,7 +27,7 @@ def second_waits(t: Trial) -> None:
 @case(
     "join/round/2",
     "When the leader joins again the round ends: one more generation, only the leader gets the members",
-    source="semantics 7.1 JG7; I7",
+    source="semantics 7.1 JG7; invariant I7",
     api="JoinGroup",
 )
 def leader_ends_round(t: Trial) -> None:
@@ -158,7 +158,7 @@ def completing_new(t: Trial) -> None:
 @case(
     "join/round/10",
     "A generation is one more than the one before, round after round",
-    source="semantics 2.5; I2",
+    source="semantics 2.5; invariant I2",
     api="JoinGroup",
 )
 def generations_count(t: Trial) -> None:
@@ -173,7 +173,7 @@ def generations_count(t: Trial) -> None:
 @case(
     "join/round/11",
     "The generation counts on when the last member left: the next one to join is two further",
-    source="semantics 2.5; peers 2.1",
+    source="semantics 2.5; survey rdkafka-mock 1",
     api="JoinGroup",
 )
 def generation_after_empty(t: Trial) -> None:
@@ -185,7 +185,7 @@ def generation_after_empty(t: Trial) -> None:
 @case(
     "join/round/12",
     "When the leader left, exactly one of the others leads the next generation",
-    source="semantics 2.5; peers 3.1; I7",
+    source="semantics 2.5; survey kfake 1; invariant I7",
     api="JoinGroup",
 )
 def new_leader(t: Trial) -> None:
@@ -202,7 +202,7 @@ def new_leader(t: Trial) -> None:
 @case(
     "join/round/13",
     "A round ends as soon as the last member has joined again",
-    source="semantics 2.4; peers 2.3",
+    source="semantics 2.4; survey rdkafka-mock 3",
     api="JoinGroup",
 )
 def ends_early(t: Trial) -> None:
@@ -289,7 +289,7 @@ def other_connection(t: Trial) -> None:
 @case(
     "join/round/18",
     "A group of five: one generation, one leader, every member listed once",
-    source="I1; I7",
+    source="invariant I1; invariant I7",
     api="JoinGroup",
 )
 def five(t: Trial) -> None:

@@ -47,7 +47,7 @@ def empty_group_id(t: Trial) -> None:
 @case(
     "leave/unknown/1",
     "In a group that does not exist the member is unknown (25): at the top before v3, with the member from v3",
-    source="semantics 1, 7.1 LG2; peers 2.15, 3.7",
+    source="semantics 1, 7.1 LG2; survey rdkafka-mock 15, kfake 7",
     api="LeaveGroup",
 )
 def unknown_group(t: Trial) -> None:

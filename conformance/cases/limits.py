@@ -26,7 +26,7 @@ def seconds_since(start: float) -> float:
 @delayed_case(
     "delay/initial/1",
     "The first member of an Empty group is kept for the initial rebalance delay",
-    source="KIP-134; semantics 2.4, GM1; peers 3.2",
+    source="KIP-134; semantics 2.4, GM1; survey kfake 2",
 )
 def waits(t: Trial) -> None:
     delay = t.limits.initial_rebalance_delay / 1000
@@ -41,7 +41,7 @@ def waits(t: Trial) -> None:
 
 
 @delayed_case(
-    "delay/initial/2", "Who joins during the delay is in the first generation", source="KIP-134; semantics 2.4; R25"
+    "delay/initial/2", "Who joins during the delay is in the first generation", source="KIP-134; semantics 2.4"
 )
 def together(t: Trial) -> None:
     members = [t.member(), t.member()]
@@ -145,7 +145,9 @@ def leaves_in_delay(t: Trial) -> None:
 size_case = partial(case, api="JoinGroup", profile="limits", needs=("small-groups",))
 
 
-@size_case("size/full/1", "A full group refuses a newcomer (81)", source="KIP-389; semantics 2.9, GM2; peers 2.10")
+@size_case(
+    "size/full/1", "A full group refuses a newcomer (81)", source="KIP-389; semantics 2.9, GM2; survey rdkafka-mock 10"
+)
 def full(t: Trial) -> None:
     t.settle([t.member() for _ in range(t.limits.max_group_size)])
     refused(t, ask(t.member()), E.GROUP_MAX_SIZE_REACHED, "")

@@ -128,7 +128,7 @@ def explicit(t: Trial) -> None:
 @case(
     "fetch/unknown/1",
     "A group that does not exist has no offsets, and that is no error",
-    source="semantics 3.3, 7.1 OF2; peers 3.7",
+    source="semantics 3.3, 7.1 OF2; survey kfake 7",
     api="OffsetFetch",
 )
 def unknown_group_is_fine(t: Trial) -> None:
@@ -172,7 +172,7 @@ def unknown_partition_is_fine(t: Trial) -> None:
 @case(
     "fetch/all/1",
     "Without topics all that was committed is answered",
-    source="semantics 7.1 OF6; peers 2.17",
+    source="semantics 7.1 OF6; survey rdkafka-mock 17",
     api="OffsetFetch",
     versions=(2, 10),
 )

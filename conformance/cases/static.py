@@ -49,7 +49,9 @@ def follower_replaced(t: Trial) -> None:
 
 
 @join_case(
-    "static/replace/2", "The member id that was replaced is fenced (82) for ever", source="KIP-345; I8; peers 2.11"
+    "static/replace/2",
+    "The member id that was replaced is fenced (82) for ever",
+    source="KIP-345; invariant I8; survey rdkafka-mock 11",
 )
 def old_is_fenced(t: Trial) -> None:
     _leader, old = leader_and_static(t)
@@ -63,7 +65,7 @@ def old_is_fenced(t: Trial) -> None:
 @join_case(
     "static/replace/3",
     "A commit of the member id that was replaced is fenced (82)",
-    source="KIP-345; I8",
+    source="KIP-345; invariant I8",
     uses=("OffsetCommit",),
 )
 def old_commit_is_fenced(t: Trial) -> None:
@@ -76,7 +78,7 @@ def old_commit_is_fenced(t: Trial) -> None:
 @case(
     "static/replace/4",
     "A static leader that starts anew before v9 gets its old id as the leader, so that it acts as a follower",
-    source="KIP-345; semantics 2.8; peers 3.4",
+    source="KIP-345; semantics 2.8; survey kfake 4",
     api="JoinGroup",
     versions=(5, 8),
 )
@@ -122,7 +124,7 @@ def follower_does_not_skip(t: Trial) -> None:
 @join_case(
     "static/replace/7",
     "One who starts anew with metadata that leaves the chosen protocol the same makes no rebalance",
-    source="semantics 2.8; peers 3.4",
+    source="semantics 2.8; survey kfake 4",
 )
 def metadata_may_differ(t: Trial) -> None:
     leader, old = leader_and_static(t)
@@ -154,7 +156,7 @@ def choice_changes(t: Trial) -> None:
 @join_case(
     "static/replace/9",
     "One who starts anew in CompletingRebalance makes a rebalance, so that it is not left without an assignment",
-    source="R21, KAFKA-9801; semantics 2.8",
+    source="KAFKA-9801; semantics 2.8",
 )
 def in_completing(t: Trial) -> None:
     leader, old = t.member(), t.member(instance_id="instance-1")
@@ -283,7 +285,7 @@ def rejoins_with_id(t: Trial) -> None:
 @join_case(
     "static/rejoin/2",
     "A static member that does not join again in time stays in the generation",
-    source="KIP-345; semantics 2.5; peers 3.3",
+    source="KIP-345; semantics 2.5; survey kfake 3",
 )
 def stays(t: Trial) -> None:
     leader = t.member(rebalance_timeout=t.limits.session)
@@ -300,7 +302,7 @@ def stays(t: Trial) -> None:
 @join_case(
     "static/rejoin/3",
     "A group of absent static members stays as it is when a round runs out of time",
-    source="semantics 2.5 step 2; peers 3.3",
+    source="semantics 2.5 step 2; survey kfake 3",
     needs=("short-sessions",),
 )
 def all_absent(t: Trial) -> None:
@@ -363,7 +365,11 @@ def first_session_is_the_old(t: Trial) -> None:
     t.equal(new.heartbeat(), E.UNKNOWN_MEMBER_ID, "the new one's heartbeat")
 
 
-@join_case("static/two/1", "Two instances with instance ids of their own are two members", source="KIP-345; peers 2.11")
+@join_case(
+    "static/two/1",
+    "Two instances with instance ids of their own are two members",
+    source="KIP-345; survey rdkafka-mock 11",
+)
 def two_instances(t: Trial) -> None:
     members = t.settle([t.member(instance_id="instance-1"), t.member(instance_id="instance-2")])
     described = {each.group_instance_id: each.member_id for each in t.describe().members}

@@ -17,7 +17,7 @@ def refused(t: Trial, answer: SyncGroupResponse, code: E) -> None:
 @case(
     "sync/unknown/1",
     "A group that does not exist: the member is unknown (25)",
-    source="semantics 7.1 SG1; peers 2.15",
+    source="semantics 7.1 SG1; survey rdkafka-mock 15",
     api="SyncGroup",
 )
 def unknown_group(t: Trial) -> None:
@@ -169,7 +169,7 @@ def leaders_own(t: Trial) -> None:
 @case(
     "sync/round/2",
     "A follower that syncs after the leader gets its part at once",
-    source="semantics 7.1 SG7; peers 2.6; R26",
+    source="semantics 7.1 SG7; survey rdkafka-mock 6",
     api="SyncGroup",
 )
 def leader_first(t: Trial) -> None:
@@ -204,7 +204,7 @@ def nothing_given(t: Trial) -> None:
 @case(
     "sync/round/5",
     "A leader that sends no assignments makes the group Stable, everybody with empty bytes",
-    source="semantics 7.2 GM6; peers 2.13",
+    source="semantics 7.2 GM6; survey rdkafka-mock 13",
     api="SyncGroup",
 )
 def no_assignments(t: Trial) -> None:
@@ -218,7 +218,7 @@ def no_assignments(t: Trial) -> None:
 @case(
     "sync/round/6",
     "What a follower sends as assignments is ignored",
-    source="semantics 2.3; peers 2.13",
+    source="semantics 2.3; survey rdkafka-mock 13",
     api="SyncGroup",
 )
 def follower_assigns(t: Trial) -> None:
@@ -237,7 +237,7 @@ def assigns_to_nobody(t: Trial) -> None:
     t.equal([each.member_id for each in t.describe().members], [leader.id], "members described")
 
 
-@case("sync/stable/1", "In Stable anyone may ask for its part again", source="semantics 2.3; R26", api="SyncGroup")
+@case("sync/stable/1", "In Stable anyone may ask for its part again", source="semantics 2.3", api="SyncGroup")
 def again(t: Trial) -> None:
     for member in t.stable(2):
         t.expect(member.sync(), error_code=0, assignment=f"assignment of {member.name}".encode())

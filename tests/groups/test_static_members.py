@@ -1,4 +1,4 @@
-"""Static membership: semantics 2.8, KIP-345 and the bugs R21 and R22."""
+"""Static membership: semantics 2.8, KIP-345, KAFKA-9801 and KAFKA-10284."""
 
 import pytest
 

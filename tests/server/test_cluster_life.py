@@ -242,7 +242,7 @@ async def test_a_consumer_group_does_not_rebalance_when_the_server_starts_again_
 
 
 async def test_the_new_id_of_a_static_member_outlives_the_coordinator_that_gave_it() -> None:
-    """R22: KAFKA-10284."""
+    """KAFKA-10284."""
     async with cluster_of() as cluster:
         owner = client(cluster, OWNER)
         first = owner.ask(5, join(group_instance_id="i"))
