@@ -90,6 +90,17 @@ def test_every_source_of_a_case_is_one_that_a_stranger_can_open() -> None:
     assert unknown == []
 
 
+def test_why_a_peer_fails_is_in_the_survey_where_it_is_said_so() -> None:
+    survey = tomllib.loads((ROOT / "conformance/survey.toml").read_text())["finding"]
+    findings = {(each["peer"], str(each["line"])) for each in survey}
+    cited = set()
+    for path in (ROOT / "conformance/expect").glob("*.toml"):
+        for peer, lines in re.findall(r"survey (kfake|rdkafka-mock) (\d+(?:(?:, | to )\d+)*)", path.read_text()):
+            cited |= {(peer, line) for line in re.findall(r"\d+", lines)}
+    assert cited
+    assert cited <= findings
+
+
 def test_a_case_says_what_it_demands_and_where_a_reader_finds_it() -> None:
     text = sources.public_source(CASES["join/first/2"])
     first = text.splitlines()[0]

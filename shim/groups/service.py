@@ -1,8 +1,9 @@
 """The group coordinator of one node: which partitions of `__consumer_offsets` it has, and what follows for a request.
 
 Decides what is refused before any group is looked at: an empty group id (24), a session timeout out of bounds (26), a
-partition that is loading (14) or is not here (16). It hands everything else to the rules, and due timers too. It knows
-no kind of group, no sockets, stores or other nodes.
+partition that is loading (14) or is not here (16). It hands everything else to the rules, and due timers too. Of a kind
+of group it knows only which of its requests are refused as invalid before any group is looked at: the kind says why. It
+knows no sockets, stores or other nodes.
 
 Source: semantics 2.2, 2.11, 5.4.
 """
