@@ -43,7 +43,7 @@ def rounds(events: DataFrame) -> DataFrame:
         }
     ).where("round > 0")
     key = (*_GROUP, "round")
-    began = F.when(F.col("event") == "epoch", F.struct("seq", "at", "cause", "trigger", "file", "position"))
+    began = F.when(F.col("event") == "epoch", F.struct("seq", "at", "cause", "trigger", "file", "position", "inferred"))
     found = numbered.groupBy(*key).agg(
         F.max("epoch").alias("generation"),
         F.max(began).alias("began"),
@@ -81,13 +81,13 @@ def rounds(events: DataFrame) -> DataFrame:
     second = F.coalesce(F.try_element_at("waited_for", F.lit(2))["ms"], F.lit(0.0))
     found = found.withColumns(
         {
-            **{name: F.col(f"began.{name}") for name in ("seq", "cause", "trigger", "file", "position")},
+            **{name: F.col(f"began.{name}") for name in ("seq", "cause", "trigger", "file", "position", "inferred")},
             "behind_ms": F.col("blamed_ms") - second,
             "total_ms": F.coalesce(ms_between(F.col("started_at"), F.col("stable_at")), F.col("join_ms"), F.lit(0.0)),
             "size": F.size("members"),
             "cooperative": F.lit(True),
             "initial_delay_ms": F.lit(0.0),
-            **dict.fromkeys(("leader_ms", "dropped", "leader", "inferred"), nothing),
+            **dict.fromkeys(("leader_ms", "dropped", "leader"), nothing),
         }
     )
     return conform(keyed(found, "started_at"), "rounds")

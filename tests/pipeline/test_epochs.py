@@ -22,6 +22,7 @@ from tests.groups.consumer.context import Cluster as ConsumerCluster
 from tests.groups.share.context import Cluster as ShareCluster
 from tests.groups.streams.context import Cluster as StreamsCluster
 from tests.groups.streams.context import one_subtopology
+from tests.relay.test_epochs import Life
 
 WALL = 1.76e9
 TABLES = {"events", "requests", "trace_gaps", "membership", "rounds", "ownership", "partition_pauses", "violations"}
@@ -98,11 +99,25 @@ def threads() -> Story:
     return story
 
 
+def behind_a_relay(kind: str, folder: Path) -> None:
+    """The traces of a relay and of the coordinator behind it, of a few members that come and go."""
+    with pytest.MonkeyPatch.context() as patch:
+        life = Life(patch, kind, 1)
+        for _ in range(8):
+            life.act()
+        for who, events in zip((f"{kind}-seen", f"{kind}-so"), life.end(), strict=True):
+            (folder / who).mkdir(parents=True)
+            with (folder / who / "trace.jsonl").open("w") as file:
+                for seq, event in enumerate(events):
+                    file.write(json.dumps({**event, "seq": seq, "wall": WALL + event["mono"]}, default=str) + "\n")
+
+
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     folder = tmp_path_factory.mktemp("epochs")
     for kind, story in (("consumer", consumers()), ("share", sharers()), ("streams", threads())):
         story.write(folder / "trace" / kind)
+        behind_a_relay(kind, folder / "trace")
     made = Warehouse(spark, str(folder / "out"), only=TABLES)
     with made.change("run"):
         build(made, sort_out([str(folder / "trace")]))
@@ -111,7 +126,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> War
 
 @pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
 def test_an_epoch_is_a_round_with_a_cause_that_ends_when_the_last_member_has_come(tables: Warehouse, kind: str) -> None:
-    rows = tables.read("rounds").where(f"kind = '{kind}'").orderBy("seq").collect()
+    rows = tables.read("rounds").where(f"trace = '{kind}/trace' and kind = '{kind}'").orderBy("seq").collect()
     assert [(row.cause, row.trigger) for row in rows[:3]] == [
         ("NEW_MEMBER", "a"),
         ("NEW_MEMBER", "b"),
@@ -133,7 +148,12 @@ def test_an_epoch_is_a_round_with_a_cause_that_ends_when_the_last_member_has_com
 
 @pytest.mark.parametrize("kind", ["consumer", "streams"])
 def test_a_partition_goes_from_one_to_the_other_without_both_having_it(tables: Warehouse, kind: str) -> None:
-    rows = tables.read("ownership").where(f"kind = '{kind}'").orderBy("partition", "owned_from").collect()
+    rows = (
+        tables.read("ownership")
+        .where(f"trace = '{kind}/trace' and kind = '{kind}'")
+        .orderBy("partition", "owned_from")
+        .collect()
+    )
     by_partition: dict[int, list[Any]] = {}
     for row in rows:
         by_partition.setdefault(row.partition, []).append(row)
@@ -149,18 +169,38 @@ def test_a_partition_goes_from_one_to_the_other_without_both_having_it(tables: W
 
 
 def test_members_of_a_share_group_own_a_partition_together(tables: Warehouse) -> None:
-    rows = tables.read("ownership").where("kind = 'share'").collect()
+    rows = tables.read("ownership").where("trace = 'share/trace' and kind = 'share'").collect()
     assert {row.member_id for row in rows} == {"a", "b"}
     assert tables.read("partition_pauses").where("kind = 'share'").count() == 0
 
 
 def test_who_was_there_and_that_no_invariant_is_broken(tables: Warehouse) -> None:
-    rows = tables.read("membership").collect()
+    rows = tables.read("membership").where("not trace like '%-s%'").collect()
     assert sorted((row.trace.split("/")[0], row.member_id, row.how) for row in rows) == [
         (kind, member, how) for kind in ("consumer", "share", "streams") for member, how in (("a", "left"), ("b", None))
     ]
     assert tables.read("violations").collect() == []
     assert tables.read("quarantine").count() == 0
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+def test_what_a_relay_saw_has_the_epochs_of_the_coordinator(tables: Warehouse, kind: str) -> None:
+    seen, so = (
+        tables.read("rounds").where(f"trace = '{kind}-{who}/trace'").orderBy("seq").collect() for who in ("seen", "so")
+    )
+    assert len(seen) > 5
+    assert {row.kind for row in seen} == {kind}
+    assert [(row.generation, row.cause, row.trigger) for row in seen] == [
+        (row.generation, row.cause, row.trigger) for row in so
+    ]
+    assert all(row.inferred for row in seen)
+    assert not any(row.inferred for row in so)
+    owned = [
+        {(row.member_id, row.topic, row.partition) for row in rows.where("owned_until is null").collect()}
+        for rows in (tables.read("ownership").where(f"trace = '{kind}-{who}/trace'") for who in ("seen", "so"))
+    ]
+    assert owned[0] == owned[1]
+    assert owned[0]
 
 
 def test_two_owners_at_a_time_and_an_epoch_without_a_cause_are_found(spark: SparkSession, tables: Warehouse) -> None:
