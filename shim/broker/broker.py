@@ -178,7 +178,7 @@ class Broker:
         self.topics.ensure_offsets_topic()
 
     def has_feature(self, name: str) -> bool:
-        return features.level(self.release, self.topics.settings, name) > 0
+        return features.serves(self.release, self.topics.settings, name)
 
     def api_versions(self, request: ApiVersionsRequest, *, has_software: bool) -> ApiVersionsResponse:
         """`has_software`: v3+ say which software the client is; INVALID_REQUEST (42) when that is malformed."""

@@ -34,6 +34,8 @@ class _RefusedError(Exception):
     """INVALID_UPDATE_VERSION (95)."""
 
 
+_PROTOCOLS: Final = {"group.version": "consumer", "streams.version": "streams"}
+"""What `group.coordinator.rebalance.protocols` must name, by feature. Share groups are not among them in Kafka 4.2."""
 _FINALIZED: Final = {
     release: {feature.name: feature.finalized for feature in features} for release, features in FEATURES.items()
 }
@@ -43,6 +45,16 @@ def level(release: str, settings: Settings, name: str) -> int:
     """The finalized level of a feature, 0 if it is off or not there."""
     changed = settings.features.get(name)
     return _FINALIZED[release].get(name, 0) if changed is None else changed
+
+
+def serves(release: str, settings: Settings, name: str) -> bool:
+    """Whether the APIs of a feature are served: its level is not 0, and no setting leaves its kind of groups out."""
+    if level(release, settings, name) <= 0:
+        return False
+    protocol = _PROTOCOLS.get(name)
+    return protocol is None or protocol in settings.text("group.coordinator.rebalance.protocols").replace(
+        " ", ""
+    ).split(",")
 
 
 def update(release: str, topics: Topics, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:

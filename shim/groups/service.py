@@ -55,7 +55,6 @@ from kafka_shim.groups.config import GroupConfig
 from kafka_shim.groups.consumer.heartbeat import check_request
 from kafka_shim.groups.consumer.heartbeat import refused as consumer_heartbeat_refused
 from kafka_shim.groups.consumer.refusal import Refusal
-from kafka_shim.groups.consumer.steady import Repeated
 from kafka_shim.groups.counters import Counters
 from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import Client, Parked, TransactionSupportedOperation
@@ -366,10 +365,6 @@ class GroupService:
             request, consumer_heartbeat_refused, client, exchange, now
         )
         return answer
-
-    def repeated_heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> Repeated:
-        """A shortcut for a ConsumerGroupHeartbeat that `says_nothing_new` and will come again."""
-        return Repeated(self.groups, request, client)
 
     def streams_heartbeat(self, request: StreamsGroupHeartbeatRequest, client: Client, now: float) -> StreamsAnswer:
         """StreamsGroupHeartbeat; the caller creates the internal topics that are missing."""

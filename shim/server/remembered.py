@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from struct import Struct
 from typing import Any, Final, NamedTuple, Protocol
 
-from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_shim.apis.fetch import FetchRequest
 from kafka_shim.apis.heartbeat import HeartbeatResponse
 from kafka_shim.apis.keys import ApiKey
@@ -25,7 +25,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame as framed
 from kafka_shim.apis.wire.types import Fixed
 from kafka_shim.groups.commits import Commit
-from kafka_shim.groups.consumer.steady import says_nothing_new
+from kafka_shim.groups.consumer.steady import Repeated, says_nothing_new
 from kafka_shim.groups.event_templates import Template
 from kafka_shim.groups.interface import Client
 from kafka_shim.persistence.records import OffsetCommitKey
@@ -79,7 +79,7 @@ def remember(session: RememberingSession, exchange: Exchange, frame: bytes, body
     data = framed(frame)
     made = make(session, exchange, data, data[: body + 4])
     if made is not None:
-        head = data[:8]
+        head = _shared(data[:8])
         remembered = session.remembered
         if head not in remembered:
             # What a remembered request begins with says how long it is.
@@ -87,6 +87,12 @@ def remember(session: RememberingSession, exchange: Exchange, frame: bytes, body
             if not remembered or len(remembered) == MAX_REQUESTS or together > MAX_BYTES:
                 remembered = session.remembered = {}
         remembered[head] = made
+
+
+@lru_cache(maxsize=1024)
+def _shared(data: bytes) -> bytes:
+    """The same few bytes, as one object for all connections: it stays in a cache of the processor."""
+    return data
 
 
 # Bytes
@@ -181,34 +187,35 @@ def _heartbeat(session: RememberingSession, exchange: Exchange, data: bytes, hea
     return RememberedHeartbeat(exchange, data)
 
 
-class RememberedConsumerHeartbeat:
-    """A ConsumerGroupHeartbeat that says nothing new. One that is to change something is served as any other."""
+class RememberedConsumerHeartbeat(Repeated):
+    """A ConsumerGroupHeartbeat that says nothing new. One that is to change something is served as any other.
+
+    It is what the rule keeps of it too: there is one for each member, and one object is in a cache sooner than two.
+    """
 
     __slots__ = (
-        "_again",
-        "_answer",
+        "_after",
+        "_before",
         "_durability",
         "_endpoint",
         "_features_epoch",
         "_interval_ms",
         "_outbox",
-        "_request",
         "_rest",
         "_settings",
     )
 
     def __init__(self, exchange: Exchange, data: bytes) -> None:
         node = exchange.session.node
+        super().__init__(node.groups.groups, exchange.request, exchange.client)
         self._settings = node.broker.topics.settings
         self._features_epoch = self._settings.features_epoch
         self._endpoint = exchange.endpoint
-        self._request: ConsumerGroupHeartbeatRequest = exchange.request
         self._rest = data[12:]
-        self._again = node.groups.repeated_heartbeat(exchange.request, exchange.client).again
         self._outbox = node.outbox
         self._durability = node.durability
         self._interval_ms = 0
-        self._answer = b"", b""
+        self._before = self._after = b""
 
     def serve(self, session: RememberingSession, data: bytes, now: float) -> bool:
         outbox = self._outbox
@@ -220,7 +227,7 @@ class RememberedConsumerHeartbeat:
         ):
             return False
         outbox.begin()
-        interval_ms = self._again(now)
+        interval_ms = self.again(now)
         if interval_ms is None or outbox.required_batch > self._durability.durable:
             return False
         endpoint = self._endpoint
@@ -231,9 +238,9 @@ class RememberedConsumerHeartbeat:
                 member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=interval_ms
             )
             self._interval_ms = interval_ms
-            self._answer = endpoint.split_around_correlation_id(response)
-        before, after = self._answer
-        if not session.transport.send(before + data[8:12] + after):
+            before, self._after = endpoint.split_around_correlation_id(response)
+            self._before = _shared(before)
+        if not session.transport.send(self._before + data[8:12] + self._after):
             session.block()
         return True
 

@@ -9,6 +9,7 @@ from kafka_shim.apis.update_features import FeatureUpdateKey, UpdateFeaturesRequ
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.documents import apply, describe
+from kafka_shim.broker.features import serves
 from kafka_shim.broker.settings import Settings
 from kafka_shim.broker.topics import Topics
 
@@ -41,6 +42,22 @@ def test_a_feature_is_turned_off_for_everybody_and_on_again() -> None:
     assert (before.keys() - after.keys(), later) == ({"group.version"}, epoch + 1)
     assert update(broker, ("group.version", 1, UPGRADE)).error_code == 0
     assert broker.has_feature("group.version")
+
+
+@pytest.mark.parametrize(
+    ("protocols", "served"),
+    [("classic, consumer", {"group.version"}), ("classic,streams", {"streams.version"}), ("classic", set())],
+)
+def test_a_kind_that_is_no_rebalance_protocol_is_not_served(protocols: str, served: set[str]) -> None:
+    settings = Settings({"group.coordinator.rebalance.protocols": protocols})
+    kinds = {"group.version", "streams.version", "share.version"}
+    assert {name for name in kinds if serves("4.2", settings, name)} == served | {"share.version"}
+    assert not serves("3.9", settings, "group.version")
+
+
+def test_a_rebalance_protocol_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be one of"):
+        Settings({"group.coordinator.rebalance.protocols": "classic,consumers"})
 
 
 def test_a_check_alone_changes_nothing() -> None:

@@ -90,7 +90,9 @@ class Repeated:
             shard.outbox.touch(shard)
         config = shard.config
         session = self._session
-        deadline = now + config.group_consumer_session_timeout_ms / 1000
+        if calm.now != now:
+            calm.now, calm.deadline = now, now + config.group_consumer_session_timeout_ms / 1000
+        deadline = calm.deadline
         if session.queued <= deadline:
             session.deadline = deadline
         else:
