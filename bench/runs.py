@@ -120,9 +120,6 @@ def run_once(master: str, data: str, out: str, memory: str, what: str) -> dict[s
         settings |= {"spark.driver.memory": memory, "spark.local.dir": f"{out}.shuffle"}
     else:
         settings |= {"spark.executor.memory": memory, "spark.driver.memory": _CLUSTER_DRIVER_MEMORY}
-    if what == "tables":
-        # The work is done in Python: what Java runs is not worth compiling well.
-        settings["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     spark = session(master, config=settings)
     started = time.monotonic()
     steps: dict[str, dict[str, float]] = {}

@@ -58,9 +58,9 @@ def history_of_segments(records: DataFrame) -> DataFrame:
     )
     plain = commits.where("control is null and not pending").withColumn("effect", F.col("record_offset"))
     of_transactions = _committed(commits.where("control is not null or pending"))
-    # Rows of a group are brought together, so that a task writes files of few buckets.
-    found = plain.unionByName(of_transactions).repartition("group").withColumns(hashes("log", *_KEY))
-    order = Window.partitionBy("hash", "other_hash", "group").orderBy("effect", "record_offset")
+    # By key and not by group: the rows of a large group are the work of several tasks.
+    found = plain.unionByName(of_transactions).withColumns(hashes("log", *_KEY))
+    order = Window.partitionBy("hash", "other_hash").orderBy("effect", "record_offset")
     earlier = F.max("record_offset").over(order.rowsBetween(Window.unboundedPreceding, -1))
     found = found.withColumn("earlier", earlier).where("earlier is null or record_offset > earlier")
     made = {
