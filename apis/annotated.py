@@ -38,7 +38,7 @@ class Piece(NamedTuple):
     text: str
 
 
-class Sent(NamedTuple):
+class RequestHeader(NamedTuple):
     """What the header of a request says; its answer cannot be read without it."""
 
     key: int
@@ -46,7 +46,7 @@ class Sent(NamedTuple):
     correlation_id: int
 
 
-def request_pieces(data: bytes) -> tuple[list[Piece], Sent | None]:
+def request_pieces(data: bytes) -> tuple[list[Piece], RequestHeader | None]:
     """The fields of a request's frame, its size included, and what its header says if it has a whole one."""
     if int.from_bytes(data[:_SIZE]) != len(data) - _SIZE:
         return [Piece(0, len(data), 0, "?", "no whole frame")], None
@@ -54,7 +54,7 @@ def request_pieces(data: bytes) -> tuple[list[Piece], Sent | None]:
     try:
         walk.fixed("size", "i")
         key, version = walk.fixed("api_key", "h"), walk.fixed("api_version", "h")
-        sent = Sent(key, version, walk.fixed("correlation_id", "i"))
+        sent = RequestHeader(key, version, walk.fixed("correlation_id", "i"))
         # Not compact in any version: a broker must read it before it knows the version.
         walk.value(string, "client_id", 0, True)
         walk.body(APIS[key], version, APIS[key].request, True)

@@ -79,7 +79,7 @@ class Tape:
 
 
 @dataclass(frozen=True)
-class Sent:
+class UnansweredRequest:
     """A request on its way, in the order answers are due."""
 
     correlation_id: int
@@ -112,7 +112,7 @@ class Connection:
         self._patience = patience
         self._deadline = deadline
         self._tape = tape
-        self._due: deque[Sent] = deque()
+        self._due: deque[UnansweredRequest] = deque()
         self._buffer = bytearray()
         self._next_correlation_id = 1
         self.answered: set[tuple[int, int]] = set()
@@ -141,7 +141,7 @@ class Connection:
         trip = RoundTrip(self.label, request, f"{request!r}", version)
         self._write(_SIZE.pack(len(frame)) + frame, f"{type(request).__name__} v{version} {trip.text}")
         self._tape.trips.append(trip)
-        self._due.append(Sent(correlation_id, request, version, trip))
+        self._due.append(UnansweredRequest(correlation_id, request, version, trip))
         return correlation_id
 
     def receive(self, *, within: float | None = None) -> Any:

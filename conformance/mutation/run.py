@@ -69,14 +69,13 @@ def surprises(folder: Path, patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def failures(folder: Path, tests: Sequence[str]) -> tuple[str, ...]:
-    """The test files of these that fail in a folder."""
+    """The first test file of these that fails in a folder."""
     environment = os.environ | {"PYTHONPATH": str(folder)}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-    return tuple(
-        test
-        for test in tests
-        if subprocess.run([*command, test], cwd=folder, env=environment, capture_output=True).returncode == 1
-    )
+    for test in tests:
+        if subprocess.run([*command, test], cwd=folder, env=environment, capture_output=True).returncode == 1:
+            return (test,)
+    return ()
 
 
 def copy(folder: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_shim.apis.annotated import Piece, Sent, answer_pieces, request_pieces
+from kafka_shim.apis.annotated import Piece, RequestHeader, answer_pieces, request_pieces
 from kafka_shim.apis.annotated import lines as hex_of
 from kafka_shim.conformance.report.judged import Judged
 from kafka_shim.conformance.runner import Result
@@ -46,19 +46,19 @@ def annotated(result: Result, judged: Judged | None = None) -> str:
     if judged is not None:
         lines += [f"again:     {judged.again(result)}", *beside_kafka(result, judged)]
     lines.append("")
-    sent: dict[str, dict[int, Sent]] = {}
+    sent: dict[str, dict[int, RequestHeader]] = {}
     for frame in result.tape.frames:
         lines.append(f"{frame.seconds * 1000:10.3f} ms  {frame.connection:<8} {frame.direction} {frame.note}")
         lines += hex_of(frame.data, pieces_of(frame.direction, frame.data, sent.setdefault(frame.connection, {})))
     return "\n".join(lines) + "\n"
 
 
-def pieces_of(direction: str, data: bytes, sent: dict[int, Sent]) -> list[Piece]:
+def pieces_of(direction: str, data: bytes, sent: dict[int, RequestHeader]) -> list[Piece]:
     """The fields of a frame; what was sent on its connection is noted in `sent`, by correlation id."""
     if not data:
         return []
     if direction == "<":
-        request = sent.get(int.from_bytes(data[:4], signed=True), Sent(-1, 0, 0))
+        request = sent.get(int.from_bytes(data[:4], signed=True), RequestHeader(-1, 0, 0))
         return answer_pieces(data, request.key, request.version, with_size=False)
     pieces, header = request_pieces(data)
     if header is not None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 from kafka_shim.broker.batch_records import first_at_or_after, first_of_largest_timestamp
 from kafka_shim.broker.batches import NO_TIMESTAMP, Batch, last_offset, max_timestamp
-from kafka_shim.broker.log_transactions import Aborted, LogTransactions
+from kafka_shim.broker.log_transactions import AbortedTxn, LogTransactions
 from kafka_shim.broker.producers import Producers
 
 DEFAULT_LOG_BYTES: Final = 16 * 2**20
@@ -32,7 +32,7 @@ class Watcher(Protocol):
     def settle(self, now: float) -> None: ...
 
 
-class Written:
+class LogAppendInfo:
     """Where an append went. `append_time` is in ms, -1 where records keep their producer's time; of a batch that was
     there already it is the largest timestamp in either case, as Kafka answers it."""
 
@@ -44,7 +44,7 @@ class Written:
         self.log_start_offset = log_start_offset
 
 
-class Kept(NamedTuple):
+class KeptBatch(NamedTuple):
     """A batch that is kept: its bytes, the offset after it, and its largest timestamp (ms)."""
 
     size: int
@@ -109,14 +109,14 @@ class PartitionLog:
         """Bytes of the batches kept."""
         return self._ends[-1] - self._ends[0] + len(self._data[0]) if self._data else 0
 
-    def append(self, batch: Batch, append_time: int | None, now: float) -> Written:
+    def append(self, batch: Batch, append_time: int | None, now: float) -> LogAppendInfo:
         """Append a checked batch, unless its producer sent it before; either way, where it is.
 
         `append_time`: ms since the epoch for a topic with LogAppendTime, else None. `now`: monotonic seconds.
         Raises InvalidBatch when the producer's epoch or sequence number is wrong.
         """
         if batch.has_producer and (duplicate := self.producers.check(batch)) is not None:
-            return Written(duplicate.base_offset, duplicate.max_timestamp, self.start_offset)
+            return LogAppendInfo(duplicate.base_offset, duplicate.max_timestamp, self.start_offset)
         stamped = batch.stamped(self.end_offset, append_time)
         if batch.has_producer:
             self.producers.appended(stamped, now)
@@ -124,7 +124,7 @@ class PartitionLog:
             self.transactions.began(batch.producer_id, stamped.base_offset)
         self._add(stamped.data, stamped.base_offset, stamped.last_offset, stamped.max_timestamp)
         given_time = NO_TIMESTAMP if append_time is None else append_time
-        return Written(stamped.base_offset, given_time, self.start_offset)
+        return LogAppendInfo(stamped.base_offset, given_time, self.start_offset)
 
     def end_transaction(
         self,
@@ -197,7 +197,7 @@ class PartitionLog:
             return self._data[first] if first_whole else b""
         return self._data[first] if after == first + 1 else b"".join(self._data[first:after])
 
-    def aborted(self, offset: int, data: bytes) -> list[Aborted]:
+    def aborted(self, offset: int, data: bytes) -> list[AbortedTxn]:
         """The aborted transactions that a reader of `data`, which `read` found at `offset`, must leave out."""
         if not data:
             return []
@@ -224,11 +224,11 @@ class PartitionLog:
             return None
         return first_of_largest_timestamp(self._data[bisect_left(self._latest, self._latest[-1])])
 
-    def kept(self) -> Iterator[Kept]:
+    def kept(self) -> Iterator[KeptBatch]:
         """The batches, the oldest first."""
         ends = [*self._bases[1:], self.end_offset] if self._data else []
         for data, next_offset in zip(self._data, ends, strict=True):
-            yield Kept(len(data), next_offset, max_timestamp(data))
+            yield KeptBatch(len(data), next_offset, max_timestamp(data))
 
     def before(self, offset: int) -> list[bytes]:
         """The batches that end before `offset`, where a batch ends or a gap."""

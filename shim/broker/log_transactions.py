@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafka_shim.groups.pending_offsets import MarkerEpochs
 
 
-class Aborted(NamedTuple):
+class AbortedTxn(NamedTuple):
     """An aborted transaction: the offsets of its first record and of its marker."""
 
     producer_id: int
@@ -26,7 +26,7 @@ class LogTransactions:
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}
-        self._aborted: list[Aborted] = []
+        self._aborted: list[AbortedTxn] = []
         self._coordinator_epochs = MarkerEpochs()
 
     def began(self, producer_id: int, offset: int) -> None:
@@ -45,7 +45,7 @@ class LogTransactions:
         first_offset = self._open.pop(producer_id, None)
         self._coordinator_epochs.note(producer_id, coordinator_epoch)
         if first_offset is not None and not committed:
-            self._aborted.append(Aborted(producer_id, first_offset, offset))
+            self._aborted.append(AbortedTxn(producer_id, first_offset, offset))
 
     def coordinator_epoch(self, producer_id: int) -> int:
         """Of the coordinator that wrote the producer's last marker; -1 where there is none."""
@@ -55,7 +55,7 @@ class LogTransactions:
         """The first offset of the open transaction that began first."""
         return next(iter(self._open.values()), None)
 
-    def aborted_between(self, start: int, end: int) -> list[Aborted]:
+    def aborted_between(self, start: int, end: int) -> list[AbortedTxn]:
         """The aborted transactions that have something from offset `start` to, not including, `end`."""
         return [each for each in self._aborted if each.last_offset >= start and each.first_offset < end]
 

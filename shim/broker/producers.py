@@ -23,7 +23,7 @@ EXPIRATION_SECONDS: Final = 86_400.0
 _MAX_SEQUENCE: Final = 2**31 - 1
 
 
-class Appended(NamedTuple):
+class BatchMetadata(NamedTuple):
     """Where a batch went, and its largest timestamp, ms."""
 
     base_sequence: int
@@ -44,7 +44,7 @@ class Producer:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: deque[Appended] = deque(maxlen=BATCHES_KEPT)
+        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
         self.last_timestamp = -1
         self.seen = 0.0
 
@@ -68,7 +68,7 @@ class Producers:
         """The producers with their ids."""
         return self._by_id.items()
 
-    def check(self, batch: Batch) -> Appended | None:
+    def check(self, batch: Batch) -> BatchMetadata | None:
         """None when `batch` may be appended; where it already is when it was appended before.
 
         Raises InvalidBatch with INVALID_PRODUCER_EPOCH (47) for an epoch that was superseded, and with
@@ -115,7 +115,7 @@ class Producers:
         if producer is None or producer.epoch != batch.producer_epoch:
             producer = Producer(batch.producer_epoch)
         producer.batches.append(
-            Appended(batch.base_sequence, batch.last_sequence, batch.base_offset, batch.max_timestamp)
+            BatchMetadata(batch.base_sequence, batch.last_sequence, batch.base_offset, batch.max_timestamp)
         )
         producer.last_timestamp = batch.max_timestamp
         producer.seen = now

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kafka_shim.broker.log import Kept, PartitionLog
+from kafka_shim.broker.log import KeptBatch, PartitionLog
 from kafka_shim.broker.setting import as_list
 from kafka_shim.broker.topics import Topic, Topics
 
@@ -41,7 +41,7 @@ def delete_old(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> 
     log.cut(start)
 
 
-def segments(batches: Iterator[Kept], most_bytes: int, most_ms: int) -> Iterator[Segment]:
+def segments(batches: Iterator[KeptBatch], most_bytes: int, most_ms: int) -> Iterator[Segment]:
     """The segments of a log: a batch begins a new one if the last would be too large with it, or too long in time."""
     size = next_offset = 0
     first = latest = -1

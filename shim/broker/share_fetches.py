@@ -31,7 +31,7 @@ from kafka_shim.broker.batches import LEADER_EPOCH
 from kafka_shim.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.settings import group_value
-from kafka_shim.broker.share_partition import Acknowledge, Acknowledged, Refused, SharePartition
+from kafka_shim.broker.share_partition import Acknowledge, Refused, ShareAcknowledgementBatch, SharePartition
 from kafka_shim.broker.share_reading import read, start_offset
 from kafka_shim.broker.share_sessions import SessionError, ShareSession, ShareSessions, Spot, forget
 from kafka_shim.broker.topics import Partition, Topics
@@ -374,7 +374,10 @@ class ShareFetchApi:
         try:
             released = shared.acknowledge(
                 session.member_id,
-                [Acknowledged(each.first_offset, each.last_offset, each.acknowledge_types) for each in batches],
+                [
+                    ShareAcknowledgementBatch(each.first_offset, each.last_offset, each.acknowledge_types)
+                    for each in batches
+                ],
                 deadline,
             )
         except Refused as refused:

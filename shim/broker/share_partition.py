@@ -66,7 +66,7 @@ class Offsets(NamedTuple):
     last: int
 
 
-class Acquired(NamedTuple):
+class AcquiredBatch(NamedTuple):
     """Offsets that a member has just acquired, each for the `delivery_count`-th time."""
 
     first: int
@@ -74,7 +74,7 @@ class Acquired(NamedTuple):
     delivery_count: int
 
 
-class Acknowledged(NamedTuple):
+class ShareAcknowledgementBatch(NamedTuple):
     """What a member says of offsets: one type for all, or one for each."""
 
     first: int
@@ -141,13 +141,13 @@ class SharePartition:
         batch_size: int,
         whole_batches: bool,
         aborted: Sequence[Offsets] = (),
-    ) -> list[Acquired]:
+    ) -> list[AcquiredBatch]:
         """Lock what is available of these batches, at most `max_records`, until `deadline`.
 
         With `whole_batches` the last batch is acquired whole even if that is more. What is acquired is told in parts of
         `batch_size` records or more, cut where batches begin. Records of `aborted` transactions are done at once.
         """
-        taken: list[Acquired] = []
+        taken: list[AcquiredBatch] = []
         left, size = max_records, 0
         for batch in batches:
             if left <= 0 or (batch.last >= self.next_offset and len(self._in_flight) >= self.most_in_flight):
@@ -174,14 +174,14 @@ class SharePartition:
                 if last is not None and last.last == offset - 1 and last.delivery_count == record.count:
                     taken[-1] = last._replace(last=offset)
                 else:
-                    taken.append(Acquired(offset, offset, record.count))
+                    taken.append(AcquiredBatch(offset, offset, record.count))
                     size = 0
                 size += 1
         if aborted:
             self._advance()
         return taken
 
-    def acknowledge(self, member_id: str, batches: Sequence[Acknowledged], deadline: float) -> bool:
+    def acknowledge(self, member_id: str, batches: Sequence[ShareAcknowledgementBatch], deadline: float) -> bool:
         """Let a member say what became of records; all of it counts or, when `Refused` is raised, nothing.
 
         Offsets below the start of the group are past, and not looked at. Whether records are available again. Errors:

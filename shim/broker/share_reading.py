@@ -12,7 +12,7 @@ from typing import Final
 
 from kafka_shim.broker.batches import HEADER, LOG_OVERHEAD, TRANSACTIONAL
 from kafka_shim.broker.log import PartitionLog
-from kafka_shim.broker.share_partition import Acquired, Offsets, SharePartition
+from kafka_shim.broker.share_partition import AcquiredBatch, Offsets, SharePartition
 from kafka_shim.groups.share.persister import UNINITIALIZED, ShareState
 
 _DURATION: Final = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.I)
@@ -52,7 +52,7 @@ def read(
     batch_size: int,
     whole_batches: bool,
     committed: bool,
-) -> tuple[bytes, list[Acquired]]:
+) -> tuple[bytes, list[AcquiredBatch]]:
     """Acquire records for a member, and the batches of the log that they are in."""
     while (offset := shared.first_to_fetch()) is not None:
         data = log.read(offset, max_bytes, first_whole=True, committed=committed)

@@ -17,11 +17,11 @@ import orjson
 Template: TypeAlias = tuple[bytes, bytes]
 """A line up to its first number, and what follows, with `%d` for each number."""
 
-Repeated: TypeAlias = tuple[Template, tuple[int, ...], float | None]
+RepeatedEvent: TypeAlias = tuple[Template, tuple[int, ...], float | None]
 """`(template, numbers, arrived)`: what `template` made, the numbers that belong into its holes in their order, and the
 time of arrival of an `exchange`, which other events do not have."""
 
-Event: TypeAlias = dict[str, Any] | Repeated
+Event: TypeAlias = dict[str, Any] | RepeatedEvent
 
 HOLE: Final = orjson.Fragment(b"\0")
 """Stands in an event where a number will be. JSON has no such byte, so nothing else can be taken for it."""
@@ -45,7 +45,7 @@ def ending(arrived: float | None, mono: float, wall: float) -> bytes:
     return b',"arrived":%b,"mono":%b,"wall":%b}\n' % (orjson.dumps(arrived), orjson.dumps(mono), orjson.dumps(wall))
 
 
-def as_dict(event: Repeated) -> dict[str, Any]:
+def as_dict(event: RepeatedEvent) -> dict[str, Any]:
     """The event as any other, without sequence number and times of its own."""
     (head, tail), numbers, arrived = event
     whole: dict[str, Any] = orjson.loads(head + tail % (*numbers, 0, b"}"))

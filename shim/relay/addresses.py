@@ -24,7 +24,7 @@ SINCE: Final[dict[int, int]] = {
 """From which version on the answers of an API name brokers."""
 
 
-class Named(NamedTuple):
+class NamedBroker(NamedTuple):
     """A broker that an answer names. `place` is the part of the answer that holds `host` and `port`."""
 
     node_id: int
@@ -39,29 +39,29 @@ class Named(NamedTuple):
         return int(self.place.port)
 
 
-def named(api_key: int, answer: Any) -> list[Named]:
+def named(api_key: int, answer: Any) -> list[NamedBroker]:
     """The brokers an answer names; those without an address, as beside an error, are left out."""
     return [each for each in _NAMED[api_key](answer) if each.host and each.port > 0]
 
 
-def _metadata(answer: Any) -> Iterator[Named]:
-    return (Named(broker.node_id, broker) for broker in answer.brokers)
+def _metadata(answer: Any) -> Iterator[NamedBroker]:
+    return (NamedBroker(broker.node_id, broker) for broker in answer.brokers)
 
 
-def _coordinators(answer: Any) -> Iterator[Named]:
+def _coordinators(answer: Any) -> Iterator[NamedBroker]:
     # Before version 4 the answer itself is the one coordinator.
-    return (Named(each.node_id, each) for each in (answer, *answer.coordinators))
+    return (NamedBroker(each.node_id, each) for each in (answer, *answer.coordinators))
 
 
-def _cluster(answer: Any) -> Iterator[Named]:
-    return (Named(broker.broker_id, broker) for broker in answer.brokers)
+def _cluster(answer: Any) -> Iterator[NamedBroker]:
+    return (NamedBroker(broker.broker_id, broker) for broker in answer.brokers)
 
 
-def _new_leaders(answer: Any) -> Iterator[Named]:
-    return (Named(node.node_id, node) for node in answer.node_endpoints)
+def _new_leaders(answer: Any) -> Iterator[NamedBroker]:
+    return (NamedBroker(node.node_id, node) for node in answer.node_endpoints)
 
 
-_NAMED: Final[dict[int, Callable[[Any], Iterator[Named]]]] = {
+_NAMED: Final[dict[int, Callable[[Any], Iterator[NamedBroker]]]] = {
     ApiKey.PRODUCE: _new_leaders,
     ApiKey.FETCH: _new_leaders,
     ApiKey.METADATA: _metadata,

@@ -84,7 +84,7 @@ class BrokersAnswer(NamedTuple):
     pending: PendingRequest
     frame: bytes
     answer: Any
-    brokers: list[addresses.Named]
+    brokers: list[addresses.NamedBroker]
 
     def changed(self) -> bytes:
         """The frame after `answer` was changed."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 import trio
 
 from kafka_shim.apis.wire import EncodeError
-from kafka_shim.relay.addresses import Named
+from kafka_shim.relay.addresses import NamedBroker
 from kafka_shim.relay.proxied_connection import IN_FLIGHT, BrokersAnswer, ProxiedConnection
 from kafka_shim.relay.record import Record
 
@@ -123,7 +123,7 @@ class Relay:
         log.info("broker %d at %s:%d is port %d here", broker.node_id, broker.host, broker.port, broker.local_port)
         broker.listening.set()
 
-    async def _stand_in(self, named: Named) -> None:
+    async def _stand_in(self, named: NamedBroker) -> None:
         """Put the relay's address in place of a broker's."""
         broker = self.brokers.get(named.node_id)
         if broker is None:

@@ -25,7 +25,7 @@ from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.frames import frame as framed
 from kafka_shim.apis.wire.types import Fixed
 from kafka_shim.groups.commits import Commit
-from kafka_shim.groups.consumer.steady import Repeated, says_nothing_new
+from kafka_shim.groups.consumer.steady import RepeatedHeartbeat, says_nothing_new
 from kafka_shim.groups.event_templates import Template
 from kafka_shim.groups.interface import Client
 from kafka_shim.persistence.records import OffsetCommitKey
@@ -187,7 +187,7 @@ def _heartbeat(session: RememberingSession, exchange: Exchange, data: bytes, hea
     return RememberedHeartbeat(exchange, data)
 
 
-class RememberedConsumerHeartbeat(Repeated):
+class RememberedConsumerHeartbeat(RepeatedHeartbeat):
     """A ConsumerGroupHeartbeat that says nothing new. One that is to change something is served as any other.
 
     It is what the rule keeps of it too: there is one for each member, and one object is in a cache sooner than two.

@@ -4,14 +4,14 @@ import pytest
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import InvalidBatch, parse_batch
-from kafka_shim.broker.log import PartitionLog, Written
+from kafka_shim.broker.log import LogAppendInfo, PartitionLog
 from kafka_shim.broker.producers import BATCHES_KEPT, EXPIRATION_SECONDS
 from tests.broker.context import batch
 
 
 def append(
     log: PartitionLog, sequence: int, *, epoch: int = 0, id: int = 1, size: int = 1, now: float = 0.0
-) -> Written:
+) -> LogAppendInfo:
     data = batch(*[b"v"] * size, producer=(id, epoch, sequence))
     return log.append(parse_batch(data, max_bytes=2**20), None, now)
 

@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.log import Kept
+from kafka_shim.broker.log import KeptBatch
 from kafka_shim.broker.retention import segments
 from tests.broker.context import EPOCH_MS, Cluster, batch, fetch_request, partitions_of
 
@@ -121,9 +121,9 @@ def test_a_partition_without_records_has_none_that_are_too_old() -> None:
 
 
 def test_segments_by_size_and_by_time() -> None:
-    def kept(*batches: tuple[int, int]) -> Iterator[Kept]:
+    def kept(*batches: tuple[int, int]) -> Iterator[KeptBatch]:
         for offset, (size, latest) in enumerate(batches, 1):
-            yield Kept(size, offset, latest)
+            yield KeptBatch(size, offset, latest)
 
     found = segments(kept((60, 0), (60, 1), (10, 2), (10, 500), (200, 501)), 100, 400)
     assert [tuple(each) for each in found] == [(1, 0), (3, 2), (4, 500), (5, 501)]

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from kafka_shim.apis.wire.errors import ErrorCode as E
 from kafka_shim.broker.share_partition import (
     Acknowledge,
-    Acknowledged,
-    Acquired,
+    AcquiredBatch,
     Offsets,
     RecordState,
     Refused,
     SharePartition,
 )
+from kafka_shim.broker.share_partition import ShareAcknowledgementBatch as Batch
 from kafka_shim.groups.share.persister import ShareState
 
 ACCEPT, RELEASE, REJECT, GAP, RENEW = (
@@ -37,7 +37,7 @@ def shared(state: ShareState | None = None, *, deliveries: int = 5, in_flight: i
 
 def acquire(
     partition: SharePartition, member: str = "m", batches: list[Offsets] = TEN, *, until: float = 30.0, **limits: int
-) -> list[Acquired]:
+) -> list[AcquiredBatch]:
     return partition.acquire(
         member,
         batches,
@@ -49,12 +49,12 @@ def acquire(
 
 
 def say(partition: SharePartition, kind: int, first: int, last: int | None = None, *, member: str = "m") -> bool:
-    return partition.acknowledge(member, [Acknowledged(first, first if last is None else last, [kind])], 60.0)
+    return partition.acknowledge(member, [Batch(first, first if last is None else last, [kind])], 60.0)
 
 
 def test_what_one_member_has_another_does_not_get() -> None:
     partition = shared()
-    assert acquire(partition) == [Acquired(0, 9, 1)]
+    assert acquire(partition) == [AcquiredBatch(0, 9, 1)]
     assert acquire(partition, "other") == []
     assert partition.first_to_fetch() == 10
     with pytest.raises(Refused, match="Member is not the owner") as refused:
@@ -67,13 +67,13 @@ def test_what_is_released_is_delivered_again_and_counted() -> None:
     acquire(partition)
     assert say(partition, RELEASE, 3, 4)
     assert partition.first_to_fetch() == 3
-    assert acquire(partition, "other") == [Acquired(3, 4, 2)]
+    assert acquire(partition, "other") == [AcquiredBatch(3, 4, 2)]
 
 
 def test_after_its_last_delivery_a_record_is_done() -> None:
     partition = shared(deliveries=2)
     for count in (1, 2):
-        assert acquire(partition, batches=[Offsets(0, 0)]) == [Acquired(0, 0, count)]
+        assert acquire(partition, batches=[Offsets(0, 0)]) == [AcquiredBatch(0, 0, count)]
         say(partition, RELEASE, 0)
     assert acquire(partition, batches=[Offsets(0, 0)]) == []
     assert (partition.start_offset, partition.first_to_fetch()) == (1, 1)
@@ -96,7 +96,7 @@ def test_the_state_keeps_what_was_acknowledged_and_where_the_group_was_then() ->
     partition = shared(state)
     acquire(partition)
     assert (state.start_offset, state.completed) == (-1, 0)
-    partition.acknowledge("m", [Acknowledged(0, 2, [ACCEPT, ACCEPT, RELEASE])], 60.0)
+    partition.acknowledge("m", [Batch(0, 2, [ACCEPT, ACCEPT, RELEASE])], 60.0)
     assert (state.start_offset, state.completed) == (0, 2)
     say(partition, ACCEPT, 4)
     assert (state.start_offset, state.completed) == (2, 1)
@@ -108,19 +108,27 @@ def test_the_state_keeps_what_was_acknowledged_and_where_the_group_was_then() ->
         (Offsets(3, 3), RecordState.AVAILABLE, 0),
         (Offsets(4, 4), RecordState.ACKNOWLEDGED, 1),
     ]
-    assert acquire(successor, "other") == [Acquired(2, 2, 2), Acquired(3, 3, 1), Acquired(5, 9, 1)]
+    assert acquire(successor, "other") == [AcquiredBatch(2, 2, 2), AcquiredBatch(3, 3, 1), AcquiredBatch(5, 9, 1)]
 
 
 @pytest.mark.parametrize(
     ("batches", "error", "message"),
     [
-        ([Acknowledged(10, 10, [1])], E.INVALID_REQUEST, "first offset in request is past"),
-        ([Acknowledged(9, 10, [1])], E.INVALID_REQUEST, "last offset in request is past"),
-        ([Acknowledged(0, 1, [1]), Acknowledged(8, 8, [1])], E.INVALID_RECORD_STATE, "is not acquired"),
-        ([Acknowledged(0, 1, [1]), Acknowledged(1, 2, [2])], E.INVALID_RECORD_STATE, "is not acquired"),
+        ([Batch(10, 10, [1])], E.INVALID_REQUEST, "first offset in request is past"),
+        ([Batch(9, 10, [1])], E.INVALID_REQUEST, "last offset in request is past"),
+        (
+            [Batch(0, 1, [1]), Batch(8, 8, [1])],
+            E.INVALID_RECORD_STATE,
+            "is not acquired",
+        ),
+        (
+            [Batch(0, 1, [1]), Batch(1, 2, [2])],
+            E.INVALID_RECORD_STATE,
+            "is not acquired",
+        ),
     ],
 )
-def test_what_is_refused_changes_nothing(batches: list[Acknowledged], error: E, message: str) -> None:
+def test_what_is_refused_changes_nothing(batches: list[Batch], error: E, message: str) -> None:
     partition = shared()
     acquire(partition)
     say(partition, RELEASE, 8)
@@ -139,9 +147,9 @@ def test_a_lock_that_runs_out_lets_the_record_go() -> None:
     assert partition.next_deadline == 30.0
     assert not partition.expire(29.9)
     assert partition.expire(30.0)
-    assert acquire(partition, "third", [Offsets(0, 3)], until=90.0) == [Acquired(0, 0, 2)]
+    assert acquire(partition, "third", [Offsets(0, 3)], until=90.0) == [AcquiredBatch(0, 0, 2)]
     assert partition.expire(60.0)
-    assert acquire(partition, "third", [Offsets(0, 3)]) == [Acquired(1, 3, 2)]
+    assert acquire(partition, "third", [Offsets(0, 3)]) == [AcquiredBatch(1, 3, 2)]
 
 
 def test_a_member_that_is_gone_lets_all_go() -> None:
@@ -153,26 +161,26 @@ def test_a_member_that_is_gone_lets_all_go() -> None:
     assert partition.next_deadline == 30.0
     assert partition.release("other")
     assert partition.next_deadline == inf
-    assert acquire(partition, "third", [Offsets(0, 3)]) == [Acquired(0, 3, 2)]
+    assert acquire(partition, "third", [Offsets(0, 3)]) == [AcquiredBatch(0, 3, 2)]
 
 
 def test_a_batch_is_divided_only_if_it_may_be() -> None:
-    assert acquire(shared(), records=3) == [Acquired(0, 4, 1)]
+    assert acquire(shared(), records=3) == [AcquiredBatch(0, 4, 1)]
     partition = shared()
-    assert acquire(partition, records=7, whole=0) == [Acquired(0, 6, 1)]
+    assert acquire(partition, records=7, whole=0) == [AcquiredBatch(0, 6, 1)]
     assert partition.next_offset == 7
-    assert acquire(partition, "other", records=7, whole=0) == [Acquired(7, 9, 1)]
-    assert acquire(shared(), size=2) == [Acquired(0, 4, 1), Acquired(5, 9, 1)]
+    assert acquire(partition, "other", records=7, whole=0) == [AcquiredBatch(7, 9, 1)]
+    assert acquire(shared(), size=2) == [AcquiredBatch(0, 4, 1), AcquiredBatch(5, 9, 1)]
 
 
 def test_no_more_are_in_flight_than_may_be() -> None:
     partition = shared(in_flight=5)
-    assert acquire(partition) == [Acquired(0, 4, 1)]
+    assert acquire(partition) == [AcquiredBatch(0, 4, 1)]
     assert partition.first_to_fetch() is None
     say(partition, ACCEPT, 1, 4)
     assert partition.first_to_fetch() is None
     say(partition, RELEASE, 0)
-    assert acquire(partition, "other") == [Acquired(0, 0, 2)]
+    assert acquire(partition, "other") == [AcquiredBatch(0, 0, 2)]
     say(partition, ACCEPT, 0, member="other")
     assert partition.first_to_fetch() == 5
 
@@ -192,7 +200,7 @@ def test_aborted_records_are_done_at_once() -> None:
     taken = partition.acquire(
         "m", TEN, 30.0, max_records=500, batch_size=500, whole_batches=True, aborted=[Offsets(0, 4)]
     )
-    assert taken == [Acquired(5, 9, 1)]
+    assert taken == [AcquiredBatch(5, 9, 1)]
     assert partition.start_offset == 5
 
 
@@ -243,7 +251,7 @@ def test_no_record_has_two_members_and_none_comes_back_once_it_is_done(script: l
             case ("say", str(member), int(first), int(more), Acknowledge() as kind):
                 offsets = range(first, first + more + 1)
                 try:
-                    partition.acknowledge(member, [Acknowledged(first, first + more, [kind])], now + 30)
+                    partition.acknowledge(member, [Batch(first, first + more, [kind])], now + 30)
                 except Refused:
                     assert any(each not in held or held[each][0] != member for each in offsets)
                     continue

@@ -1,8 +1,9 @@
 """The heartbeat that most are: the member is there, has what it had, and nothing is new with its group either.
 
 Decides when a heartbeat may take a short way, which renews the session and ends where the long way of `heartbeat.py`
-would. `Repeated` is for whoever gets the same heartbeat again and again: what was looked at for the last one is not
-looked at again as long as the group is calm. Any record of the group, and any change of its topics, ends its calm.
+would. `RepeatedHeartbeat` is for whoever gets the same heartbeat again and again: what was looked at for the last one
+is not looked at again as long as the group is calm. Any record of the group, and any change of its topics, ends its
+calm.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def steady(group: Group | None, request: ConsumerGroupHeartbeatRequest, client: 
     return heartbeat_interval_ms(group)
 
 
-class Repeated:
+class RepeatedHeartbeat:
     """A heartbeat of one client that `says_nothing_new`, and is sent again and again."""
 
     __slots__ = ("_calm", "_client", "_group", "_groups", "_request", "_session")
