@@ -32,6 +32,7 @@ class Case:
     cap: float
     body: Body
     module: str
+    is_long: bool = False
 
 
 CASES: Final[dict[str, Case]] = {}
@@ -49,6 +50,7 @@ def case(
     uses: tuple[str, ...] = (),
     profile: str = "default",
     cap: float = 30.0,
+    is_long: bool = False,
 ) -> Callable[[Body], Body]:
     """Register a case.
 
@@ -56,7 +58,8 @@ def case(
     issue. `api`: the API whose versions it is run for, once each; None runs it once. `versions`: the first and last of
     them it applies to; None means all. `needs`: capabilities of the target. `uses`: further APIs it cannot do without.
     `profile`: the settings the target is started with. `cap`: seconds after which a cell ends as failed, beside the
-    target's own delays.
+    target's own delays. `is_long`: there are targets on which it does nothing but wait, for many seconds; others do not
+    wait for it.
     """
 
     def register(body: Body) -> Body:
@@ -75,6 +78,7 @@ def case(
             cap,
             body,
             body.__module__,
+            is_long,
         )
         return body
 

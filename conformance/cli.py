@@ -197,7 +197,9 @@ def refuse_unused(context: click.Context, clients: bool, differential: bool) -> 
 )
 @click.option("--repeat", type=COUNT, default=1, show_default=True, help="Run every cell so many times.")
 @click.option("--seed", type=int, help="Shuffle the cells with this seed.")
-@click.option("--jobs", type=COUNT, default=16, show_default=True, help="Cells that run at a time.")
+@click.option(
+    "--jobs", type=COUNT, default=16, show_default=True, help="Cells that run at a time, beside those that only wait."
+)
 @click.option("--client", help="Client cases with all clients, or with those named, instead of server cases.")
 @click.option("--adapter", metavar="COMMAND", default="", help="Client cases with a client of one's own.")
 @click.option("--against", metavar="TARGET", help="Compare the target with this one, by random scripts.")

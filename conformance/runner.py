@@ -144,8 +144,10 @@ class Runner:
                 is_doubted = result.is_timed and result.verdict in _DOUBTED and is_news(result)
                 return self._run_calmly(result) if is_doubted else result
 
-            with ThreadPoolExecutor(self._jobs) as pool:
-                run.results = list(pool.map(one, cells))
+            aside = self._jobs // 2
+            with ThreadPoolExecutor(self._jobs) as pool, ThreadPoolExecutor(max(1, aside)) as waiting:
+                running = [(waiting if aside and cell.case.is_long else pool).submit(one, cell) for cell in cells]
+                run.results = [each.result() for each in running]
             with ThreadPoolExecutor(min(self._jobs, ALONE_AT_A_TIME)) as pool:
                 run.results = list(pool.map(once_more, run.results))
             with ThreadPoolExecutor(min(self._jobs, CALM_AT_A_TIME)) as pool:

@@ -28,6 +28,7 @@ from kafka_shim.conformance.wire import CLIENT_ID, Connection, NoAnswer
 
 T = TypeVar("T")
 _POLL: Final = 0.004
+_SELDOM: Final = 0.1
 _BRIEF_MS: Final = 10_000
 TOPIC_ALREADY_EXISTS: Final = 36
 
@@ -190,14 +191,17 @@ class Trial(Contact):
     ) -> T:
         """Ask until it holds; `Failed` with the last answer when the patience, or `seconds`, is over."""
         self.is_timed |= seconds is not None
-        limit = min(self._deadline, time.monotonic() + (self.limits.patience if seconds is None else seconds))
+        start = time.monotonic()
+        limit = min(self._deadline, start + (self.limits.patience if seconds is None else seconds))
         while True:
             answer = ask()
             if holds(answer):
                 return answer
-            if time.monotonic() > limit:
+            now = time.monotonic()
+            if now > limit:
                 raise Failed(f"{otherwise}; last: {answer!r}")
-            time.sleep(_POLL)
+            # What takes long is seen a little later, and does not keep the target busy meanwhile.
+            time.sleep(max(_POLL, min(_SELDOM, (now - start) / 20)))
 
     # -- topics
 

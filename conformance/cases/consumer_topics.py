@@ -50,7 +50,7 @@ def shrinks(t: Trial) -> None:
     )
 
 
-regex_case = partial(case, api="ConsumerGroupHeartbeat", versions=(1, 1))
+regex_case = partial(case, api="ConsumerGroupHeartbeat", versions=(1, 1), is_long=True)
 REFRESH = 15.0
 """Seconds in which a pattern is looked up again: a coordinator does so every 10 at most (semantics 4.7)."""
 

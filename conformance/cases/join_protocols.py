@@ -153,6 +153,7 @@ def tie(t: Trial) -> None:
     "Metadata a consumer group's coordinator cannot read is the members' business: the round ends all the same",
     source="semantics 3.4; Kafka 4.2.0 never ends such a round, 4.2.2 does",
     api="JoinGroup",
+    is_long=True,
 )
 def unreadable_metadata(t: Trial) -> None:
     for number, data in enumerate((b"", b"\0", b"what is this", b"\0\0\x7f\xff\xff\xff")):

@@ -170,7 +170,9 @@ def producers(t: Trial, topic: str, index: int) -> Any:
     return found
 
 
-@producers_case("producers/open/1", "A producer with its last sequence, and where its open transaction began")
+@producers_case(
+    "producers/open/1", "A producer with its last sequence, and where its open transaction began", is_long=True
+)
 def open_transaction(t: Trial) -> None:
     topic = t.new_topic(1)
     before = t.until(

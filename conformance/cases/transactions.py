@@ -528,6 +528,7 @@ def not_ended(t: Trial) -> None:
     "A transaction that is open for longer than its timeout is aborted, and the producer fenced",
     source=f"KIP-98; {SOURCE}",
     uses=("InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "OffsetFetch", "FindCoordinator"),
+    is_long=True,
 )
 def timed_out(t: Trial) -> None:
     topic = t.topic()
