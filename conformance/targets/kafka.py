@@ -188,9 +188,9 @@ class KafkaTarget:
         with self._lock:
             if not kept.exists():
                 folder = self._children.folder("conformance-format-")
-                nowhere = Endpoint("127.0.0.1", free_port())
+                nowhere = (Endpoint("127.0.0.1", free_port()), Endpoint("127.0.0.1", free_port()))
                 properties = folder / "server.properties"
-                properties.write_text(_lines(_config(node_id, nowhere, nowhere, folder, zookeeper=False)))
+                properties.write_text(_lines(_config(node_id, *nowhere, folder, zookeeper=False)))
                 storage_tool = [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={CLUSTER_ID}", "-c"]
                 done = processes.run([*storage_tool, properties])
                 if done.returncode != 0:
