@@ -19,6 +19,7 @@ from kafka_shim.conformance.case import Case
 from kafka_shim.conformance.cells import Cell, Selection, cells_of
 from kafka_shim.conformance.peer import Peer
 from kafka_shim.conformance.peers import Peers
+from kafka_shim.conformance.protocol import BY_NAME
 from kafka_shim.conformance.story import Step, story_of
 from kafka_shim.conformance.targets import Instance, Target
 from kafka_shim.conformance.targets.capabilities import lack_of
@@ -178,7 +179,8 @@ class Runner:
         if peer.instance.process is None and peer.instance.ended_at is not None:
             return Result(cell, Verdict.SKIP, GONE, 0.0, Tape())
         if cell.version < 0:
-            return Result(cell, Verdict.UNIMPLEMENTED, f"{cell.case.api} is not advertised", 0.0, Tape())
+            why = f"{_name_of_lack(cell.case, peer)} is not advertised"
+            return Result(cell, Verdict.UNIMPLEMENTED, why, 0.0, Tape())
         return self._run_with(peer, cell)
 
     def _run_with(self, peer: Peer, cell: Cell, *, calm: bool = False) -> Result:
@@ -284,6 +286,15 @@ class Runner:
         if result.due is None or result.due in self._answered:
             return result
         return replace(result, verdict=Verdict.DECLARED_NOT_SERVED)
+
+
+def _name_of_lack(case: Case, peer: Peer) -> str:
+    """The API of a case, with the versions that it is about if the target has others."""
+    api = str(case.api)
+    if BY_NAME[api].key not in peer.versions or case.versions is None:
+        return api
+    first, last = case.versions
+    return f"{api} {first}" if first == last else f"{api} {first} to {last}"
 
 
 def _has_moved(trial: Trial) -> bool:

@@ -24,6 +24,8 @@ TARGETS: Final = (
     "kafka:4.1",
     "kafka:4.0",
     "kafka:3.9",
+    "kafka:3.6",
+    "kafka:3.3",
     "kafka:2.8",
     "kfake",
     "rdkafka-mock",

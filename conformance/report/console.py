@@ -13,7 +13,7 @@ from kafka_shim.conformance.invariants import tell_violations
 from kafka_shim.conformance.plain import print_table
 from kafka_shim.conformance.report.causes import Cause, folded
 from kafka_shim.conformance.report.judged import Judged
-from kafka_shim.conformance.runner import GONE, Run
+from kafka_shim.conformance.runner import GONE, Result, Run
 from kafka_shim.conformance.sources import public_source
 from kafka_shim.conformance.verdict import NOT_JUDGED, Verdict
 
@@ -88,10 +88,13 @@ def extent(cause: Cause) -> str:
 
 def tell_other_news(console: Console, judged: Judged) -> None:
     """Print what is news and no failure: passes, skips and errors of the suite where something else was expected."""
+    alike: dict[tuple[Verdict, str], list[Result]] = {}
     for result in judged.news:
         if result.verdict is Verdict.PASS or result.verdict in NOT_JUDGED:
             why = result.reason.strip().rpartition("\n")[2] or judged.surprise(result) or ""
-            console.print(f"{result.verdict} {escape(result.cell.name)}  {escape(why)}", soft_wrap=True)
+            alike.setdefault((result.verdict, why), []).append(result)
+    for (verdict, why), results in alike.items():
+        console.print(f"{verdict} {extent(Cause(why, results))}: {escape(why)}", soft_wrap=True, highlight=False)
 
 
 def unjudged(run: Run) -> Counter[str]:

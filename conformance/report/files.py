@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
-from kafka_shim.conformance.expect import Expectation, Expectations
+from kafka_shim.conformance.expect import NOT_RUN, Expectation, Expectations
 from kafka_shim.conformance.report.evidence import annotated
 from kafka_shim.conformance.report.judged import Judged
 from kafka_shim.conformance.runner import Result, Run
@@ -103,24 +103,31 @@ def _printable(text: str) -> str:
 
 
 def write_expectations(judged: Judged, path: Path) -> None:
-    """Write what fails as a file for `--expect`: an entry for each cause and verdict.
+    """Write what fails or is not judged as a file for `--expect`: an entry for each verdict and its cause or reason.
 
-    A case whose cells all failed alike stands there once, without its versions.
+    A case whose cells are all alike stands there once, without its versions.
     """
-    judged_cells = Counter(result.cell.case.id for result in judged.run.results if result.verdict not in NOT_JUDGED)
-    lines = [f"# What {judged.run.target} does otherwise; written by --write-expect. Say why on every line."]
+    entries: list[tuple[str, Verdict, list[Result]]] = []
     for cause in judged.all_causes:
         for verdict in sorted({each.verdict for each in cause.hanging}):
-            found: dict[str, set[str]] = {}
-            for each in cause.hanging:
-                if each.verdict is verdict:
-                    found.setdefault(each.cell.case.id, set()).add(each.cell.name)
-            names = sorted(
-                name for id, cells in found.items() for name in ([id] if len(cells) == judged_cells[id] else cells)
-            )
-            cells = [f"    {json.dumps(name)}," for name in names]
-            lines += ["", "[[expected]]", "cells = [", *cells, "]", f'verdicts = ["{verdict}"]']
-            lines.append(f"reason = {json.dumps(cause.text, ensure_ascii=False)}")
+            entries.append((cause.text, verdict, [each for each in cause.hanging if each.verdict is verdict]))
+    unjudged: dict[tuple[str, Verdict], list[Result]] = {}
+    for each in judged.run.results:
+        if each.verdict in NOT_RUN:
+            unjudged.setdefault((each.reason.partition("\n")[0], each.verdict), []).append(each)
+    entries += [(reason, verdict, found) for (reason, verdict), found in unjudged.items()]
+    all_cells: dict[str, list[Result]] = {}
+    for each in judged.run.results:
+        all_cells.setdefault(each.cell.case.id, []).append(each)
+    lines = [f"# What {judged.run.target} does otherwise; written by --write-expect. Say why on every line."]
+    for reason, verdict, results in entries:
+        names: set[str] = set()
+        for each in results:
+            are_alike = len({beside.verdict for beside in all_cells[each.cell.case.id]}) == 1
+            names.add(each.cell.case.id if are_alike else each.cell.name)
+        cells = [f"    {json.dumps(name)}," for name in sorted(names)]
+        lines += ["", "[[expected]]", "cells = [", *cells, "]", f'verdicts = ["{verdict}"]']
+        lines.append(f"reason = {json.dumps(reason, ensure_ascii=False)}")
     path.write_text("\n".join(lines) + "\n")
 
 

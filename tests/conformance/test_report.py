@@ -131,6 +131,27 @@ def test_a_written_file_of_expectations_names_the_causes(folder: Path) -> None:
     assert line.reason == FAULTS[1]
 
 
+def test_what_cannot_be_judged_is_in_a_written_file_too(tmp_path: Path) -> None:
+    cases = [word for case in ("share/join/*", "delay/initial/1", "list/filter/[57]") for word in ("--case", case)]
+    known = tmp_path / "known.toml"
+    with CoordinatorServer(config=FAST, release="2.8") as server:
+        command = ["--target", server.bootstrap, *cases]
+        assert CliRunner().invoke(cli, [*command, "--write-expect", str(known)]).exit_code == 0
+        done = CliRunner().invoke(cli, [*command, "--expect", str(known)])
+        assert done.exit_code == 0, done.output
+        (tmp_path / "none.toml").write_text("")
+        done = CliRunner().invoke(cli, [*command, "--expect", str(tmp_path / "none.toml")])
+    assert done.exit_code == 1
+    lines = [line for line in done.output.splitlines() if line.startswith(("unimplemented ", "skip "))]
+    assert lines == [
+        "skip 8 cells, delay/initial/1@0-7: there is no delay before a first round that could be seen: "
+        "group.initial.rebalance.delay.ms is 0",
+        "unimplemented 2 cells, list/filter/5, list/filter/7: ListGroups 5 is not advertised",
+        "unimplemented 4 cells, share/join/1, share/join/2, share/join/3, share/join/4: "
+        "ShareGroupHeartbeat is not advertised",
+    ]
+
+
 def test_what_is_worse_than_before_is_news(folder: Path, tmp_path: Path) -> None:
     run = json.loads((folder / "run.json").read_text())
     for cell in run["cells"]:
