@@ -69,7 +69,6 @@ def static(t: Trial) -> None:
     "A commit whose records are too large together: -1 for every partition, and nothing is stored",
     source="semantics 2.10 step 4, 3.1 step 11; proved on Apache Kafka 4.2.2",
     api="OffsetCommit",
-    is_long=True,
 )
 def commit(t: Trial) -> None:
     topic = t.topic(400)
@@ -84,7 +83,6 @@ def commit(t: Trial) -> None:
     source="semantics 3.2 step 10; proved on Apache Kafka 4.2.2",
     api="TxnOffsetCommit",
     uses=("InitProducerId", "AddOffsetsToTxn", "FindCoordinator"),
-    is_long=True,
 )
 def transaction(t: Trial) -> None:
     topic, producer = t.topic(400), Producer(t)
