@@ -116,10 +116,13 @@ class Metrics:
             ("offset_expiration", "Offsets that have expired.", "offset_expirations"),
             ("offset_deletion", "Offsets deleted.", "offset_deletions"),
             ("group_completed_rebalance", "Rebalances of classic groups that became Stable.", "completed_rebalances"),
-            (
-                "consumer_group_rebalance",
-                "New epochs of consumer groups, but for members that left.",
-                "consumer_rebalances",
+            *(
+                (
+                    f"{kind}_group_rebalance",
+                    f"New epochs of {kind} groups, but for members that left.",
+                    f"{kind}_rebalances",
+                )
+                for kind in ("consumer", "share", "streams")
             ),
         ):
             value = sum(getattr(each, attribute) for each in counters)

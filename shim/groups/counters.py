@@ -9,8 +9,9 @@ from kafka_shim.groups.causes import Cause
 
 
 class Counters:
-    """Totals of a node. Each attribute only grows. `rebalances` are those begun, by their cause; `consumer_rebalances`
-    the new epochs of consumer groups among them, without those of members that left."""
+    """Totals of a node. Each attribute only grows. `rebalances` are those begun, by their cause; `consumer_rebalances`,
+    `share_rebalances` and `streams_rebalances` the new epochs of such groups among them, without those of members that
+    left."""
 
     __slots__ = (
         "consumer_rebalances",
@@ -19,11 +20,15 @@ class Counters:
         "offset_deletions",
         "offset_expirations",
         "rebalances",
+        "share_rebalances",
+        "streams_rebalances",
     )
 
     def __init__(self) -> None:
         self.completed_rebalances = 0
         self.consumer_rebalances = 0
+        self.share_rebalances = 0
+        self.streams_rebalances = 0
         self.offset_commits = 0
         self.offset_deletions = 0
         self.offset_expirations = 0

@@ -110,7 +110,8 @@ async def test_metrics_have_kafkas_names() -> None:
     assert float(values[f'{coordinator}group_count{{protocol="classic"}}']) == 1
     assert float(values[f"{coordinator}offset_commit_count"]) == 1
     assert float(values[f"{coordinator}group_completed_rebalance_count"]) == 1
-    assert float(values[f"{coordinator}consumer_group_rebalance_count"]) == 0
+    for kind in ("consumer", "share", "streams"):
+        assert float(values[f"{coordinator}{kind}_group_rebalance_count"]) == 0
     assert float(values[f'{coordinator}num_partitions{{state="active"}}']) == 50
     assert float(values['kafka_shim_rebalances_total{cause="NEW_MEMBER"}']) == 1
     assert sum(name.startswith("kafka_shim_rebalances_total") for name in values) == len(Cause)

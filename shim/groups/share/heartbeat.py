@@ -228,6 +228,7 @@ def _write(
     if cause is not None:
         found.cause, found.trigger = cause, member.member_id
         shard.counters.rebalances[cause] += 1
+        shard.counters.share_rebalances += 1
     if shard.outbox.listening:
         if found is not group:
             group_events.group(shard.outbox, found, "created")

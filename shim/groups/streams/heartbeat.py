@@ -343,6 +343,7 @@ class _Heartbeat:
         if self.cause is not None:
             written.began(self.cause, reconciled.member_id)
             shard.counters.rebalances[self.cause] += 1
+            shard.counters.streams_rebalances += 1
         if reconciled is not updated:
             if reconciled.state is MemberState.UNREVOKED_TASKS:
                 sessions.arm_rebalance(written, reconciled, now)

@@ -2,11 +2,18 @@
 
 import pytest
 
-from kafka_shim.apis.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, assignment_to_bytes
+from kafka_shim.apis.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    TopicPartition,
+    assignment_from_bytes,
+    assignment_to_bytes,
+)
+from kafka_shim.apis.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from tests.groups.consumer.context import Cluster
-from tests.groups.context import GROUP, subscription
+from tests.groups.context import GROUP, Reply, subscription
 
 RANGE = ("range", subscription("orders"))
+POLICIES = pytest.mark.parametrize("policy", ["bidirectional", "upgrade", "downgrade", "disabled"])
 ALL = [TopicPartition("orders", [0, 1, 2, 3])]
 
 
@@ -46,6 +53,81 @@ def test_no_classic_member_joins_a_consumer_group_where_the_policy_is_disabled()
     cluster = Cluster("group.consumer.migration.policy=disabled", orders=4)
     cluster.consumer("new", "orders").join()
     assert cluster.join("", RANGE).error == 23
+
+
+@POLICIES
+def test_an_empty_classic_group_becomes_a_consumer_group_under_any_policy(policy: str) -> None:
+    cluster = classic_group(policy, ConsumerProtocolAssignment(ALL))
+    assert cluster.left(*cluster.group.members) == [0]
+    assert cluster.service.groups[GROUP].state == "Empty"
+    assert cluster.consumer("new", "orders").join().error_code == 0
+    assert cluster.service.groups[GROUP].type == "consumer"
+
+
+@POLICIES
+def test_an_empty_consumer_group_becomes_a_classic_one_under_any_policy(policy: str) -> None:
+    cluster = Cluster("group.initial.rebalance.delay.ms=0", f"group.consumer.migration.policy={policy}", orders=4)
+    newcomer = cluster.consumer("new", "orders")
+    newcomer.join()
+    newcomer.leave()
+    member_id = cluster.join("", RANGE).response.member_id
+    joined = cluster.join(member_id, RANGE)
+    cluster.advance(1)
+    assert (joined.error, cluster.service.groups[GROUP].type) == (0, "classic")
+
+
+@POLICIES
+def test_a_group_of_offsets_alone_becomes_a_consumer_group_under_any_policy(policy: str) -> None:
+    cluster = Cluster(f"group.consumer.migration.policy={policy}", orders=4)
+    commit = OffsetCommitRequest(GROUP, -1, "", topics=[])
+    commit.topics = [OffsetCommitRequestTopic("orders", partitions=[OffsetCommitRequestPartition(0, 5)])]
+    committed = cluster.service.commit(commit, cluster.now, unknown_group_is_69=True)
+    assert committed.topics[0].partitions[0].error_code == 0
+    assert cluster.consumer("new", "orders").join().error_code == 0
+    shard = cluster.service.shards[cluster.service.partition_of(GROUP)]
+    assert (cluster.service.groups[GROUP].type, shard.offsets.of(GROUP)["orders"][0].offset) == ("consumer", 5)
+
+
+@pytest.mark.parametrize("instance", [None, "one"], ids=["dynamic", "static"])
+@pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"], ids=["eager", "cooperative"])
+def test_a_live_classic_member_gives_up_half_to_a_newcomer_and_keeps_half(protocol: str, instance: str | None) -> None:
+    cluster = Cluster("group.initial.rebalance.delay.ms=0", orders=4)
+    everything = {("orders", number) for number in range(4)}
+    owned = {"orders": [0, 1, 2, 3]} if protocol == "cooperative-sticky" else None
+
+    def join(member_id: str) -> Reply:
+        return cluster.join(member_id, (protocol, subscription("orders", owned=owned)), instance=instance)
+
+    first = join("")
+    # Who has an instance id joins at once, the other gets an id first.
+    joined = first if first.parked else join(first.response.member_id)
+    cluster.advance(1)
+    member_id = joined.response.member_id
+    cluster.sync(
+        member_id,
+        1,
+        {member_id: assignment_to_bytes(ConsumerProtocolAssignment(ALL), 0)},
+        instance=instance,
+        protocol_name=protocol,
+    )
+    newcomer = cluster.consumer("new", "orders")
+    newcomer.join()
+    assert newcomer.assigned == set()
+    generation, kept = 1, everything
+    for _ in range(10):
+        assert not kept & newcomer.assigned
+        if cluster.heartbeat(member_id, generation, instance=instance) == 27:
+            if owned is not None:
+                owned = {"orders": sorted(number for _, number in kept)}
+            # An eager member gives everything up before it joins again.
+            generation = join(member_id).response.generation_id
+            synced = cluster.sync(member_id, generation, instance=instance, protocol_name=protocol)
+            assert synced.error == 0
+            assignment = assignment_from_bytes(synced.response.assignment)
+            assert assignment is not None
+            kept = {(each.topic, number) for each in assignment.assigned_partitions for number in each.partitions}
+        newcomer.obey()
+    assert (len(kept), len(newcomer.assigned), kept | newcomer.assigned) == (2, 2, everything)
 
 
 def test_a_classic_group_whose_assignor_keeps_data_in_assignments_is_not_converted() -> None:

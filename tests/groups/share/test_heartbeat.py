@@ -132,6 +132,7 @@ def test_who_leaves_makes_one_epoch_where_others_have_its_partitions_too() -> No
     members[2].leave()
     settle(*members[:2])
     assert [(each.epoch, each.assigned) for each in members[:2]] == [(epoch + 1, {("t", 0)})] * 2
+    assert cluster.service.counters.share_rebalances == epoch, "who leaves does not count"
 
 
 def test_a_silent_member_is_removed_when_its_session_ends() -> None:

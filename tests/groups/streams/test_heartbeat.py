@@ -86,6 +86,7 @@ def test_without_a_delay_the_first_member_gets_everything_at_once() -> None:
         (StreamsGroupTargetAssignmentMetadataKey, True),
         (StreamsGroupCurrentMemberAssignmentKey, True),
     ]
+    assert cluster.service.counters.streams_rebalances == 1
 
 
 def test_a_steady_heartbeat_writes_nothing_and_carries_no_tasks() -> None:
