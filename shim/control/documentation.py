@@ -6,6 +6,7 @@ Decides how an operation reads there. The page is one file without scripts, so t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final
@@ -18,7 +19,8 @@ a { color: light-dark(#1f5f9f, #7fb4ee) }
 h2 { margin: 2.5rem 0 .5rem; text-transform: capitalize } summary { cursor: pointer; padding: .35rem 0 }
 code, pre { font: 14px/1.45 ui-monospace, monospace }
 pre { background: light-dark(#f3f5f7, #1e2329); padding: .75rem; overflow-x: auto }
-summary code { font-weight: 600 } table { border-collapse: collapse } td { padding: .15rem 1rem .15rem 0 }
+summary code { font-weight: 600; margin-right: .4rem }
+table { border-collapse: collapse } td { padding: .15rem 1rem .15rem 0 }
 details { border-bottom: 1px solid light-dark(#dfe4e8, #363d46) }
 """
 
@@ -36,16 +38,21 @@ def documentation(document: Mapping[str, Any]) -> bytes:
         f"<title>{title}</title><style>{STYLE}</style>"
     )
     intro = (
-        f"<h1>{title}</h1><p>{escape(document['info']['description'])} Types and bounds are in"
+        f"<h1>{title}</h1><p>{_prose(document['info']['description'])} Types and bounds are in"
         ' <a href="/openapi.json">/openapi.json</a>.</p>'
     )
     return (f'<!doctype html><html lang="en">{head}<main>{intro}{"".join(parts)}</main></html>').encode()
 
 
+def _prose(text: str) -> str:
+    """What Markdown has between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
     body = "".join(_body(method, path, operation))
     return (
-        f"<details><summary><code>{method} {escape(path)}</code> {escape(operation['summary'])}</summary>"
+        f"<details><summary><code>{method} {escape(path)}</code> {_prose(operation['summary'])}</summary>"
         f"{body}</details>"
     )
 

@@ -21,7 +21,8 @@ from kafka_shim.control.documentation import STYLE
 
 _TEXT: Final = Path(kafka_shim.__file__).parent / "conformance" / "semantics.md"
 _WIDE: Final = (
-    "body { max-width: 80rem } td, th { padding: .15rem 1rem .15rem 0; text-align: left; vertical-align: top }"
+    "body { max-width: 80rem } h2 { text-transform: none }"
+    " td, th { padding: .15rem 1rem .15rem 0; text-align: left; vertical-align: top; overflow-wrap: normal }"
 )
 
 

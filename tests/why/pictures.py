@@ -6,15 +6,16 @@ writes them anew after the page has changed; a test checks that each is there an
 
 from __future__ import annotations
 
-import gzip
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafka_shim.lab.replaying import play
 from kafka_shim.testing import CoordinatorServer
-from kafka_shim.why.page import standalone
+from kafka_shim.why.export import page_of
+from kafka_shim.why.reading import read
 from tests.browser import DRAWN, Browser
 
 KINDS: Final = ("classic", "consumer", "share", "streams")
@@ -90,7 +91,7 @@ def take(browser: Browser, folder: Path, only: str = "", width: int | None = Non
     """Write the pictures into `folder`."""
     with tempfile.TemporaryDirectory() as scratch, CoordinatorServer(topics={"orders": 6}, control=True) as server:
         trace = Path(scratch) / "trace.html"
-        trace.write_bytes(standalone(gzip.decompress(TRACE.read_bytes()), "recorded on Kafka 4.2"))
+        trace.write_bytes(page_of(read([TRACE]), "recorded on Kafka 4.2", play))
         pages = {"trace": trace.as_uri(), "server": server.control_url + "/"}
         for path, view, dark in pictures():
             if only not in path.name:

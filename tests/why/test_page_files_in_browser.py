@@ -105,7 +105,7 @@ def test_a_page_of_one_file_says_what_why_says_and_its_address_leads_to_a_rebala
     assert f"{costliest['partition_seconds']:.1f} partition-seconds" in text
     remedies = browser.evaluate("[...document.querySelectorAll('#drawer li strong')].map((each) => each.textContent)")
     assert remedies == [
-        f"{each['who']}, {each['side']}: {each['setting']} {each['seen']} → {each['proposed']}"
+        f"{each['who']}, {each['side']}: {each['setting']}, {each['seen']} → {each['proposed']}"
         for each in why["remedies"]
     ]
     assert "replayed: " in text

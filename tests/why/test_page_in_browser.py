@@ -100,6 +100,17 @@ def test_bars_lie_where_partitions_were_owned(browser: Browser, page: str) -> No
         " return layout(group, page.from, page.to, 1400, group.last); })()"
     )
     assert [lane["name"] for lane in plan["lanes"]] == [f"kafka-python-3.0-{number}" for number in (1, 2, 3, 4)]
+    # No cause is written over another, and that of the rebalance which is chosen is written.
+    written = browser.evaluate(
+        "(() => { const group = page.model.groups.get('billing');"
+        " const plan = layout(group, page.from, page.to, 400, group.last);"
+        " return captions(plan.chips, 400, 2, (text) => 8 * text.length); })()"
+    )
+    assert written[0]["chip"]["index"] == 2
+    assert 1 < len(written) < 6
+    places = sorted((each["left"], each["left"] + each["size"]) for each in written)
+    assert all(right < left for (_, right), (left, _) in pairwise(places))
+    assert places[-1][1] <= 400
     first = [bar for bar in plan["bars"] if bar["member"].startswith("kafka-python-3.0-1-")]
     assert [len(bar["partitions"]) for bar in first] == [6, 3, 2, 3, 2]
     for bar in plan["bars"]:
@@ -329,6 +340,8 @@ def test_the_laboratory_is_worked_from_the_page(browser: Browser, tmp_path: Path
             browser.wait("document.querySelector('#lab').hidden === false")
             browser.wait("page.model.groups.get('billing')?.rebalances.length > 1")
             browser.evaluate(f"document.querySelector('#lab').open = true; open(1); {DRAWN}")
+            # Without a journal nothing can be gone on from.
+            assert browser.evaluate("document.querySelector('#lab-sandbox').checkVisibility()") is False
             assert browser.evaluate("document.documentElement.scrollWidth") <= width
             assert browser.violations() == []
             browser.open(server.control_url + "/docs", width=width, dark=dark)

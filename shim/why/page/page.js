@@ -217,7 +217,10 @@ function open(index) {
 
 function fillDrawer(group, rebalance) {
   const drawer = $("#drawer");
-  const phases = phasesOf(rebalance, nowOf(group));
+  const why = page.why?.group === group.name ? page.why : null;
+  const detail = nearest(why?.rebalances ?? [], Infinity, (each) => Math.abs(each.started - rebalance.started), (each) => each.generation === rebalance.generation);
+  // It knows whom a sync was waited for; of a rebalance that goes on it knows how far it was when it was asked.
+  const phases = detail?.over ? detail.phases : phasesOf(rebalance, nowOf(group)).map((phase) => ({ ...phase, members: phase.member ? [phase.member] : [] }));
   const total = phases.reduce((sum, phase) => sum + phase.seconds, 0) || 1;
   const title = document.createElement("h3");
   title.textContent = `${rebalance.epoch ? "Epoch" : "Generation"} ${rebalance.before < 0 ? "none" : rebalance.before} → ${rebalance.generation ?? "not reached"}, ${clock(rebalance.started)}`;
@@ -229,15 +232,13 @@ function fillDrawer(group, rebalance) {
     else dd.textContent = value;
     facts.append(dt, dd);
   };
-  const why = page.why?.group === group.name ? page.why : null;
-  const detail = nearest(why?.rebalances ?? [], Infinity, (each) => Math.abs(each.started - rebalance.started), (each) => each.generation === rebalance.generation);
   fact("cause", chip(rebalance.cause));
   fact("because", detail ? detail.reason : rebalance.trigger ? group.nameOf(rebalance.trigger) : "it is not known");
   for (const phase of phases) {
     const line = document.createElement("div"), bar = document.createElement("i"), name = document.createElement("span"), text = document.createElement("span");
     line.className = "phase";
     bar.style.width = `${(100 * phase.seconds) / total}%`;
-    name.textContent = phase.member ? group.nameOf(phase.member) : "nobody is waited for";
+    name.textContent = phase.members.slice(0, 3).map((id) => group.nameOf(id)).join(", ") || "nobody is waited for";
     text.textContent = `${seconds(phase.seconds)}, ${Math.round((100 * phase.seconds) / total)} %`;
     line.append(name, bar, text);
     fact(phase.name, line);
@@ -260,7 +261,7 @@ function fillDrawer(group, rebalance) {
 
 /** As `kafka-shim why` prints it: who changes what, why, and what came of it when the past was played with and without. */
 function remedyOf({ who, side, setting, seen, proposed, why, price, grade, before, after }) {
-  const change = element("strong", "", `${who}, ${side}: ${setting} ${seen} → ${proposed}`);
+  const change = element("strong", "", `${who}, ${side}: ${setting}, ${seen} → ${proposed}`);
   const names = { rebalances: "rebalances", moved: "partitions moved", partition_seconds: "partition-seconds stopped" };
   const short = (value) => (Number.isInteger(value) ? value : value.toFixed(1));
   const played = before && after ? Object.keys(names).filter((name) => before[name] !== after[name])
@@ -452,7 +453,7 @@ function show(model, name) {
   closeRequest();
   Object.assign(page, { model, group: "", selected: -1, moment: null, follow: true, why: null });
   shownGroups = shownGroup = "";
-  $("#source").textContent = page.zero === null ? `${name}: ${model.events} events, ${model.groups.size} groups` : name;
+  $("#source").textContent = page.zero === null ? `${name}: ${model.events} events, ${model.groups.size} group${model.groups.size === 1 ? "" : "s"}` : name;
   const first = [...model.groups.keys()][0];
   if (first !== undefined) select(first);
   else redraw();
@@ -571,5 +572,6 @@ async function openOwn() {
 /** What a request is known by: on virtual time two may have come at the same moment, by the same number. */
 const numberOf = (each) => `${each.connection ?? each.conn} ${each.correlation_id} ${each.arrived} ${each.api}`;
 
+$("#api").hidden = !page.server;
 // Not before the other scripts are there, which what comes calls.
 document.addEventListener("DOMContentLoaded", () => (page.server ? connect() : openOwn()));

@@ -110,19 +110,25 @@ function draw(scene, group, from, to, selected, now, moment = null) {
   pen.translate(0, -scrolled);
   drawLanes(pen, plan, colours);
   pen.restore();
-  let free = 0;
-  for (const chip of plan.chips) {
-    if (chip.left < free) continue;
-    const wide = measured(pen, chip.cause);
+  for (const { chip, left } of captions(plan.chips, width, selected, (text) => measured(pen, text))) {
     pen.fillStyle = chip.index === selected ? colours.accent : colours.ink;
-    pen.fillText(chip.cause, Math.min(chip.left, width - wide - 4), 12);
-    free = chip.left + wide + 12;
+    pen.fillText(chip.cause, left, 12);
   }
   if (moment !== null && moment >= from && moment <= to) {
     pen.fillStyle = colours.accent;
     pen.fillRect(Math.round(plan.x(moment)) - 1, HEAD - 6, 2, bottom - HEAD + 6);
   }
   return plan;
+}
+
+/** Where causes are written: that of the chosen rebalance, and of the others those for which there is room. */
+function captions(chips, width, selected, wide) {
+  const found = [];
+  for (const chip of [...chips.filter((each) => each.index === selected), ...chips.filter((each) => each.index !== selected)]) {
+    const size = wide(chip.cause), left = Math.min(chip.left, width - size - 4);
+    if (found.every((other) => left + size + 12 <= other.left || other.left + other.size + 12 <= left)) found.push({ chip, left, size });
+  }
+  return found;
 }
 
 function drawLanes(pen, plan, colours) {
