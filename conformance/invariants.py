@@ -1,4 +1,4 @@
-"""The invariants of the design, checked over the trace of a run: what must hold whatever the cases looked at.
+"""The invariants of docs/conformance.md, checked over the trace of a run: what must hold whatever the cases looked at.
 
 Knows the trace's schema (`docs/trace.md`) and nothing of how it is written. What a trace cannot show is not checked:
 answers never due, durability, replay (I3, I4, I5). Each violation is one line of text that begins with its invariant.

@@ -1,4 +1,4 @@
-"""Random requests, time and crashes, and what must hold whatever happens: the invariants I1 to I11 of the design.
+"""Random requests, time and crashes, and what must hold whatever happens: the invariants I1 to I11.
 
 I4, that no reply leaves before its records are durable, is the server's and is tested with it.
 """
