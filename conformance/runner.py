@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -146,9 +146,14 @@ class Runner:
                 return self._run_calmly(result) if is_doubted else result
 
             aside = self._jobs // 2
-            with ThreadPoolExecutor(self._jobs) as pool, ThreadPoolExecutor(max(1, aside)) as waiting:
-                running = [(waiting if aside and cell.case.is_long else pool).submit(one, cell) for cell in cells]
-                run.results = [each.result() for each in running]
+            with ThreadPoolExecutor(max(1, aside)) as waiting, ThreadPoolExecutor(self._jobs) as pool:
+
+                def begin(cell: Cell) -> Result | Future[Result]:
+                    """Run a cell; one that only waits goes aside when its turn comes."""
+                    return waiting.submit(one, cell) if aside and cell.case.is_long else one(cell)
+
+                begun = list(pool.map(begin, cells))
+                run.results = [each.result() if isinstance(each, Future) else each for each in begun]
             with ThreadPoolExecutor(min(self._jobs, ALONE_AT_A_TIME)) as pool:
                 run.results = list(pool.map(once_more, run.results))
             with ThreadPoolExecutor(min(self._jobs, CALM_AT_A_TIME)) as pool:

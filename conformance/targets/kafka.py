@@ -77,6 +77,8 @@ _SMALL: Final[Mapping[str, str]] = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "2",
+    # How often transactions that are open for too long are looked for; 10 s by default.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "2",
