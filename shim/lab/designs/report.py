@@ -18,6 +18,8 @@ SEED_EXAMPLE: Final = Settings(members=100, metadata=100_000)
 SMALL: Final = Settings(members=10, metadata=1_000)
 LAGS: Final = (0.0, 1.0, 5.0, 30.0)
 SWEEP: Final = (10, 20, 50, 100, 200, 500)
+METADATA: Final = (100, 10_000, 100_000, 1_000_000)
+"""Bytes of metadata of each member."""
 BEGIN: Final = "<!-- made by `kafka-shim designs --page`: {} -->"
 END: Final = "<!-- end -->"
 
@@ -84,6 +86,16 @@ def event_section(event: str, settings: Settings) -> Iterator[str]:
     return bill_table(getattr(Laboratory(design, settings), event)() for design in DESIGNS)
 
 
+def metadata_section() -> Iterator[str]:
+    """What one more member costs, by the size of everybody's metadata."""
+    rows = (
+        (design_name(design), *(f"{size(bill.bytes_out)}, {seconds(bill.seconds)}" for bill in found))
+        for design in DESIGNS
+        for found in [[Laboratory(design, Settings(members=100, metadata=each)).join() for each in METADATA]]
+    )
+    return table(("design", *(f"{size(each)} each" for each in METADATA)), rows)
+
+
 def disagreement_section() -> Iterator[str]:
     """Rounds and time when half of the members see a topic grow late."""
     rows: dict[str, list[str]] = {}
@@ -117,6 +129,7 @@ SECTIONS: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "join": lambda: event_section("join", SEED_EXAMPLE),
     "death": lambda: event_section("death", SEED_EXAMPLE),
     "growth": lambda: event_section("growth", SEED_EXAMPLE),
+    "metadata": metadata_section,
     "disagreement": disagreement_section,
     "deaths": deaths_section,
 }
