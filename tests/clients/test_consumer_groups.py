@@ -225,6 +225,30 @@ def test_a_static_member_that_is_restarted_has_what_it_had(library: Client, tmp_
     assert check_trace(tmp_path / "trace.jsonl") == []
 
 
+def test_a_static_member_that_says_nothing_when_it_closes_is_back_after_its_session(server: Server) -> None:
+    franz = next(client for name, client in CONSUMER_PROTOCOL.items() if "franz" in name)
+    with crew_of(server) as crew:
+        usual = {"topics": ["kept"], "protocol": "consumer"}
+        everything = all_of({"kept": 4})
+        static = crew.start(franz, instance="one", **usual)
+        share(crew, [static], everything, 4)
+        # Another with its instance id gets nothing, and the older stays.
+        twin = crew.start(franz, instance="one", **usual)
+        crew.wait(
+            lambda: any(
+                event.get("client_id") == twin.name and event.get("error") == ErrorCode.UNRELEASED_INSTANCE_ID
+                for event in server.events()
+            ),
+            "the other is refused",
+        )
+        assert not twin.owns
+        assert static.owns == set(everything)
+        twin.kill()
+        static.close()
+        static = crew.start(franz, instance="one", **usual)
+        share(crew, [static], everything, 4)
+
+
 @pytest.mark.parametrize("library", EACH_CLIENT)
 def test_a_member_stopped_past_its_session_is_expelled_and_joins_again(library: Client, server: Server) -> None:
     with crew_of(server) as crew:

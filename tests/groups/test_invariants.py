@@ -274,7 +274,7 @@ class Coordinated(RuleBasedStateMachine):
 
 TestInvariants = Coordinated.TestCase
 TestInvariants.settings = settings(
-    max_examples=examples(60, fuzz=10_000),
+    max_examples=examples(300, fuzz=10_000),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

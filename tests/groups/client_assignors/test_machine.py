@@ -133,4 +133,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=examples(60, fuzz=10_000), stateful_step_count=30, deadline=None)
+TestMachine.settings = settings(max_examples=examples(300, fuzz=10_000), stateful_step_count=30, deadline=None)

@@ -144,7 +144,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=examples(100, fuzz=10_000), deadline=None)
+@settings(max_examples=examples(300, fuzz=10_000), deadline=None)
 @given(st.lists(STEPS, max_size=40), st.booleans())
 def test_random_histories(steps: list[tuple[str, Any]], ephemeral: bool) -> None:
     cluster = Cluster(t=4)

@@ -84,4 +84,4 @@ class Group(RuleBasedStateMachine):
 
 
 TestGroup = Group.TestCase
-TestGroup.settings = settings(max_examples=examples(100, fuzz=10_000), stateful_step_count=25, deadline=None)
+TestGroup.settings = settings(max_examples=examples(300, fuzz=10_000), stateful_step_count=25, deadline=None)
