@@ -57,7 +57,7 @@ dist: environment ## the sdist and the wheel, in dist/
 
 fuzz: environment ## the long form of the fuzz tests (FUZZ_SECONDS=300)
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-300} $(BIN)/python -m pytest -n $(JOBS) --timeout=0 \
-		tests/fuzz tests/hostile tests/apis tests/groups/test_invariants.py tests/groups/*/test_machine.py tests/groups/exhaustive \
+		tests/fuzz tests/hostile tests/apis tests/groups/test_invariants.py tests/groups/*/test_machine.py tests/groups/registered/test_rounds.py tests/groups/exhaustive \
 		tests/lab/test_replay.py $(ARGS)
 
 conformance: environment ## what a coordinator gets wrong (ARGS="--target kafka --level must")

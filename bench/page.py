@@ -70,7 +70,7 @@ def trace(members: int, events: int) -> bytes:
 
 def measured(members: int, events: int) -> dict[str, Any]:
     """By way of moving, the figures; and those of opening."""
-    with tempfile.TemporaryDirectory() as scratch, Browser(Path(scratch) / "profile") as browser:
+    with tempfile.TemporaryDirectory() as scratch, Browser() as browser:
         return figures(browser, Path(scratch) / "trace.html", trace(members, events), SECONDS)
 
 

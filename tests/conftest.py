@@ -70,11 +70,11 @@ NEEDING = {"spark"}
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser() -> Iterator[Browser]:
     """One Chromium for all tests of a worker."""
     from tests.browser import Browser
 
-    with Browser(tmp_path_factory.mktemp("profile")) as found:
+    with Browser() as found:
         yield found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.log import PartitionLog
-from kafka_shim.broker.share_partition import Acquired, SharePartition
+from kafka_shim.broker.share_partition import AcquiredBatch, SharePartition
 from kafka_shim.broker.share_reading import read
 from kafka_shim.groups.share.persister import ShareState
 from kafka_shim.persistence.batch import Record, write_batch
@@ -28,7 +28,7 @@ def ended(log: PartitionLog, *, committed: bool) -> None:
     log.end_transaction(PRODUCER, 0, 0, EPOCH_MS, 0.0, committed=committed)
 
 
-def reading(log: PartitionLog, *, committed: bool, max_bytes: int = 10_000) -> tuple[list[Acquired], list[bytes]]:
+def reading(log: PartitionLog, *, committed: bool, max_bytes: int = 10_000) -> tuple[list[AcquiredBatch], list[bytes]]:
     """What a new group acquires, and the values that are in what it is given."""
     shared = SharePartition(ShareState(), 0, most_deliveries=5, most_in_flight=100)
     data, acquired = read(
@@ -50,9 +50,9 @@ def test_aborted_records_are_nobodys_if_committed_ones_are_read() -> None:
     appended(log, b"a", b"b", transactional=True)
     ended(log, committed=False)
     appended(log, b"c")
-    assert reading(log, committed=True) == ([Acquired(3, 3, 1)], [b"c"])
+    assert reading(log, committed=True) == ([AcquiredBatch(3, 3, 1)], [b"c"])
     acquired, values = reading(log, committed=False)
-    assert acquired == [Acquired(0, 3, 1)], "markers have offsets too, and clients pass over them"
+    assert acquired == [AcquiredBatch(0, 3, 1)], "markers have offsets too, and clients pass over them"
     assert values[:2] == [b"a", b"b"]
 
 
@@ -61,13 +61,13 @@ def test_an_open_transaction_ends_what_is_read() -> None:
     appended(log, b"a")
     appended(log, b"b", transactional=True)
     appended(log, b"c")
-    assert reading(log, committed=True) == ([Acquired(0, 0, 1)], [b"a"])
+    assert reading(log, committed=True) == ([AcquiredBatch(0, 0, 1)], [b"a"])
     ended(log, committed=True)
-    assert reading(log, committed=True)[0] == [Acquired(0, 3, 1)]
+    assert reading(log, committed=True)[0] == [AcquiredBatch(0, 3, 1)]
 
 
 def test_a_batch_is_read_whole_whatever_the_limit() -> None:
     log = PartitionLog()
     appended(log, b"a" * 100, b"b" * 100)
     appended(log, b"c")
-    assert reading(log, committed=False, max_bytes=10)[0] == [Acquired(0, 1, 1)]
+    assert reading(log, committed=False, max_bytes=10)[0] == [AcquiredBatch(0, 1, 1)]

@@ -108,7 +108,7 @@ def main() -> None:
     """Write all of docs/pictures, or those whose names have the word given, into a folder given."""
     folder = Path(sys.argv[2]) if len(sys.argv) > 2 else FOLDER
     folder.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as profile, Browser(Path(profile)) as browser:
+    with Browser() as browser:
         take(browser, folder, *sys.argv[1:2], width=int(sys.argv[3]) if len(sys.argv) > 3 else None)
 
 
