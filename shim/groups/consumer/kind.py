@@ -81,8 +81,11 @@ class Consumer(ConsumerGroup):
     def fire(self, timer: Timer, now: float) -> None:
         if timer.kind is TimerKind.REGEX:
             patterns.resolve(self, now)
-        else:
+            return
+        try:
             _FIRE[timer.kind](self, timer.member_id, now)
+        except Refusal:
+            self.shard.arm(timer, now + _TRY_AGAIN_S)
 
     def topic_changed(self, topic: str, now: float) -> None:
         """The next heartbeat looks at the topics of the group again, and at its patterns."""
@@ -157,6 +160,8 @@ class Consumer(ConsumerGroup):
         return description(self)
 
 
+_TRY_AGAIN_S: Final = 0.5
+"""When a timer fires again whose rule could not be carried out: `CoordinatorTimer`'s, in Kafka."""
 _FIRE: Final[dict[str, Callable[[ConsumerGroup, str, float], None]]] = {
     TimerKind.SESSION: leave.session_timeout,
     TimerKind.REBALANCE: leave.rebalance_timeout,
@@ -222,7 +227,10 @@ def _sync(shard: Shard, request: SyncGroupRequest, exchange: object, now: float)
 def _leave(shard: Shard, request: LeaveGroupRequest, now: float) -> LeaveGroupResponse:
     group = shard.groups[request.group_id]
     assert isinstance(group, ConsumerGroup)
-    return classic_members.leave(group, request, now)
+    try:
+        return classic_members.leave(group, request, now)
+    except Refusal as refusal:
+        return LeaveGroupResponse(error_code=refusal.code)
 
 
 def heartbeat_row(group: Group | None, request: Any) -> Row | None:

@@ -27,7 +27,7 @@ from kafka_shim.groups.shard import Shard
 
 
 def leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, now: float) -> ConsumerGroupHeartbeatResponse:
-    """The answer to a heartbeat with member epoch -1 or -2. Raises `Refusal`: 25, 69 or 82."""
+    """The answer to a heartbeat with member epoch -1 or -2. Raises `Refusal`: -1, 25, 69 or 82."""
     group = shard.groups.get(request.group_id)
     if not isinstance(group, ConsumerGroup):
         kind = f"Group {request.group_id} is not a consumer group." if group else f"Group {request.group_id} not found."
@@ -77,7 +77,10 @@ def leave_for_a_while(group: ConsumerGroup, member: Member) -> None:
 
 
 def fence(group: ConsumerGroup, members: Sequence[Member], cause: Cause, change: str, now: float) -> None:
-    """Remove members: nobody hears of it but by the error of their next request. `change` is for the trace."""
+    """Remove members: nobody hears of it but by the error of their next request. `change` is for the trace.
+
+    Raises `Refusal`: -1, where the group cannot become a classic one without them.
+    """
     if not members:
         return
     if may_downgrade(group, members):

@@ -206,13 +206,17 @@ def downgrade(
     """Make a classic group of those that stay, and of `joining`, which takes the place of the static one that goes.
 
     The group epoch becomes the generation, target assignments what members have. `change` is what becomes of those that
-    go, for the trace.
+    go, for the trace. Raises `Refusal`: UNKNOWN_SERVER_ERROR (-1) where a member has no target assignment yet, since it
+    joined without a topic; then nothing changes.
     """
     shard, group_id = group.shard, group.group_id
     gone = {member.member_id for member in going}
     heirs = [(member, member.member_id) for member in group.members.values() if member.member_id not in gone]
     if joining is not None:
         heirs.append((joining, going[0].member_id))
+    if any(heir_of not in group.targets for _, heir_of in heirs):
+        # Kafka's `ClassicGroup.fromConsumerGroup` finds null there.
+        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
     made = ClassicGroup(group_id, group.partition)
     made.generation = group.group_epoch
     made.protocol_type = CONSUMER

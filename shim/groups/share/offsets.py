@@ -52,7 +52,7 @@ def initialized(shard: Shard, group_id: str) -> Mapping[bytes, Initialized]:
 
 
 def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
-    """Set start offsets, of whatever value; the group is made if it does not exist.
+    """Set start offsets, of whatever value; a group that does not exist is made, unless no partition does.
 
     Errors: GROUP_ID_NOT_FOUND (69) for a group of another kind, NON_EMPTY_GROUP (68); of a partition that does not
     exist UNKNOWN_TOPIC_OR_PARTITION (3).
@@ -63,13 +63,9 @@ def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGro
         return alter_refused(request, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group.")
     if group is not None and group.members:
         return alter_refused(request, ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
-    if group is None:
-        shard.write(*records.epoch(request.group_id, 0, 0))
-        made = shard.groups[request.group_id]
-        assert isinstance(made, ShareGroup)
-        group = made
     altered = []
-    initialized = dict(group.initialized)
+    known = {} if group is None else group.initialized
+    initialized = dict(known)
     for topic in request.topics:
         topic_id = shard.topics.topic_id(topic.topic_name)
         existing = range(shard.topics.partitions_of(topic.topic_name))
@@ -80,13 +76,15 @@ def alter(shard: Shard, request: AlterShareGroupOffsetsRequest) -> AlterShareGro
                     AlteredPartition(each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE)
                 )
                 continue
-            shard.share_states.reset(Place(group.group_id, topic_id, each.partition_index), each.start_offset)
+            shard.share_states.reset(Place(request.group_id, topic_id, each.partition_index), each.start_offset)
             topic_state = initialized.get(topic_id, Initialized(topic.topic_name, frozenset()))
             initialized[topic_id] = topic_state._replace(partitions=topic_state.partitions | {each.partition_index})
             answer.partitions.append(AlteredPartition(each.partition_index))
         altered.append(answer)
-    if initialized != group.initialized:
-        shard.write(*records.initialized(group.group_id, initialized))
+    if initialized != known:
+        if group is None:
+            shard.write(*records.epoch(request.group_id, 0, 0))
+        shard.write(*records.initialized(request.group_id, initialized))
     return AlterShareGroupOffsetsResponse(responses=altered)
 
 

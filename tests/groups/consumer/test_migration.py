@@ -171,3 +171,24 @@ def test_a_classic_member_behind_the_group_epoch_has_to_join_again_before_it_syn
     joined = cluster.join(member_id, RANGE).response
     cluster.consumer("b", "orders").join()
     assert cluster.sync(member_id, joined.generation_id).error == 27
+
+
+def test_a_group_does_not_go_back_while_a_member_that_joined_with_no_topic_has_no_target() -> None:
+    cluster = Cluster(orders=4)
+    newcomer = cluster.consumer("new", "orders")
+    newcomer.join()
+    nothing = ("range", subscription())
+    member_id = cluster.join("", nothing).response.member_id
+    assert cluster.join(member_id, nothing).error == 0
+    cluster.sync(member_id, 1)
+    # Kafka runs into a null there, wherever the group is to go back.
+    assert newcomer.leave().error_code == -1
+    assert cluster.leave(newcomer.member_id).error_code == -1
+    for _ in range(10):
+        cluster.advance(5_000)
+        assert cluster.heartbeat(member_id, 1) == 0
+    assert cluster.service.groups[GROUP].type == "consumer"
+    # With a topic it has a target, and the timer of the session that ended tries again.
+    assert cluster.join(member_id, RANGE).error == 0
+    cluster.advance(500)
+    assert cluster.service.groups[GROUP].type == "classic"

@@ -270,6 +270,17 @@ def test_altering_offsets_makes_a_group() -> None:
     assert (cluster.shown().group_state, cluster.shown().group_epoch) == ("Empty", 0)
 
 
+def test_altering_offsets_of_partitions_that_are_not_there_makes_no_group() -> None:
+    cluster = Cluster(t=1)
+    alter = AlterShareGroupOffsetsRequest(
+        GROUP, [AlteredTopic("t", [AlteredPartition(1, 7)]), AlteredTopic("u", [AlteredPartition(0, 7)])]
+    )
+    answer = cluster.service.alter_share_offsets(alter)
+    cluster.settle()
+    assert [topic.partitions[0].error_code for topic in answer.responses] == [E.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert cluster.shown().error_code == E.GROUP_ID_NOT_FOUND
+
+
 def test_nobody_commits_offsets_to_it() -> None:
     cluster = Cluster(t=1)
     cluster.sharer("a", "t").join()
