@@ -89,6 +89,16 @@ class Routes:
             self._coordinators[kind, key] = found
         return found
 
+    def leader(self, topic: str, partition: int) -> Endpoint:
+        """The leader of a partition, as the target says now."""
+        if self.is_alone:
+            return self._bootstrap[0]
+        request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        for each in self._ask(request, self._newest("Metadata")).topics[0].partitions:
+            if each.partition_index == partition and each.leader_id in self.brokers:
+                return self.brokers[each.leader_id]
+        return self._bootstrap[0]
+
     def of(self, request: Message, api: str, otherwise: str) -> Endpoint:
         """Where a request goes; one that concerns no key goes to the coordinator of the group `otherwise`."""
         if self.is_alone:
@@ -138,13 +148,7 @@ class Routes:
         if not isinstance(partition, int):
             names = ("partition_index", "partition", "index")
             number = next(getattr(partition, name) for name in names if hasattr(partition, name))
-        entry = MetadataRequestTopic(name=getattr(topic, "topic", None) or topic.name)
-        request_to_leader = MetadataRequest([entry], allow_auto_topic_creation=False)
-        answer = self._ask(request_to_leader, self._newest("Metadata"))
-        for each in answer.topics[0].partitions:
-            if each.partition_index == number and each.leader_id in self.brokers:
-                return self.brokers[each.leader_id]
-        return self._bootstrap[0]
+        return self.leader(getattr(topic, "topic", None) or topic.name, number)
 
     def _ask(self, request: Message, version: int) -> Any:
         """The answer of the first broker that gives one."""

@@ -22,6 +22,7 @@ from kafka_shim.apis.share_fetch import (
 from kafka_shim.apis.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from kafka_shim.conformance.batch import batch_of
 from kafka_shim.conformance.trial import Trial
+from kafka_shim.conformance.wire import Connection
 
 Acks: TypeAlias = tuple[int, int, list[int]]
 """First and last offset, and the types of an acknowledgement: 1 accept, 2 release, 3 reject, 4 renew."""
@@ -43,6 +44,7 @@ class ShareMember:
         self.session = 0
         self._trial = trial
         self.wire = trial.connect(f"member-{self.id[:4]}")
+        self._reader: Connection | None = None
 
     def heartbeat(self, **changes: Any) -> ShareGroupHeartbeatResponse:
         """One ShareGroupHeartbeat that says nothing new but `changes`; what it is told is remembered."""
@@ -77,6 +79,15 @@ class ShareMember:
     def leave(self) -> ShareGroupHeartbeatResponse:
         return self.heartbeat(member_epoch=-1)
 
+    def _records(self) -> Connection:
+        """The connection to the leader of its partition; the coordinator's, where that is the same broker."""
+        if self._reader is None:
+            routes = self._trial.peer.routes
+            endpoint = routes.leader(self.topics[0], 0)
+            is_here = endpoint == routes.coordinator(self._trial.group)
+            self._reader = self.wire if is_here else self._trial.connect_to(endpoint, f"reader-{self.id[:4]}")
+        return self._reader
+
     def fetch(self, *acks: Acks, **changes: Any) -> ShareFetchResponse:
         """One ShareFetch with acknowledgements of partition 0; the first one opens a session."""
         request = ShareFetchRequest(self._trial.group, self.id, self.session, 300, 1, 2**20, 500, 500)
@@ -89,7 +100,7 @@ class ShareMember:
             ]
         for name, value in changes.items():
             setattr(request, name, value)
-        answer: ShareFetchResponse = self.wire.call(request, self._trial.version_of(request))
+        answer: ShareFetchResponse = self._records().call(request, self._trial.version_of(request))
         if answer.error_code == 0:
             self.session = 0 if request.share_session_epoch == -1 else request.share_session_epoch + 1
         return answer
@@ -114,7 +125,7 @@ class ShareMember:
         request = ShareAcknowledgeRequest(self._trial.group, self.id, self.session, False, topics if acks else [])
         for name, value in changes.items():
             setattr(request, name, value)
-        answer: ShareAcknowledgeResponse = self.wire.call(request, self._trial.version_of(request))
+        answer: ShareAcknowledgeResponse = self._records().call(request, self._trial.version_of(request))
         if answer.error_code == 0:
             self.session = 0 if request.share_session_epoch == -1 else request.share_session_epoch + 1
         return answer

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_shim.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_shim.apis.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kafka_shim.apis.incremental_alter_configs import (
     AlterableConfig,
@@ -114,6 +115,21 @@ class Trial(Contact):
         code = answer.responses[0].error_code
         if code != 0:
             raise Skipped(f"the group cannot be configured: {error_name(code)}")
+        if not self.peer.routes.is_alone:
+            self._await_settings(group or self.group, {each.name: each.value for each in configs})
+
+    def _await_settings(self, group: str, settings: Mapping[str, str | None]) -> None:
+        """Wait until every broker has these settings of a group: each learns of them in its own time."""
+        resource = DescribeConfigsResource(32, group, list(settings))
+        request = DescribeConfigsRequest([resource])
+        version = self.version_of(request)
+        for endpoint in self.peer.routes.everywhere():
+            wire = self.connect_to(endpoint, "settings")
+
+            def found(wire: Connection = wire) -> dict[str, str | None]:
+                return {each.name: each.value for each in wire.call(request, version).results[0].configs}
+
+            self.until(found, lambda shown: shown == settings, f"the settings of {group} never showed")
 
     def stable(self, count: int = 1, **options: Any) -> list[Member]:
         """`count` new members in a Stable group, the leader first. `options` as of `member`."""
