@@ -117,7 +117,7 @@ SHARE_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "altered offsets are forgotten",
         _OFFSETS,
-        "share_states.reset(Place(group.group_id, topic_id, each.partition_index), each.start_offset)\n",
+        "share_states.reset(Place(request.group_id, topic_id, each.partition_index), each.start_offset)\n",
         "share_states.initialize(Place(group.group_id, topic_id, each.partition_index))\n",
         ("share/offsets/*",),
     ),

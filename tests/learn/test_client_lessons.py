@@ -34,9 +34,9 @@ def test_a_lesson_is_played_to_its_end_and_every_claim_holds(lesson: Lesson) -> 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_member_leaves_and_another_crashes_or_falls_silent(client: str) -> None:
     with ClientScene(client=client) as scene:
-        scene.do("A joins session=3")
+        scene.do("A joins session=6")
         scene.do("until { state = 'Stable', members = 1, balance = [4] }")
-        scene.do("B joins session=3 instance=b")
+        scene.do("B joins session=6 instance=b")
         scene.do("until { state = 'Stable', balance = [2, 2] }")
         scene.do("A leaves")
         scene.do("until { event = 'member', who = 'A', change = 'left' }")
