@@ -153,7 +153,7 @@ def test_behind_the_third_door_two_real_consumers_are_watched_and_explained(read
             until(lambda line=line: members() == int(line.endswith("two")) + 1)
     assert "JoinGroup v9 -> error 79" in outputs[0]
     assert "NEW_MEMBER: two (127.0.0.1) is new" in outputs[-1]
-    # A consumer may join once more just then: the story is told when that is over.
+    # A consumer may join once more just then: `why` has it when that is over.
     until(lambda: "waiting for members" in reader.types(lines[-1]))
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from kafka_shim.apis.profiles import FEATURES, Feature
 from kafka_shim.apis.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.setting import as_list
 from kafka_shim.broker.settings import Settings
 from kafka_shim.broker.topics import Topics
 
@@ -52,9 +53,7 @@ def serves(release: str, settings: Settings, name: str) -> bool:
     if level(release, settings, name) <= 0:
         return False
     protocol = _PROTOCOLS.get(name)
-    return protocol is None or protocol in settings.text("group.coordinator.rebalance.protocols").replace(
-        " ", ""
-    ).split(",")
+    return protocol is None or protocol in as_list(settings.text("group.coordinator.rebalance.protocols"))
 
 
 def update(release: str, topics: Topics, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Final
 
+from kafka_shim.broker.setting import as_list
 from kafka_shim.groups.assignors.registry import BUILT_IN, Assignors
 from kafka_shim.groups.assignors.spec import Assignor
 from kafka_shim.groups.config import ConfigError
@@ -23,7 +24,7 @@ ENTRY_POINTS: Final = "kafka_shim.assignors"
 
 def load_assignors(names: str) -> Assignors:
     """The assignors of a list with commas, the default first. Raises ConfigError, in one sentence."""
-    found = [_load(name.strip()) for name in names.split(",") if name.strip()]
+    found = [_load(name) for name in as_list(names)]
     if not found:
         raise ConfigError("group.consumer.assignors must name at least one assignor.")
     return Assignors(found)

@@ -434,9 +434,6 @@ def make_cluster(
                 call(group_id)
 
     def topic_changed(name: str) -> None:
-        if name == OFFSETS_TOPIC and offsets_logs is not None:
-            topic = topics.named(name)
-            offsets_logs.offer(topic.partitions if topic is not None else ())
         for node in nodes.values():
             node.groups.topic_changed(name, clock())
 
@@ -496,6 +493,7 @@ def make_cluster(
     # Of a journal only what is read at once is an input.
     if durability.store.durable_at_once or (journal is None and make_loader is Loader):
         offsets_logs = OffsetsLogs(topics, durability, clock, epoch_ms)
+        topics.on_topic_changed.append(offsets_logs.topic_changed)
     topics.on_topic_changed.append(topic_changed)
     topics.on_topic_deleted.append(topic_deleted)
     if isinstance(store, SharedStore):

@@ -1,6 +1,6 @@
 """What consumers of `__consumer_offsets` read: the records of groups in batches, at offsets, as in a broker's log.
 
-Decides when a log is made. Nobody reads most of them, so a partition's log is empty until a client asks for it; then
+Decides when a log is made. Nobody reads most of them, so a partition's log is empty until a client reads it; then
 it begins with what the store has, which is what a compacted log amounts to, and from then on gets every batch that the
 store takes. A store that takes its time is read in a worker thread, and until it has been, NOT_LEADER_OR_FOLLOWER (6)
 makes clients ask again. It does not know what is in a record.
@@ -24,7 +24,7 @@ import trio
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import parse_batch
 from kafka_shim.broker.compaction import Dirty, compact
-from kafka_shim.broker.topics import Partition, Topics
+from kafka_shim.broker.topics import OFFSETS_TOPIC, Partition, Topics
 from kafka_shim.persistence.batch import Record, write_batch
 from kafka_shim.persistence.interchange import BATCH_BYTES, timestamp_of
 from kafka_shim.persistence.keys import encode_key
@@ -61,20 +61,24 @@ class OffsetsLogs:
         self._loading: set[int] = set()
         self._send, self._receive = trio.open_memory_channel[Partition](inf)
 
-    def offer(self, partitions: Iterable[Partition]) -> None:
-        """Make the logs of these when somebody asks for them."""
+    def topic_changed(self, name: str) -> None:
+        """A topic has changed; partitions of `__consumer_offsets` get a log once a client reads them."""
+        topic = self._topics.named(name) if name == OFFSETS_TOPIC else None
+        self._offer(topic.partitions if topic is not None else ())
+
+    def _offer(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
             if self._open.get(partition.index) is not partition:
-                partition.begin_log = partial(self._asked, partition)
+                partition.begin_log = partial(self._begin_or_wait, partition)
 
     def close(self, index: int) -> None:
         """Another process writes this partition now: its log here ends, and begins anew when it comes back."""
         partition = self._open.pop(index, None)
         if partition is not None:
-            self.offer([partition])
+            self._offer([partition])
 
     async def run(self) -> None:
-        """Read what is asked for from a store that takes its time, until cancelled."""
+        """Read from a store that takes its time what clients want to read, until cancelled."""
         async for partition in self._receive:
             try:
                 # No batch may come between what is read and what is heard of.
@@ -84,7 +88,7 @@ class OffsetsLogs:
                 log.error("partition %d of __consumer_offsets cannot be read: %s", partition.index, error)
             self._loading.discard(partition.index)
 
-    def _asked(self, partition: Partition) -> int:
+    def _begin_or_wait(self, partition: Partition) -> int:
         """A client wants to read a partition: the error it gets."""
         if self._durability.store.durable_at_once:
             self._begin(partition, self._load(partition.index))

@@ -27,6 +27,8 @@ from .harness import CLIENTS, Client, Crew, Member, Partition, all_of
 
 SESSION_S = 3
 SETTINGS = {
+    # A client that still asks for a topic that was deleted does not make it anew.
+    "auto.create.topics.enable": "false",
     "group.consumer.heartbeat.interval.ms": 300,
     "group.consumer.min.heartbeat.interval.ms": 300,
     "group.consumer.session.timeout.ms": SESSION_S * 1000,

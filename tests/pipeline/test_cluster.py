@@ -18,7 +18,7 @@ from . import packages
 
 STEPS = ("ownership", "offset_history", "rounds")
 IMPATIENT = {"spark.shuffle.io.retryWait": "100ms"}
-"""Of a worker that is gone, what it had is asked for three times; in between Spark waits five seconds."""
+"""Spark tries three times to fetch what a worker had that is gone, and waits five seconds in between."""
 
 
 @pytest.mark.timeout(500)

@@ -1,4 +1,4 @@
-"""What the relay concludes of groups with epochs is what a coordinator told of itself.
+"""What the relay concludes of groups with epochs is what the trace of a coordinator has.
 
 Puppets of each kind act in simulated time; seeds decide who comes, goes, dies, restarts, and when.
 """
@@ -60,7 +60,7 @@ class Life:
                 self.recorded.run(self.rng.uniform(0.1, 3))
                 self.make(client_id=member.script.client_id, instance_id=member.script.instance_id)
             member.generation = -1
-        # Longer than a session: what happens between its end and the next heartbeat would be told in the other order.
+        # Longer than a session: what happens between its end and the next heartbeat would come in the other order.
         self.recorded.run(60.0)
 
     def end(self) -> tuple[Events, Events]:
@@ -93,7 +93,7 @@ def ends_with(events: Events) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("seed", range(4))
-def test_epochs_are_concluded_as_the_coordinator_told_them(
+def test_epochs_are_concluded_as_the_coordinator_has_them(
     monkeypatch: pytest.MonkeyPatch, seed: int, kind: str
 ) -> None:
     life = Life(monkeypatch, kind, seed)
@@ -159,13 +159,13 @@ def test_why_has_such_a_rebalance_from_its_beginning_to_its_end(monkeypatch: pyt
         life.make(think=2.0)
         life.recorded.run(60)
     concluded, so = life.end()
-    told = []
+    rebalances = []
     for events in (concluded, so):
         history = History()
         for event in events:
             history.add(event)
-        told.append(list(history.groups["billing"].rebalances))
-    outside, inside = told
+        rebalances.append(list(history.groups["billing"].rebalances))
+    outside, inside = rebalances
     assert [each.cause for each in outside] == [each.cause for each in inside]
     for seen, real in zip(outside, inside, strict=True):
         assert seen.inferred

@@ -33,7 +33,7 @@ PARTITION = partition_for("billing", 50)
 BILLING = OffsetCommitKey("billing", "orders", 0)
 
 
-def asked(wire: Wire, offset: int, wait_ms: int = 0, now: float = 100.0) -> None:
+def fetch(wire: Wire, offset: int, wait_ms: int = 0, now: float = 100.0) -> None:
     """Let a client fetch the partition of group `billing`."""
     partition = FetchPartition(partition=PARTITION, fetch_offset=offset, partition_max_bytes=1 << 24)
     whole = FetchRequest(
@@ -91,12 +91,12 @@ def test_a_log_begins_with_what_the_store_has_and_goes_on_with_every_batch() -> 
     for offset in (5, 6):
         groups.receive(commit(offset))
         assert error_of(groups) == 0
-    # What was replaced before anybody asked is compacted away.
+    # What was replaced before anybody read it is compacted away.
     assert ends(reader) == (0, 1)
-    asked(reader, 0)
+    fetch(reader, 0)
     assert read(answered(reader)) == [(0, BILLING, 6)]
 
-    asked(reader, 1, wait_ms=10_000)
+    fetch(reader, 1, wait_ms=10_000)
     assert reader.sent == b""
     groups.receive(commit(7))
     assert error_of(groups) == 0
@@ -106,9 +106,9 @@ def test_a_log_begins_with_what_the_store_has_and_goes_on_with_every_batch() -> 
 
     groups.receive(request(DeleteGroupsRequest(["billing"]), 1))
     assert groups.answer(DeleteGroupsResponse, 1)[1].results[0].error_code == 0
-    asked(reader, 2)
+    fetch(reader, 2)
     assert (2, BILLING, None) in read(answered(reader))
-    asked(reader, 1000)
+    fetch(reader, 1000)
     assert answered(reader).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -122,7 +122,7 @@ def test_a_log_that_has_grown_is_compacted(monkeypatch: pytest.MonkeyPatch) -> N
         groups.receive(commit(offset))
         groups.answers()
     assert ends(reader) == (0, 200)
-    asked(reader, 0)
+    fetch(reader, 0)
     found = read(answered(reader))
     # Offsets stay as they are, and the newest value is there.
     assert found[-1] == (199, BILLING, 199)
@@ -139,13 +139,13 @@ async def test_of_a_store_that_takes_its_time_clients_ask_again_until_it_was_rea
         groups.receive(commit(5), made.clock())
         await until(lambda: groups.sent)
         groups.answers()
-        asked(reader, 0, wait_ms=10_000, now=made.clock())
+        fetch(reader, 0, wait_ms=10_000, now=made.clock())
         assert answered(reader).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         partition = made.topics.ensure_offsets_topic().partitions[PARTITION]
         await until(lambda: partition.begin_log is None)
-        asked(reader, 0, now=made.clock())
+        fetch(reader, 0, now=made.clock())
         assert read(answered(reader)) == [(0, BILLING, 5)]
-        asked(reader, 1, wait_ms=10_000, now=made.clock())
+        fetch(reader, 1, wait_ms=10_000, now=made.clock())
         groups.receive(commit(6), made.clock())
         await until(lambda: reader.sent)
         assert read(answered(reader)) == [(1, BILLING, 6)]
@@ -163,7 +163,7 @@ def test_where_another_process_has_written_the_log_begins_anew_at_later_offsets(
     groups.receive(commit(6))
     groups.answers()
     assert ends(reader) == (1, 2)
-    asked(reader, 1)
+    fetch(reader, 1)
     assert read(answered(reader)) == [(1, BILLING, 6)]
 
 
