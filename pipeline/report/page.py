@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from kafka_shim.pipeline.report import plots
 from kafka_shim.pipeline.report.tables import ROWS, grid, moment, numbers, table
 from kafka_shim.pipeline.run import stores_of
-from kafka_shim.pipeline.sources.places import Place, Unreadable
+from kafka_shim.pipeline.sources.places import LINE, Place, Unreadable
 from kafka_shim.pipeline.steps import results
 from kafka_shim.pipeline.warehouse import Warehouse
 
@@ -374,7 +374,7 @@ def _line(file: str, position: int, trace: str, warehouse: Warehouse) -> str:
     """The very line of the trace that an answer rests on, if it can still be read."""
     about = f"{escape(trace)}, byte {position}"
     try:
-        with Place(file, stores_of(warehouse.spark)).open() as opened:
+        with Place(file, stores_of(warehouse.spark)).open(LINE) as opened:
             opened.seek(position)
             text = json.dumps(json.loads(opened.readline()), indent=1)
     except (Unreadable, OSError, ValueError):

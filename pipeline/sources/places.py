@@ -23,6 +23,10 @@ import pyarrow.fs
 PACKED: Final = (".gz", ".zst")
 TIMES_PACKED: Final = 10
 """What is packed is about so many times as large."""
+AHEAD: Final = 8 << 20
+"""So many bytes of a file in a store are asked for at once: a request takes a store longer than bytes do."""
+LINE: Final = 64 << 10
+"""Enough for nearly every line."""
 _OPTION: Final = "fs."
 _S3: Final = {
     "fs.s3a.access.key": "access_key",
@@ -118,10 +122,10 @@ class Place:
             raise Unreadable(f"{self} cannot be read: {_reason(error)}") from error
         return sorted(Place(f"{self.address.rstrip('/')}/{each.base_name}", self.settings) for each in found)
 
-    def open(self) -> BinaryIO:
-        """The bytes; those of a packed file cannot be gone back in."""
+    def open(self, ahead: int = AHEAD) -> BinaryIO:
+        """The bytes, of a store so many `ahead`; those of a packed file cannot be gone back in."""
         try:
-            raw = self._raw()
+            raw = self._raw(ahead)
             if self.name.endswith(".gz"):
                 return gzip.open(raw)  # type: ignore[return-value]
             if self.name.endswith(".zst"):
@@ -130,11 +134,16 @@ class Place:
         except (OSError, pa.ArrowException) as error:
             raise Unreadable(f"{self} cannot be read here: {_reason(error)}") from error
 
-    def _raw(self) -> BinaryIO:
+    def first_line(self) -> bytes:
+        """The first line, with its end if it is whole."""
+        with self.open(LINE) as file:
+            return file.readline()
+
+    def _raw(self, ahead: int) -> BinaryIO:
         if self.is_local:
             return Path(self.address).open("rb")
         files, path = _found(self)
-        return io.BufferedReader(files.open_input_file(path))
+        return io.BufferedReader(files.open_input_file(path), ahead)
 
     def content(self) -> mmap.mmap | bytes:
         """All bytes."""

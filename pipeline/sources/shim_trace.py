@@ -43,7 +43,7 @@ from pyspark.sql.types import StructType
 
 from kafka_shim.pipeline.decode import events
 from kafka_shim.pipeline.schemas import EVENTS
-from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable, settings_of
+from kafka_shim.pipeline.sources.places import LINE, Place, Settings, Unreadable, settings_of
 
 SPLIT_BYTES: Final = 32 << 20
 MOST_SPLIT_BYTES: Final = 256 << 20
@@ -107,8 +107,7 @@ def trace_of(path: Place) -> str:
 
 def identity_of(path: Place) -> str:
     """What tells a file from all others, whatever it is called; empty while its first line is not whole."""
-    with path.open() as file:
-        first = file.readline()
+    first = path.first_line()
     return blake2b(first, digest_size=8).hexdigest() if first.endswith(b"\n") else ""
 
 
@@ -252,7 +251,7 @@ class ShimTraceStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAva
 
 def _last_line_end(path: Place, begin: int, size: int, limit: int) -> int:
     """The end of the last whole line in [begin, size), at `limit` or the first end of a line after it."""
-    with path.open() as file:
+    with path.open(LINE) as file:
         if size > limit:
             file.seek(limit - 1)
             file.readline()
@@ -304,8 +303,7 @@ def read_part(
 def _check_schema(path: Place) -> None:
     """Raises `Unreadable` for a file whose first line says a version of the schema that is not known here."""
     try:
-        with path.open() as file:
-            first = orjson.loads(file.readline())
+        first = orjson.loads(path.first_line())
     except (OSError, EOFError, pa.ArrowException, orjson.JSONDecodeError):
         # What cannot be read is said of its line.
         return

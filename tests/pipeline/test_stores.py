@@ -1,7 +1,9 @@
 """Traces and segments in a store that speaks S3."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from bench.store import BUCKET, s3
 from kafka_shim.pipeline.run import sort_out, store_settings
 from kafka_shim.pipeline.sources import offsets_log, shim_trace
-from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable
+from kafka_shim.pipeline.sources.places import AHEAD, Place, Settings, Unreadable
 
 from .test_sources import events, segment
 
@@ -61,6 +63,26 @@ def test_what_is_packed_in_a_store_is_read_as_what_is_in_it(store: Settings, suf
     (rows,) = shim_trace.read_part(part, settings=store)
     assert found.is_packed
     assert rows["seq"].to_pylist() == list(range(100))
+
+
+def test_a_store_is_asked_for_much_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with s3() as server:
+        trace = tmp_path / "many" / "trace.jsonl.zst"
+        trace.parent.mkdir()
+        with pa.CompressedOutputStream(str(trace), "zstd") as out:
+            # Two lines that are no events, and cannot be packed any smaller.
+            out.write(b"{}\n" + Random(1).randbytes(AHEAD * 3 // 2).replace(b"\n", b" "))
+        server.put(trace.parent, "many")
+        caplog.set_level(logging.INFO, "werkzeug")
+        settings = store_settings(server.settings)
+        (found,) = shim_trace.files(f"s3a://{BUCKET}/many", settings)
+        rows = sum(
+            batch.num_rows for batch in shim_trace.read_part(shim_trace.Part(found.address, 0, 1), settings=settings)
+        )
+    assert rows == 2
+    asked = [each for each in caplog.messages if f"GET /{BUCKET}/many/{trace.name}" in each]
+    # The first line, and what there is in two pieces, the end of which is asked for once more.
+    assert 3 <= len(asked) <= 4, asked
 
 
 def test_what_is_not_in_a_store_is_one_sentence(store: Settings) -> None:
