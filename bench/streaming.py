@@ -1,9 +1,10 @@
-"""What a stream costs: `python -m bench.streaming backlog|live|days`, JSON on standard output.
+"""What a stream costs: `python -m bench.streaming backlog|live|days|one`, JSON on standard output.
 
     backlog  events a second when it goes through what is there, batch by batch
     live     a trace that grows at a rate: seconds from an event's time to the snapshot whose tables and answers have it
-    days     a trace stretched over many days, one batch a day, of which the stream keeps two: whether batches become
-             dearer, and the folder larger, with the age of the stream
+    days     groups come on the first day and are at rest on all others, one batch a day, of which the stream keeps two:
+             whether batches become dearer, and the folder larger, with the age of the stream
+    one      batches about one of many groups, after one that had all: whether others cost anything
 
 Traces are those of `pipeline generate`. `live` gives their events the time at which they are written.
 """
@@ -19,7 +20,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from kafka_shim.pipeline.warehouse import Warehouse
 
 DAY_S: Final = 86_400.0
 KEPT_DAYS: Final = 2
+ONE_BATCHES: Final = 4
 _MONOTONIC: Final = ("mono", "arrived", "started", "ended")
 
 
@@ -64,22 +66,29 @@ class Batches:
         self.family = family
         self.out = out
         self.found: list[dict[str, float]] = []
+        self.folders: list[Counter[str]] = []
         self._began, self._spent = time.monotonic(), family.spent()
 
     def done(self, batch: int) -> None:
         self.family.look()
         now, spent = time.monotonic(), self.family.spent()
-        files = [path.stat().st_size for path in (self.out / "data").rglob("*.parquet")]
+        files = [(self._folder(path), path.stat().st_size) for path in self.out.rglob("*") if path.is_file()]
+        self.folders.append(Counter(folder for folder, _ in files))
         self.found.append(
             {
                 "wall_seconds": round(now - self._began, 2),
                 "seconds": round(spent - self._spent, 2),
                 "files": len(files),
-                "mib": round(sum(files) / (1 << 20), 1),
+                "mib": round(sum(size for _, size in files) / (1 << 20), 2),
                 "peak_mib": self.family.peak >> 20,
             }
         )
-        self._began, self._spent = now, spent
+        self._began, self._spent = time.monotonic(), spent
+
+    def _folder(self, path: Path) -> str:
+        """What the files in a folder are: a table's, a kind of the stream's own."""
+        first, *others = path.relative_to(self.out).parts[:-1]
+        return "/".join([first, *others[0 if first == "data" else 1 :][:1]])
 
 
 def backlog(warehouse: Warehouse, scratch: Path, events: int, groups: int, batches: Batches) -> dict[str, Any]:
@@ -157,44 +166,87 @@ def _median(ages: list[tuple[float, float]], which: int) -> float:
     return round(statistics.median(age[which] for age in ages), 1)
 
 
-def days(warehouse: Warehouse, scratch: Path, count: int, events: int, groups: int, batches: Batches) -> dict[str, Any]:
-    """So many days of `events` each, one batch a day."""
+def days(
+    warehouse: Warehouse, scratch: Path, count: int, events: int, groups: int, again: int, batches: Batches
+) -> dict[str, Any]:
+    """So many days of `events` each, one batch a day. Those without rebalances are alike, but for their date, and so
+    are the others, which come every `again` days: what grows is of the stream's making."""
     place = scratch / "trace"
     place.mkdir()
-    every = generated(scratch, events * count, groups)
-    first, span = every[0]["mono"], every[-1]["mono"] - every[0]["mono"]
-    times = count * DAY_S / (span * 1.0001)
+    every = generated(scratch, 2 * events, groups)
+    of_day = [every[:events], every[events:]]
     start = 20_000 * DAY_S
-
-    def lines() -> Iterator[tuple[int, bytes]]:
-        for event in every:
-            mono = (event["mono"] - first) * times
-            yield int(mono // DAY_S), moved(event, start + mono, mono, times)
-
-    for _, of_day in itertools.groupby(lines(), key=lambda each: each[0]):
+    seq = itertools.count()
+    for day in range(count):
+        at_rest = bool(day % again if again else day)
+        first, last = (of_day[at_rest][end]["mono"] for end in (0, -1))
+        times = DAY_S / ((last - first) * 1.0001)
         with (place / "trace.jsonl").open("ab") as file:
-            file.writelines(line for _, line in of_day)
+            for event in of_day[at_rest]:
+                mono = day * DAY_S + (event["mono"] - first) * times
+                file.write(moved(event | {"seq": next(seq)}, start + mono, mono, times))
         inputs = sort_out([str(place)])
         stream(warehouse, inputs, days=KEPT_DAYS, answers_s=0, after_batch=batches.done).awaitTermination()
-    found = batches.found
     # The first ones are those of a cold Java.
-    third = len(found) // 3
-    early, late = found[third : 2 * third], found[2 * third :]
+    third = count // 3
+    early, late = slice(third, 2 * third), slice(2 * third, None)
     means = {
-        name: [round(statistics.mean(each[name] for each in part), 2) for part in (early, late)]
+        name: [round(statistics.mean(each[name] for each in batches.found[part]), 2) for part in (early, late)]
         for name in ("seconds", "wall_seconds", "files", "mib")
     }
-    return {"days": count, "events_a_day": events, "second_third_and_last": means, "batches": found}
+    folders = {
+        name: [round(statistics.mean(each[name] for each in batches.folders[part]), 1) for part in (early, late)]
+        for name in sorted(batches.folders[-1])
+    }
+    return {
+        "days": count,
+        "events_a_day": events,
+        "second_third_and_last": means,
+        "files_by_folder": folders,
+        "batches": batches.found,
+    }
+
+
+def one(warehouse: Warehouse, scratch: Path, events: int, groups: int, batches: Batches) -> dict[str, Any]:
+    """All groups in one batch; then the last of the one with the most rounds, in batches of their own, without
+    answers. The first of these is left out: it is Java's first of its kind."""
+    place = scratch / "trace"
+    place.mkdir()
+    every = generated(scratch, events, groups)
+    group, _ = Counter(event["group"] for event in every if event["event"] == "round").most_common(1)[0]
+    of_group = [event for event in every if event.get("group") == group]
+    size = len(of_group) // 10
+    parts = [of_group[-size * left :][:size] for left in range(ONE_BATCHES, 0, -1)]
+    held = {event["seq"] for part in parts for event in part}
+    later = every[-1]["mono"] - parts[0][0]["mono"]
+    seq = itertools.count()
+    for part in ([event for event in every if event["seq"] not in held], *parts):
+        ahead = later if part[0]["seq"] in held else 0.0
+        with (place / "trace.jsonl").open("ab") as file:
+            for event in part:
+                file.write(moved(event | {"seq": next(seq)}, event["wall"] + ahead, event["mono"] + ahead))
+        stream(warehouse, sort_out([str(place)]), after_batch=batches.done).awaitTermination()
+    warm = batches.found[2:]
+    return {
+        "events": events,
+        "groups": groups,
+        "events_a_batch": size,
+        "rounds_a_batch": [sum(event["event"] == "round" for event in part) for part in parts],
+        "seconds": round(statistics.median(each["seconds"] for each in warm), 2),
+        "wall_seconds": round(statistics.median(each["wall_seconds"] for each in warm), 2),
+        "batches": batches.found,
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("backlog", "live", "days"))
+    parser.add_argument("what", choices=("backlog", "live", "days", "one"))
     parser.add_argument("--events", type=int, default=300_000, help="in all; of `days`, a day")
     parser.add_argument("--groups", type=int, default=50)
     parser.add_argument("--rate", type=int, default=1_000, help="events a second, of `live`")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long, of `live`")
     parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--again", type=int, default=0, help="groups come again every so many days, of `days`")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="2g")
     chosen = parser.parse_args()
@@ -212,8 +264,10 @@ def main() -> None:
             result = backlog(warehouse, scratch, chosen.events, chosen.groups, batches)
         elif chosen.what == "live":
             result = live(warehouse, scratch, chosen.rate, chosen.seconds, chosen.groups, batches)
+        elif chosen.what == "one":
+            result = one(warehouse, scratch, chosen.events, chosen.groups, batches)
         else:
-            result = days(warehouse, scratch, chosen.days, chosen.events, chosen.groups, batches)
+            result = days(warehouse, scratch, chosen.days, chosen.events, chosen.groups, chosen.again, batches)
         print(json.dumps({**result, "peak_mib": family.peak >> 20}))
     finally:
         ended.set()

@@ -32,6 +32,8 @@ _ALWAYS: Final = {
     # What was compiled for a query is kept for the next one like it: a run has several hundred, a stream's batches the
     # same ones each time. Spark keeps 100.
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # A stream goes on from its last batch; Spark keeps files about a hundred.
+    "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     # Python workers keep what they free for the next part of a file, instead of having the system clear pages anew.

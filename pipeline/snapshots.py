@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -151,8 +151,12 @@ class Files:
 
 
 def _is_taken(error: Py4JJavaError) -> bool:
-    name = error.java_exception.getClass().getName()
-    return any(each in name for each in ("FileAlreadyExistsException", "RemoteFileChangedException"))
+    return _is(error, "FileAlreadyExistsException", "RemoteFileChangedException")
+
+
+def _is(error: Py4JJavaError, *names: str) -> bool:
+    found = error.java_exception.getClass().getName()
+    return any(name in found for name in names)
 
 
 class Snapshots:
@@ -190,27 +194,42 @@ class Snapshots:
         return [at for at in began if at > time.time() - _LONGEST_CHANGE_S]
 
     def expire(self, keep: int = KEPT) -> int:
-        """Take away all snapshots but the last `keep`, and all data that none of these names and that was written
-        before the newest and before all changes that are under way; returns how many folders went."""
+        """Take away all snapshots but the last `keep`, what they named and these do not, and all data that no snapshot
+        ever named and that was written before the newest and before all changes that are under way; returns how many
+        folders went."""
         numbers = self.numbers()
+        old = _named(self._reads(numbers[:-keep]))
+        kept = list(self._reads(numbers[-keep:]))
         for number in numbers[:-keep]:
             self.files.remove(_name(number))
+        named = _named(kept)
         # What was written at once is named in pieces: by table, by day, by bucket.
-        named = {
-            "/".join(folder.split("/")[:2])
-            for number in numbers[-keep:]
-            for folders in self.read(number).tables.values()
-            for folder in folders
-        }
-        newest = self.read(numbers[-1]).at if numbers else 0.0
-        before = min([newest, *self.under_way()])
-        gone = 0
+        writes = {_write_of(piece) for piece in named}
+        gone = {piece if (write := _write_of(piece)) in writes else write for piece in old - named if "@" not in piece}
+        before = min([kept[-1].at if kept else 0.0, *self.under_way()])
         for table in self.files.names("data"):
-            for write in self.files.names(f"data/{table}"):
-                if f"{table}/{write}" not in named and written_at(write) < before:
-                    self.files.remove(f"data/{table}/{write}")
-                    gone += 1
-        return gone
+            found = {f"{table}/{write}" for write in self.files.names(f"data/{table}")} - writes
+            gone |= {write for write in found if written_at(write.rpartition("/")[2]) < before}
+        for folder in gone:
+            self.files.remove(f"data/{folder}")
+        return len(gone)
+
+    def _reads(self, numbers: Iterable[int]) -> Iterator[Snapshot]:
+        """Snapshots, but for those that somebody else takes away meanwhile."""
+        for number in numbers:
+            try:
+                yield self.read(number)
+            except Py4JJavaError as error:
+                if not _is(error, "FileNotFoundException", "NoSuchFileException"):
+                    raise
+
+
+def _named(snapshots: Iterable[Snapshot]) -> set[str]:
+    return {folder for each in snapshots for folders in each.tables.values() for folder in folders}
+
+
+def _write_of(piece: str) -> str:
+    return "/".join(piece.split("/")[:2])
 
 
 def _name(number: int) -> str:

@@ -78,9 +78,10 @@ def stream(
         with warehouse.change("stream", inputs.traces, anew=not own, stream=mine, batch=batch):
             began = time.monotonic()
             touched = warehouse.append_apart(rows, by_day=days is not None)
-            if days is not None and warehouse.forget(days):
+            if days is not None and (gone := warehouse.forget(days)):
                 # Rows about the first day that is kept may have rested on those that went.
-                touched = Touched(touched.buckets, touched.buckets)
+                buckets = sorted({*touched.buckets, *gone})
+                touched = Touched(buckets, buckets)
             write_all(warehouse, derived(warehouse, touched))
             if answers_s is not None and began - answered >= answers_s:
                 answer(warehouse)

@@ -75,7 +75,7 @@ class Warehouse:
         self._changing = False
         # Several threads may write, each another table, or add to one.
         self._adding = Lock()
-        self._schemas: dict[str, StructType] = {}
+        self._schemas: dict[str, tuple[str, StructType]] = {}
 
     # Snapshots.
 
@@ -186,26 +186,31 @@ class Warehouse:
                     changed |= buckets
         return Touched(sorted(touched), sorted(changed))
 
-    def forget(self, days: int) -> bool:
-        """Let go of all rows about days before the last so many that events are of, within a change; returns whether
-        there were any."""
+    def forget(self, days: int) -> list[int]:
+        """Let go of all rows about days before the last so many that events are of, within a change; returns the
+        buckets of groups that had any."""
         assert self._tables is not None
-        every = [_day(folder) for place in STEADY for folder in self._folders(place)]
+        # Where groups are at rest nothing else than commits and heartbeats comes for days.
+        places = (*STEADY, *STEADY.values())
+        every = [_day(folder) for place in places for folder in self._folders(place)]
         newest = max((day for day in every if day is not None), default=None)
         if newest is None:
-            return False
+            return []
         first = (date.fromisoformat(newest) - timedelta(days=days - 1)).isoformat()
         goes_on = {
             name: [each for each in folders if (_day(each) or first) >= first] for name, folders in self._tables.items()
         }
         if goes_on == self._tables:
-            return False
+            return []
+        gone = {folder for place in places for folder in {*self._folders(place)} - {*goes_on.get(place, [])}}
         self._tables = goes_on
         for name in goes_on:
             commit = self._commit(name)
             if commit is not None and PLACES.get(name, name) in PARTITIONED:
                 self._replace(name, [self._lake(commit).forget(name, first, commit)])
-        return True
+        return sorted(
+            {int(name[7:]) for day in gone for name in self.files.names(f"data/{day}") if name[:7] == "bucket="}
+        )
 
     def overtaken(self) -> Overtaken:
         """What is to be raised where somebody else has changed the warehouse."""
@@ -368,7 +373,7 @@ class Warehouse:
         """Write what a job says, as Parquet and as CSV in one file each; arrays are joined by commas in CSV."""
         write = new_write(time.time())
         rows.coalesce(1).write.parquet(f"{self.path}/data/{name}/{write}")
-        self._schemas[f"{name}/{write}"] = rows.schema
+        self._schemas[name] = (write, rows.schema)
         self._replace(name, [f"{name}/{write}"])
         written = self.result(name)
         flat = written.select(
@@ -384,9 +389,10 @@ class Warehouse:
         """What a job said."""
         (folder,) = self._folders(name)
         reader = self.spark.read
+        write, schema = self._schemas.get(name, (None, None))
         # Otherwise Spark asks the file, with a job.
-        if folder in self._schemas:
-            reader = reader.schema(self._schemas[folder])
+        if schema is not None and folder == f"{name}/{write}":
+            reader = reader.schema(schema)
         return reader.parquet(f"{self.path}/data/{folder}")
 
     def folder(self, name: str) -> str:

@@ -86,10 +86,13 @@ def gaps_within(seqs: DataFrame, in_doubt: DataFrame) -> DataFrame:
 def gaps(seqs: DataFrame) -> DataFrame:
     """Table `gaps` of the columns `trace` and `seq` of all events. Looks at the data now, to do no more than it has
     to."""
-    # A row for every few thousand events at most: many tasks would only be many empty files.
-    found = gaps_between(seqs).coalesce(1).persist()
+    # At most two rows for every block of some thousand events. Spark would keep for ever what it were to remember.
+    rows = gaps_between(seqs).collect()
+    found = seqs.sparkSession.createDataFrame(
+        rows, "trace string, first bigint, last bigint, in_doubt boolean"
+    ).coalesce(1)
     whole = found.where("not in_doubt").select("trace", "first", "last", F.lit(_MISSING).alias("reason"))
-    if not found.where("in_doubt").isEmpty():
+    if any(row.in_doubt for row in rows):
         whole = whole.unionByName(gaps_within(seqs, found))
     return conform(whole.withColumns({"source": F.lit("trace"), "origin": F.col("trace")}), "gaps")
 

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import time
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from pyspark.sql import SparkSession
 from kafka_shim.persistence.batch import write_batch
 from kafka_shim.pipeline.run import answer, build, sort_out
 from kafka_shim.pipeline.schemas import PLACES
-from kafka_shim.pipeline.snapshots import Overtaken
+from kafka_shim.pipeline.snapshots import Overtaken, new_write
 from kafka_shim.pipeline.stream import stream
 from kafka_shim.pipeline.warehouse import Warehouse
 
@@ -23,8 +25,8 @@ def few(spark: SparkSession, path: str) -> Warehouse:
     return Warehouse(spark, path, only={*PLACES, "membership"})
 
 
-def trace(folder: Path, groups: list[str], first: int = 0, *, seconds: int = 1) -> Path:
-    """Adds a commit and a member of each of these groups, so many seconds apart, from number `first` on."""
+def trace(folder: Path, groups: list[str], first: int = 0, *, seconds: int = 1, members: bool = True) -> Path:
+    """Adds a commit of each of these groups, and a member, so many seconds apart, from number `first` on."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "trace.jsonl").open("a") as file:
         for number, group in enumerate(groups, first):
@@ -40,7 +42,8 @@ def trace(folder: Path, groups: list[str], first: int = 0, *, seconds: int = 1) 
             }
             file.write(json.dumps({**event, "member_id": "m", "generation": 1, "offsets": offsets}) + "\n")
             member = {**event, "event": "member", "seq": seq + 1, "member_id": f"m{seq}", "change": "added"}
-            file.write(json.dumps(member) + "\n")
+            if members:
+                file.write(json.dumps(member) + "\n")
     return folder
 
 
@@ -53,6 +56,12 @@ def log(folder: Path) -> Path:
 
 def groups(warehouse: Warehouse, name: str = "offset_history") -> list[str]:
     return sorted(row.group for row in warehouse.read(name).select("group").collect())
+
+
+def history(warehouse: Warehouse) -> list[tuple[str, int | None, int]]:
+    """Group, offset before and offset of each commit."""
+    rows = warehouse.read("offset_history").select("group", "previous", "offset").collect()
+    return sorted(((*row,) for row in rows), key=itemgetter(0, 2))
 
 
 def run(warehouse: Warehouse, *paths: Path) -> None:
@@ -132,6 +141,32 @@ def test_a_batch_touches_what_it_is_about(spark: SparkSession, tmp_path: Path) -
     assert groups(warehouse) == ["a", "a", "b"]
     assert {*warehouse._folders("membership")} == before["membership"]
     assert len({*warehouse._folders("trace_history")} & before["trace_history"]) == 1
+
+
+@pytest.mark.timeout(400)
+def test_what_goes_with_its_day_goes_of_groups_without_news_and_from_the_disk(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A group of two days and one of another bucket; then, on the third, a commit of that one alone. Two days are kept,
+    and one snapshot. A change died without a word before all this."""
+    warehouse = Warehouse(spark, str(tmp_path / "out"), only={*PLACES, "membership"}, keep=1)
+    assert warehouse.files.create(f"changes/{new_write(time.time() - 3600)}", "")
+    remembered = spark.sparkContext._jsc.sc().getPersistentRDDs().size()
+    source = trace(tmp_path / "in", ["a", "b", "a"], seconds=43_200)
+    stream(warehouse, sort_out([str(source)]), days=2).awaitTermination()
+    assert history(warehouse) == [("a", None, 0), ("a", 0, 4), ("b", None, 2)]
+    trace(source, ["b"], 4, seconds=43_200, members=False)
+    stream(warehouse, sort_out([str(source)]), days=2).awaitTermination()
+    warehouse.refresh()
+    assert history(warehouse) == [("a", None, 4), ("b", None, 8)]
+    assert [(row.first, row.last) for row in warehouse.read("gaps").collect()] == [(6, 7)]
+    found = {
+        path.relative_to(tmp_path / "out" / "data").parent.as_posix() for path in (tmp_path / "out").rglob("*.parquet")
+    }
+    named = {folder for folders in (warehouse._tables or {}).values() for folder in folders}
+    assert all(any(f"{folder}/".startswith(f"{each}/") for each in named) for folder in found), found
+    # Nor does Spark hold anything.
+    assert spark.sparkContext._jsc.sc().getPersistentRDDs().size() == remembered
 
 
 def test_what_fails_leaves_nothing_and_readers_never_see_a_part(spark: SparkSession, tmp_path: Path) -> None:
