@@ -337,6 +337,9 @@ def closed_with_nothing_assigned(s: Scenario) -> None:
     second = s.start(assignors=COOPERATIVE, session_ms=30_000)
     s.answered("SyncGroup", second, start)
     s.frames(lambda: withheld.fired, "the first joins again without what it gives up")
+    # A close that comes before its listener has returned is another matter: Confluent's client for JavaScript forgets
+    # to leave then, and does not afterwards. Only its application's speed decides which it is.
+    s.until(lambda: second.named("assigned") or second.named("owns"), "the second hears that it has nothing")
     second.ask("close")
     s.frames(lambda: s.relay.seen("LeaveGroup", second.name, start), "LeaveGroup is sent", CLOSING)
     s.relay.release(withheld)

@@ -24,9 +24,14 @@ from kafka_shim.conformance.clients import builds
 
 SESSION_MS = 30_000
 """A session no test can wait out: what happens sooner did not need its expiry."""
-SHORT_SESSION_MS = 1_200
+SHORT_SESSION_MS = 4_000
+"""The session of a member that is to be expelled, and of nobody else: a machine at work stops any process for a second
+or two.
+"""
 HEARTBEAT_MS = 150
-PATIENCE = 25.0
+STARTING = 120.0
+"""Seconds a process may take to begin: Java, or a dozen at once, takes its time."""
+PATIENCE = 60.0
 _ERRORS_KEPT = 1_500
 
 Partition = tuple[str, int]
@@ -348,6 +353,7 @@ class Member:
     def answer(self, number: int, patience: float = PATIENCE) -> dict[str, Any]:
         """The reply with that number, awaited."""
         with self.changed:
+            self.changed.wait_for(lambda: self.events, STARTING)
             if not self.changed.wait_for(lambda: number in self.replies, patience):
                 raise MemberFailed(f"{self.name} did not answer command {number}\n{self.story()}")
             return self.replies[number]
@@ -427,8 +433,17 @@ class Crew:
         member.listen()
         return member
 
+    def all_started(self) -> None:
+        """Wait until every process has begun. RuntimeError when one does not: that says nothing of its client."""
+        with self.changed:
+            members = list(self.members)
+            up = self.changed.wait_for(lambda: all(each.events for each in members), STARTING)
+        if not up:
+            raise RuntimeError(f"not all of {[member.name for member in members]} started within {STARTING:.0f} s")
+
     def wait(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-        """What `condition` returns once it is true. It is tried at every report of a member."""
+        """What `condition` returns once it is true. It is tried at every report of a member, once all have begun."""
+        self.all_started()
         with self.changed:
             found = self.changed.wait_for(condition, patience)
             if not found:

@@ -23,7 +23,6 @@ from kafka_shim.conformance.wire import Connection, Tape
 SESSION_MS: Final = 3_000
 HEARTBEAT_MS: Final = 300
 PATIENCE: Final = 40.0
-STARTING: Final = 120.0
 CREATE_TOPICS_VERSION: Final = 5
 STORY_CHARACTERS: Final = 12_000
 GROUP_APIS: Final = frozenset(
@@ -137,17 +136,9 @@ class Scenario:
 
     # -- waiting
 
-    def all_started(self) -> None:
-        """Wait until every member's process has begun. How long that takes is no fault of the client's."""
-        with self.crew.changed:
-            members = list(self.crew.members)
-            up = self.crew.changed.wait_for(lambda: all(each.events for each in members), STARTING)
-        if not up:
-            raise RuntimeError(f"not all of {[member.name for member in members]} started within {STARTING:.0f} s")
-
     def until(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
         """Wait for reports of the members; `Failed` when they do not come."""
-        self.all_started()
+        self.crew.all_started()
         with self.crew.changed:
             found = self.crew.changed.wait_for(condition, patience)
         if not found:
@@ -157,7 +148,7 @@ class Scenario:
 
     def frames(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
         """Wait for frames; `Failed` when they do not come."""
-        self.all_started()
+        self.crew.all_started()
         found = self.relay.wait(condition, patience)
         if not found:
             raise Failed(f"not within {patience:.0f} s: {what}\n{self.story()}")

@@ -6,12 +6,14 @@ how any target is started: each kind is a module beside this one.
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -216,11 +218,16 @@ class Children:
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A loopback port nobody listens on at this moment.
+
+    It is below those that systems give to connections and to whoever asks for any port: nobody comes upon it by chance
+    while the process it is for starts, or is started again.
+    """
+    while True:
+        port = 16_384 + secrets.randbelow(16_384)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_until_listening(endpoint: Endpoint, process: subprocess.Popen[Any], seconds: float) -> None:

@@ -25,9 +25,12 @@ _CONSUMER: Final[dict[str, Any]] = {
     "auto_offset_reset": "earliest",
     "enable_auto_commit": True,
     "auto_commit_interval_ms": 1000,
-    "session_timeout_ms": 3000,
     "heartbeat_interval_ms": 300,
 }
+_SESSION_MS: Final = 30_000
+"""That of consumers that leave by themselves: a busy machine does not expel them."""
+_SHORT_SESSION_MS: Final = 4_000
+"""That of the one that is killed, whose end the others wait for."""
 
 
 def tell(**what: Any) -> None:
@@ -79,7 +82,9 @@ def consume_with_kafka_python(bootstrap: str, name: str) -> None:
         free.set()
 
     threading.Thread(target=obey, daemon=True).start()
-    consumer = KafkaConsumer(TOPIC, bootstrap_servers=bootstrap, client_id=name, **_CONSUMER)
+    consumer = KafkaConsumer(
+        TOPIC, bootstrap_servers=bootstrap, client_id=name, session_timeout_ms=_SESSION_MS, **_CONSUMER
+    )
     while not stop.is_set():
         for partition, records in consumer.poll(timeout_ms=100).items():
             tell(consumed=[[partition.partition, record.offset, int(record.value)] for record in records])
@@ -92,7 +97,9 @@ async def consume_with_aiokafka(bootstrap: str, name: str) -> None:
     from aiokafka import AIOKafkaConsumer
 
     stop = ended()
-    consumer = AIOKafkaConsumer(TOPIC, bootstrap_servers=bootstrap, client_id=name, **_CONSUMER)
+    consumer = AIOKafkaConsumer(
+        TOPIC, bootstrap_servers=bootstrap, client_id=name, session_timeout_ms=_SHORT_SESSION_MS, **_CONSUMER
+    )
     await consumer.start()
     try:
         while not stop.is_set():

@@ -67,7 +67,7 @@ public class WordCount {
         settings.put("producer.transaction.timeout.ms", 2000);
         settings.put("consumer.auto.offset.reset", "earliest");
         if (protocol.equals("classic")) {
-            settings.put("consumer.session.timeout.ms", 2000);
+            settings.put("consumer.session.timeout.ms", 6000);
             settings.put("consumer.heartbeat.interval.ms", 200);
             settings.put(StreamsConfig.ACCEPTABLE_RECOVERY_LAG_CONFIG, Long.MAX_VALUE);
         }

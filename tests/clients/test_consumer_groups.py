@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -21,17 +20,21 @@ import pytest
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.conformance.clients.crew import CONSUMER_PROTOCOL
 from kafka_shim.conformance.invariants import check_trace
+from kafka_shim.conformance.targets.base import free_port
 from kafka_shim.testing import CoordinatorServer
 
 from .harness import CLIENTS, Client, Crew, Member, Partition, all_of
 
-SESSION_S = 3
+SESSION_MS = 45_000
+"""Nobody is expelled, however busy the machine is."""
+SHORT_SESSION_MS = 6_000
+"""For tests in which somebody is."""
 SETTINGS = {
     # A client that still asks for a topic that was deleted does not make it anew.
     "auto.create.topics.enable": "false",
     "group.consumer.heartbeat.interval.ms": 300,
     "group.consumer.min.heartbeat.interval.ms": 300,
-    "group.consumer.session.timeout.ms": SESSION_S * 1000,
+    "group.consumer.session.timeout.ms": SESSION_MS,
     "group.consumer.min.session.timeout.ms": 1000,
     "group.initial.rebalance.delay.ms": 0,
 }
@@ -45,10 +48,9 @@ ALERT = {"metadata_ms": 400}
 class Server:
     """A server on a store of its own, which may be killed and started again; `trace` is that of all its lives."""
 
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.bootstrap = f"127.0.0.1:{free.getsockname()[1]}"
+    def __init__(self, folder: Path, session_ms: int) -> None:
+        self.bootstrap = f"127.0.0.1:{free_port()}"
+        self._settings = SETTINGS | {"group.consumer.session.timeout.ms": session_ms}
         self._folder = folder
         self._lives = 0
         self._process: subprocess.Popen[str] | None = None
@@ -69,7 +71,7 @@ class Server:
             "--trace",
             str(self.traces[-1]),
         ]
-        for name, value in SETTINGS.items():
+        for name, value in self._settings.items():
             command += ["--config", f"{name}={value}"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self._process.stdout is not None
@@ -89,9 +91,17 @@ class Server:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+def session_ms() -> int:
+    return SESSION_MS
+
+
+SHORT_SESSION = pytest.mark.parametrize("session_ms", [SHORT_SESSION_MS])
+
+
+@pytest.fixture
+def server(tmp_path: Path, session_ms: int) -> Iterator[Server]:
     """No partition is ever handed over before its owner has given it up: the trace says so when the test is done."""
-    made = Server(tmp_path)
+    made = Server(tmp_path, session_ms)
     yield made
     made.end(signal.SIGTERM)
     for trace in made.traces:
@@ -151,6 +161,7 @@ def commit(member: Member, everybody: Iterable[Member]) -> None:
     member.do("commit", offsets=[[*owned, consumed[owned]] for owned in sorted(member.owns) if owned in consumed])
 
 
+@SHORT_SESSION
 @pytest.mark.parametrize("library", EACH_CLIENT)
 def test_the_life_of_a_group(library: Client, server: Server) -> None:
     with crew_of(server) as crew:
@@ -196,8 +207,7 @@ def test_the_life_of_a_group(library: Client, server: Server) -> None:
 
 @pytest.mark.parametrize("library", SAY_THAT_THEY_COME_BACK)
 def test_a_static_member_that_is_restarted_has_what_it_had(library: Client, tmp_path: Path) -> None:
-    # Nothing here waits for the session to end, however long a client takes to start.
-    config = {name: str(value) for name, value in SETTINGS.items()} | {"group.consumer.session.timeout.ms": "45000"}
+    config = {name: str(value) for name, value in SETTINGS.items()}
     with CoordinatorServer(topics={"kept": 4}, config=config) as server:
         crew = Crew(server.bootstrap, "billing")
         try:
@@ -227,6 +237,7 @@ def test_a_static_member_that_is_restarted_has_what_it_had(library: Client, tmp_
     assert check_trace(tmp_path / "trace.jsonl") == []
 
 
+@SHORT_SESSION
 def test_a_static_member_that_says_nothing_when_it_closes_is_back_after_its_session(server: Server) -> None:
     franz = next(client for name, client in CONSUMER_PROTOCOL.items() if "franz" in name)
     with crew_of(server) as crew:
@@ -251,6 +262,7 @@ def test_a_static_member_that_says_nothing_when_it_closes_is_back_after_its_sess
         share(crew, [static], everything, 4)
 
 
+@SHORT_SESSION
 @pytest.mark.parametrize("library", EACH_CLIENT)
 def test_a_member_stopped_past_its_session_is_expelled_and_joins_again(library: Client, server: Server) -> None:
     with crew_of(server) as crew:

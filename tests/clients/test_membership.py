@@ -24,9 +24,10 @@ def test_partitions_are_shared_anew_as_members_join_and_leave(client: Client, cr
 def test_a_killed_members_partitions_pass_on_when_its_session_ends(client: Client, crew: Crew, make_topic) -> None:
     topic = make_topic(4)
     partitions = all_of({topic: 4})
-    members = [crew.start(client, topics=[topic], session_ms=SHORT_SESSION_MS) for _ in range(2)]
+    victim = crew.start(client, topics=[topic], session_ms=SHORT_SESSION_MS)
+    survivor = crew.start(client, topics=[topic])
+    members = [victim, survivor]
     crew.shared(members, partitions, [2, 2])
-    victim, survivor = members
     lost = victim.owns
     crew.start(client).do(
         "produce", topic=topic, records=[[p, None, f"{p}-{n}", []] for p in range(4) for n in range(5)]
@@ -44,9 +45,10 @@ def test_a_killed_members_partitions_pass_on_when_its_session_ends(client: Clien
 def test_a_member_that_slept_through_its_session_cannot_commit(client: Client, crew: Crew, make_topic) -> None:
     topic = make_topic(4)
     partitions = all_of({topic: 4})
-    members = [crew.start(client, topics=[topic], session_ms=SHORT_SESSION_MS) for _ in range(2)]
+    sleeper = crew.start(client, topics=[topic], session_ms=SHORT_SESSION_MS)
+    survivor = crew.start(client, topics=[topic])
+    members = [sleeper, survivor]
     crew.shared(members, partitions, [2, 2])
-    sleeper, survivor = members
     slept_on = sorted(sleeper.owns)
     sleeper.do("commit", offsets=[[*tp, 5] for tp in slept_on])
     sleeper.do("hold")

@@ -39,17 +39,14 @@ def test_a_restart_within_the_session_is_not_a_rebalance(client: Client, crew: C
 def test_a_restart_after_the_session_is_two_rebalances(client: Client, crew: Crew, make_topic) -> None:
     topic = make_topic(4)
     partitions = all_of({topic: 4})
-    members = [
-        crew.start(client, topics=[topic], instance=name, **STEADY, session_ms=SHORT_SESSION_MS)
-        for name in ("stays", "late")
-    ]
-    crew.shared(members, partitions, [2, 2])
-    stays, late = members
+    stays = crew.start(client, topics=[topic], instance="stays", **STEADY)
+    late = crew.start(client, topics=[topic], instance="late", **STEADY, session_ms=SHORT_SESSION_MS)
+    crew.shared([stays, late], partitions, [2, 2])
     generation = stays.generation
     late.kill()
     crew.shared([stays], partitions, [4])
     assert stays.generation > generation
-    again = crew.start(client, topics=[topic], instance="late", **STEADY, session_ms=SHORT_SESSION_MS)
+    again = crew.start(client, topics=[topic], instance="late", **STEADY)
     crew.shared([stays, again], partitions, [2, 2])
 
 

@@ -48,7 +48,7 @@ SECONDS = 60.0
 
 QUICK = {
     "group.streams.heartbeat.interval.ms": "200",
-    "group.streams.session.timeout.ms": "2000",
+    "group.streams.session.timeout.ms": "6000",
     "group.streams.initial.rebalance.delay.ms": "0",
 }
 

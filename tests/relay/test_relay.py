@@ -17,7 +17,7 @@ from kafka_shim.apis.heartbeat import HeartbeatRequest
 from kafka_shim.apis.wire.frames import frame
 from kafka_shim.apis.wire.headers import encode_request_header
 from kafka_shim.cli import cli
-from kafka_shim.conformance.clients.crew import CLIENTS, Crew, all_of
+from kafka_shim.conformance.clients.crew import CLIENTS, SESSION_MS, SHORT_SESSION_MS, Crew, all_of
 from kafka_shim.groups.trace import problems
 from kafka_shim.relay.proxied_connection import IN_FLIGHT
 from kafka_shim.relay.record import Record
@@ -42,8 +42,8 @@ def test_real_clients_come_through_and_what_they_do_is_in_the_trace(tmp_path: Pa
         crew = Crew(bootstrap, "billing")
         try:
             members = []
-            for client in ("kafka-python-3.0", "confluent-kafka-2.16"):
-                config = {"topics": ["orders"], "assignors": ["range"], "session_ms": 1500, "heartbeat_ms": 200}
+            for client, session_ms in (("kafka-python-3.0", SHORT_SESSION_MS), ("confluent-kafka-2.16", SESSION_MS)):
+                config = {"topics": ["orders"], "assignors": ["range"], "session_ms": session_ms}
                 members.append(crew.start(CLIENTS[client], **config))
                 crew.shared(members, all_of({"orders": 6}), [6 // len(members)] * len(members))
             ids = [member.member_id for member in members]

@@ -14,6 +14,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.structs import OffsetAndMetadata
 
 from kafka_shim.testing.consumers import LONG_POLL_SECONDS, POLL_SECONDS
+from tests.waiting import PATIENCE_S
 
 _ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 
@@ -46,12 +47,12 @@ class Member:
     def begin_to_close(self) -> None:
         """Have the consumer closed; returns when that begins."""
         self._stop.set()
-        assert self.closing.wait(15), "the consumer's poll does not end"
+        assert self.closing.wait(PATIENCE_S), "the consumer's poll does not end"
 
     def close(self) -> None:
         """Close the consumer, and wait until it is."""
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the consumer does not close"
 
     def commit(self, partition: int, offset: int) -> None:
@@ -73,7 +74,7 @@ class Member:
     def wait(self, condition: Callable[[], bool]) -> None:
         """Wait until something holds that its records or its listener change."""
         with self.changed:
-            assert self.changed.wait_for(condition, 15), f"callbacks {self.callbacks}, consumed {self.records}"
+            assert self.changed.wait_for(condition, PATIENCE_S), f"callbacks {self.callbacks}, consumed {self.records}"
 
     def _note(self, what: str, partitions: list[Any]) -> None:
         with self.changed:
