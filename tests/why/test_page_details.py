@@ -70,7 +70,7 @@ def watched_group(browser: Browser, server: CoordinatorServer, width: int, dark:
     server.group(group).stable(members=1)
     server.puppet(group, ["orders"], client_id="second")
     server.group(group).stable(members=2)
-    browser.wait(f"page.model.groups.get('{group}')?.rebalances.length === 2")
+    browser.wait(f"page.model.groups.get('{group}')?.rebalances[1]?.division")
     browser.evaluate(f"select('{group}'); {DRAWN}")
     return group
 

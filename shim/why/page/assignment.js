@@ -120,13 +120,18 @@ function fillDivision(group, rebalance) {
 
 // The same group by every assignor: the server knows them
 
+let divided = 0;
+
 async function divide() {
+  const turn = ++divided;
   const fields = $("#assignors form").elements;
   const names = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
   const topics = Object.fromEntries(names(fields.topics.value).map((each) => [each.replace(/:[^:]*$/, ""), Number(each.split(":").pop())]));
   const body = { topics, before: names(fields.before.value), after: names(fields.after.value) };
   const answer = await fetch("/v1/assignments", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
   const found = await answer.json();
+  // Of several that are under way the newest is shown, whichever is answered last.
+  if (turn !== divided) return;
   $("#assignors-refused").textContent = answer.ok ? "" : found.message;
   if (answer.ok) fillAssignors(found.divisions, body);
 }
