@@ -242,7 +242,11 @@ TABLES: Final[dict[str, Table]] = {
             _C("join_ms", "double", "first half: start until the joins were answered, or the target was computed"),
             _C("leader_ms", "double", "second half: the leader's thinking time"),
             _C("total_ms", "double", "start until Stable, or until the joins were answered if it never was"),
-            _C("blamed", "string", "member that joined last, or came to its target last"),
+            _C(
+                "blamed",
+                "string",
+                "member that joined last, or came to the epoch last, its partitions given up",
+            ),
             _C("blamed_ms", "double", "how long it took from the start"),
             _C("behind_ms", "double", "how long it took longer than the last but one"),
             _C(

@@ -1,14 +1,27 @@
 """What goes wrong in generated data, and how it is listed.
 
-Decides which groups get which faults. Every fault is listed in `faults.json`, a JSON array of objects with `kind` and
-`group` and what else it takes to find it again.
+Decides which groups are of which kind, and which get which faults. Every fault is listed in `faults.json`, a JSON array
+of objects with `kind` and `group` and what else it takes to find it again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
+
+
+class Kind(StrEnum):
+    """What kind a group is of; all but the first have epochs."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    """KIP-848."""
+    SHARE = "share"
+    """KIP-932."""
+    STREAMS = "streams"
+    """KIP-1071."""
 
 
 class Fault(StrEnum):
@@ -47,6 +60,10 @@ class Fault(StrEnum):
     """A round has no cause of the closed set."""
     SILENT_CHANGE = "I11"
     """OffsetFetch answers an offset that nobody committed."""
+    SLOW_TO_REVOKE = "slow-to-revoke"
+    """A member takes twelve seconds or more to give up what is another's now, which waits for it."""
+    FENCED_EPOCH = "fenced-epoch"
+    """A member heartbeats with an epoch that is over: it is fenced, gives everything up and joins again."""
 
 
 VIOLATIONS: Final = tuple(fault for fault in Fault if fault.value.startswith("I"))
@@ -54,12 +71,39 @@ VIOLATIONS: Final = tuple(fault for fault in Fault if fault.value.startswith("I"
 
 _SHARE_OF_FAULTY: Final = 0.25
 
+OF_KIND: Final[Mapping[Kind, tuple[Fault, ...]]] = {
+    Kind.CLASSIC: tuple(
+        fault for fault in Fault if fault not in (Fault.NONE, Fault.SLOW_TO_REVOKE, Fault.FENCED_EPOCH)
+    ),
+    Kind.CONSUMER: (
+        *(Fault.SLOW_TO_REVOKE, Fault.FENCED_EPOCH, Fault.EXPIRY),
+        *(Fault.TWO_OWNERS, Fault.FENCED_ACCEPTED),
+    ),
+    Kind.SHARE: (Fault.EXPIRY, Fault.NO_CAUSE),
+    Kind.STREAMS: (Fault.SLOW_TO_REVOKE, Fault.EXPIRY, Fault.STRANGER_ACCEPTED),
+}
+"""The faults that a group of a kind may get."""
 
-def plan(groups: int, seed: int) -> list[Fault]:
-    """A fault for each group: the first ones get one of every kind, of the rest about a quarter get any."""
+_EVERY: Final = 8
+"""One in so many groups is of another kind than classic, after the first ones."""
+_OTHERS: Final = (Kind.CONSUMER, Kind.SHARE, Kind.STREAMS)
+
+
+class Part(NamedTuple):
+    """What a group is to play."""
+
+    kind: Kind
+    fault: Fault
+
+
+def plan(groups: int, seed: int) -> list[Part]:
+    """A part for each group: the first ones get one of every fault of every kind, classic groups before the others. Of
+    the rest one in eight is of another kind, in turn, and about a quarter get any fault of theirs."""
     rng = Random(f"{seed} faults")
-    kinds: list[Fault] = [fault for fault in Fault if fault is not Fault.NONE]
-    planned: list[Fault] = kinds[:groups]
+    planned = [Part(kind, fault) for kind, faults in OF_KIND.items() for fault in faults][:groups]
     while len(planned) < groups:
-        planned.append(rng.choice(kinds) if rng.random() < _SHARE_OF_FAULTY else Fault.NONE)
+        turn, place = divmod(len(planned), _EVERY)
+        kind = _OTHERS[turn % len(_OTHERS)] if place == _EVERY - 1 else Kind.CLASSIC
+        fault = rng.choice(OF_KIND[kind]) if rng.random() < _SHARE_OF_FAULTY else Fault.NONE
+        planned.append(Part(kind, fault))
     return planned

@@ -1,7 +1,6 @@
-"""The life of one classic group: its members come, go, restart and fail.
+"""What befalls one classic group: its members come, go, restart and fail.
 
-Decides what befalls a group and when: ordinary life, and the fault it was given. Time is a number; all chance comes
-from the random generator of the group.
+Decides what its fault comes to. Time is a number; all chance comes from the random generator of the group.
 """
 
 from __future__ import annotations
@@ -13,12 +12,9 @@ from kafka_shim.pipeline.generate.faults import Fault
 from kafka_shim.pipeline.generate.rounds import HEARTBEAT_S, Rounds
 from kafka_shim.pipeline.generate.telling import Emitted, Member
 
-QUIET_S: Final = 900.0
-"""Groups rebalance at most once in this time, but for storms and what follows from one change."""
-
 
 class Group(Rounds):
-    """One group from its first member to the end of time."""
+    """One classic group."""
 
     # Comings and goings.
 
@@ -93,33 +89,10 @@ class Group(Rounds):
             new, self.now + 0.0002, self.now - 0.0002, "JoinGroup", 9, self._join_request(new, ""), answer
         )
 
-    # The life of the group.
+    # What befalls it.
 
-    def run(self) -> Iterator[Emitted]:
-        """All its events, in order of time."""
-        yield from self.first_members()
-        trouble = self.start + (self.end - self.start) * self.rng.uniform(0.3, 0.4)
-        yield from self.steady(trouble)
-        yield from self._TROUBLES.get(self.fault, Group._ordinary)(self)
-        # Ordinary life goes on: a deployment now and then, well apart.
-        while self.now + 2 * QUIET_S < self.end:
-            yield from self.steady(self.now + QUIET_S * self.rng.uniform(1.0, 1.8))
-            if self.rng.random() < 0.3 and self.now + QUIET_S < self.end:
-                yield from self._scale()
-        yield from self.steady(self.end)
-
-    def _victim(self) -> Member:
-        """A member that does not lead."""
-        return self.rng.choice([member for member in self.members if member.member_id != self.leader])
-
-    def _scale(self) -> Iterator[Emitted]:
-        if len(self.members) > 2 and self.rng.random() < 0.5:
-            yield from self.leave(self._victim())
-        else:
-            number = self._serial
-            yield from self.join(
-                self._new_member(number, f"{self.group_id}-instance-{number}" if self.static else None)
-            )
+    def trouble(self) -> Iterator[Emitted]:
+        return self._TROUBLES.get(self.fault, Group._ordinary)(self)
 
     def _ordinary(self) -> Iterator[Emitted]:
         if self.static:

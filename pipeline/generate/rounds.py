@@ -11,14 +11,15 @@ from operator import itemgetter
 from typing import Any, Final
 
 from kafka_shim.pipeline.generate.faults import Fault
-from kafka_shim.pipeline.generate.telling import Emitted, Member, Partition, Telling
+from kafka_shim.pipeline.generate.life import Life
+from kafka_shim.pipeline.generate.telling import Emitted, Member, Partition
 
 HEARTBEAT_S: Final = 3.0
 COMMIT_S: Final = 5.0
 STEADY_S: Final = 60.0
 
 
-class Rounds(Telling):
+class Rounds(Life):
     """One group at work."""
 
     # Steady state.

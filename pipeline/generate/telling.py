@@ -1,6 +1,7 @@
-"""What a coordinator's trace says of one classic group: its requests, answers and members.
+"""What a coordinator's trace says of one group: its requests, answers and members.
 
-Decides how an exchange of each API, a commit, a member's coming and a change of state look as events. An event is
+Decides how an exchange of each API of classic groups, a commit, a member's coming and a change of state look as events;
+heartbeats with epochs are in `heartbeats.py`. An event is
 (mono, kind, fields as JSON text); sequence number and wall time are put on by whoever merges groups into a trace. When
 anything happens is not known here.
 """
@@ -35,6 +36,15 @@ class Member:
     next_commit: float = 0.0
     owned: list[Partition] = field(default_factory=list)
     heartbeat_text: str = ""
+    epoch: int = 0
+    """Of a member of a group with epochs, as all that follows."""
+    state: str = "STABLE"
+    revoking: list[Partition] = field(default_factory=list)
+    revoked_at: float = 0.0
+    """When it will have given up what it is to."""
+    acknowledges: bool = False
+    """Whether its next heartbeat says what it owns."""
+    last_heartbeat: float = 0.0
 
 
 @dataclass(slots=True)
@@ -137,21 +147,32 @@ class Telling:
             head, tail = member.heartbeat_text.split("\0")
             return at, "exchange", f'{head}{member.correlation},"arrived":{at - 0.0002:.6f},{tail}'
         member.correlation += 1
-        request = {
-            "group_id": self.group_id, "generation_id": self.generation if generation is None else generation,
-            "member_id": member.member_id, "group_instance_id": member.instance_id,
-        }  # fmt: skip
+        api, version, request, answer = self._heartbeat_body(member, error, generation)
         head = _dumps(
             {
-                "conn": member.conn, "node": self.node, "api": "Heartbeat", "version": 4,
+                "conn": member.conn, "node": self.node, "api": api, "version": version,
                 "client_id": member.client_id, "group": self.group_id, "member": member.member_id,
             }
         )[1:-1] + ',"correlation_id":'  # fmt: skip
-        answer = {"throttle_time_ms": 0, "error_code": error}
         tail = f'"request":{_dumps(request)},"answer":{_dumps(answer)},"error":{error}'
         if error == 0 and generation is None:
             member.heartbeat_text = f"{head}\0{tail}"
         return at, "exchange", f'{head}{member.correlation},"arrived":{at - 0.0002:.6f},{tail}'
+
+    def _heartbeat_body(
+        self, member: Member, error: int, generation: int | None
+    ) -> tuple[str, int, dict[str, Any], dict[str, Any]]:
+        """API, version, request and answer of a heartbeat that says nothing new; of `generation` if it is not the
+        member's."""
+        request = {
+            "group_id": self.group_id, "generation_id": self.generation if generation is None else generation,
+            "member_id": member.member_id, "group_instance_id": member.instance_id,
+        }  # fmt: skip
+        return "Heartbeat", 4, request, {"throttle_time_ms": 0, "error_code": error}
+
+    def _generation_of(self, member: Member) -> int:
+        """The generation that a member commits with."""
+        return self.generation
 
     def _commit(self, member: Member, at: float, offsets: dict[Partition, int]) -> Iterator[Emitted]:
         topics: dict[str, dict[int, int]] = {}
@@ -159,11 +180,11 @@ class Telling:
             topics.setdefault(topic, {})[partition] = offset
         yield self.event(
             at, "commit", group=self.group_id, partition=self.offsets_partition, member_id=member.member_id,
-            generation=self.generation, error=0,
+            generation=self._generation_of(member), error=0,
             offsets=[{"topic": t, "partition": p, "offset": offset} for (t, p), offset in offsets.items()],
         )  # fmt: skip
         request = {
-            "group_id": self.group_id, "generation_id_or_member_epoch": self.generation,
+            "group_id": self.group_id, "generation_id_or_member_epoch": self._generation_of(member),
             "member_id": member.member_id, "group_instance_id": member.instance_id, "retention_time_ms": -1,
             "topics": [
                 {
@@ -200,7 +221,12 @@ class Telling:
         named = [{"name": topic, "partitions": each} for topic, each in topics.items()]
         request = {
             "group_id": "", "topics": None, "require_stable": True,
-            "groups": [{"group_id": self.group_id, "member_id": member.member_id, "member_epoch": self.generation}],
+            "groups": [
+                {
+                    "group_id": self.group_id, "member_id": member.member_id,
+                    "member_epoch": self._generation_of(member),
+                }
+            ],
         }  # fmt: skip
         answer = {
             "throttle_time_ms": 0, "topics": [], "error_code": 0,

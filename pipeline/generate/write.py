@@ -25,7 +25,9 @@ from kafka_shim.persistence.batch import CODECS, Record
 from kafka_shim.persistence.partition import partition_for
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from kafka_shim.persistence.segments import PartitionWriter
-from kafka_shim.pipeline.generate.faults import plan
+from kafka_shim.pipeline.generate.epoch_model import EpochGroup
+from kafka_shim.pipeline.generate.faults import Kind, Part, plan
+from kafka_shim.pipeline.generate.life import Life
 from kafka_shim.pipeline.generate.model import Group
 
 WALL_OFFSET: Final = 1_760_000_000.0 - 1_000.0
@@ -81,11 +83,7 @@ def generate(
         partial(
             _write_node,
             out / "trace" / f"node-{node}",
-            [
-                Group(index, node, planned[index], START, duration, seed)
-                for index in range(groups)
-                if index % nodes == node
-            ],
+            [_group(index, node, planned[index], duration, seed) for index in range(groups) if index % nodes == node],
             segments,
             None if events is None else events // nodes + (node < events % nodes),
             packed,
@@ -107,7 +105,13 @@ def generate(
     return Volume(sum(n.events for n in written), sum(n.trace_bytes for n in written), records, len(faults))
 
 
-def _write_node(folder: Path, groups: list[Group], keep_commits: bool, most: int | None, packed: bool) -> _Node:
+def _group(index: int, node: int, part: Part, duration: float, seed: int) -> Life:
+    if part.kind is Kind.CLASSIC:
+        return Group(index, node, part.fault, START, duration, seed)
+    return EpochGroup(index, node, part.kind, part.fault, START, duration, seed)
+
+
+def _write_node(folder: Path, groups: list[Life], keep_commits: bool, most: int | None, packed: bool) -> _Node:
     folder.mkdir(parents=True)
     events = written = total = 0
     rotation = 0
@@ -150,7 +154,7 @@ def _open(folder: Path, rotation: int, packed: bool) -> TextIO:
     return io.TextIOWrapper(io.BufferedWriter(pa.CompressedOutputStream(str(folder / f"{name}.zst"), "zstd"), 1 << 20))
 
 
-def _take_commits(groups: list[Group], into: list[tuple[float, str, list[tuple[str, int, int]]]] | None) -> None:
+def _take_commits(groups: list[Life], into: list[tuple[float, str, list[tuple[str, int, int]]]] | None) -> None:
     for group in groups:
         if into is not None:
             into += [(commit.at, commit.group, commit.offsets) for commit in group.commits]

@@ -2,8 +2,10 @@
 
 Decides what their epochs, targets and reconciliations are in the tables that classic groups have. An epoch is a round:
 it begins when the group epoch is bumped and ends when the last member has come to its target. Its first half is the
-coordinator's, until the target is computed; nobody waits for a leader. A member owns what its reconciliation says until
-its next one, or until it goes. Of a streams group partitions are active tasks, topics their subtopologies.
+coordinator's, until the target is computed; nobody waits for a leader. A member is waited for until it comes to the
+epoch, since it gives up first what it is to give up; who comes last is blamed, not who waits for it. A member owns what
+its reconciliation says until its next one, or until it goes. Of a streams group partitions are active tasks, topics
+their subtopologies.
 """
 
 from __future__ import annotations
@@ -35,8 +37,12 @@ def rounds(events: DataFrame) -> DataFrame:
         F.col("event").isin("epoch", "target", "reconciliation")
         | ((F.col("event") == "state") & F.col("rule").isin(*KINDS))
     )
+    is_stable = (F.col("event") == "state") & (F.col("to") == "Stable")
     numbered = relevant.withColumns(
         {
+            # A static member that is back comes to an epoch that has long been over.
+            "is_over": F.last(F.when(is_stable, F.col("seq")), ignorenulls=True).over(order)
+            > F.last(F.when(F.col("event") == "epoch", F.col("seq")), ignorenulls=True).over(order),
             "round": F.count(F.when(F.col("event") == "epoch", 1)).over(order),
             "epoch": F.last(F.when(F.col("event") == "epoch", F.col("generation")), ignorenulls=True).over(order),
             "state": F.last(F.when(F.col("event") == "state", F.col("to")), ignorenulls=True).over(order),
@@ -51,13 +57,14 @@ def rounds(events: DataFrame) -> DataFrame:
         F.max_by("protocol", F.when(F.col("event") == "target", F.col("seq"))).alias("protocol"),
         F.max_by("state", "seq").alias("state"),
     )
+    settled = F.col("to") == "STABLE"
     arrived = (
-        numbered.where("event = 'reconciliation' and to = 'STABLE' and generation = epoch")
+        numbered.where("event = 'reconciliation' and generation = epoch and not coalesce(is_over, false)")
         .groupBy(*key, "member_id")
-        .agg(F.min("at").alias("arrived_at"))
+        .agg(F.min("at").alias("arrived_at"), F.min(F.when(settled, F.col("at"))).alias("settled_at"))
     )
     arrivals = arrived.groupBy(*key).agg(
-        F.max("arrived_at").alias("last_arrived_at"),
+        F.max("settled_at").alias("last_settled_at"),
         F.sort_array(F.collect_list(F.struct("arrived_at", "member_id")), asc=False).alias("arrivals"),
     )
     found = found.join(arrivals, [*key], "left").join(kinds(events), [*_GROUP], "left")
@@ -70,7 +77,7 @@ def rounds(events: DataFrame) -> DataFrame:
     )
     found = found.withColumns({"waited_for": ms, "started_at": started}).withColumns(
         {
-            "stable_at": F.when(~F.coalesce("state", F.lit("")).isin(*_UNDER_WAY), F.col("last_arrived_at")),
+            "stable_at": F.when(~F.coalesce("state", F.lit("")).isin(*_UNDER_WAY), F.col("last_settled_at")),
             "join_ms": ms_between(F.col("started_at"), F.col("joined_at")),
             "blamed": F.try_element_at("waited_for", F.lit(1))["member_id"],
             "blamed_ms": F.try_element_at("waited_for", F.lit(1))["ms"],

@@ -4,7 +4,7 @@ import base64
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,9 +38,9 @@ _SETTINGS = {
 
 
 class RealKafka:
-    """A broker whose logs are in `data`."""
+    """A broker whose logs are in `data`; `extra` are settings beside those that all tests have."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, extra: Mapping[str, str] | None = None) -> None:
         java = shutil.which("java")
         if java is None:
             pytest.skip("Apache Kafka needs Java, and there is no java here")
@@ -59,6 +59,7 @@ class RealKafka:
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
             "log.dirs": str(self.data),
+            **(extra or {}),
         }
         self._properties = folder / "server.properties"
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))

@@ -23,7 +23,7 @@ from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.warehouse import Warehouse
 from tests.once import made_once
 
-GROUPS = 24
+GROUPS = 28
 SEED = 11
 
 

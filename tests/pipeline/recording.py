@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -159,14 +160,17 @@ def work(bootstrap: str) -> list[dict[str, Any]]:
     return story
 
 
-def main(out: Path) -> None:
-    """Records into a folder that must not be there yet."""
+def record(
+    out: Path, work: Callable[[str, str], list[dict[str, Any]]], settings: Mapping[str, str] | None = None
+) -> None:
+    """Records into a folder that must not be there yet. `work` gets the addresses of the relay and of the Kafka behind
+    it, and returns the story."""
     out.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        kafka = RealKafka(folder)
+        kafka = RealKafka(folder, settings)
         with kafka.running() as upstream, recording(upstream, folder / "trace.jsonl") as bootstrap:
-            story = work(bootstrap)
+            story = work(bootstrap, upstream)
         (out / "trace").mkdir()
         with (folder / "trace.jsonl").open("rb") as plain, gzip.open(out / "trace" / "trace.jsonl.gz", "wb") as packed:
             shutil.copyfileobj(plain, packed)
@@ -179,4 +183,4 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    record(Path(sys.argv[1]), lambda bootstrap, upstream: work(bootstrap))

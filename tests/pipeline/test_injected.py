@@ -4,13 +4,19 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
+from kafka_shim.pipeline.generate.faults import Kind, plan
 from kafka_shim.pipeline.warehouse import Warehouse
+from tests.pipeline.conftest import GROUPS, SEED
 
 Faults = list[dict[str, Any]]
 
 
 def of(faults: Faults, *kinds: str) -> Faults:
     return [fault for fault in faults if fault["kind"] in kinds]
+
+
+def kind_of(group: str) -> Kind:
+    return plan(GROUPS, SEED)[int(group.rsplit("-", 1)[1])].kind
 
 
 def test_violations(warehouse: Warehouse, faults: Faults) -> None:
@@ -63,6 +69,57 @@ def test_who_went_and_how(warehouse: Warehouse, faults: Faults) -> None:
     assert expired == {(f["group"], f["member_id"]) for f in of(faults, "session_expired")}
     fenced = {row.member_id for row in membership.where("how = 'fenced'").collect()}
     assert fenced >= {f["member_id"] for f in of(faults, "violation") if f["invariant"] == "I8"}
+
+
+def test_who_was_fenced_and_joined_again(warehouse: Warehouse, faults: Faults) -> None:
+    fenced = warehouse.read("requests").where("error = 110").collect()
+    assert {(row.group, row.member_id) for row in fenced} == {
+        (f["group"], f["member_id"]) for f in of(faults, "fenced")
+    }
+    assert fenced
+    for row in fenced:
+        again = warehouse.read("requests").where(F.col("member_id") == row.member_id)
+        (joined,) = again.where((F.col("generation") == 0) & (F.col("seq") > row.seq)).collect()
+        assert joined.error == 0
+        assert joined.arrived_at > row.at
+
+
+def test_whoever_is_slow_to_revoke_is_waited_for(warehouse: Warehouse, faults: Faults) -> None:
+    slow = [f for f in of(faults, "slow_member") if kind_of(f["group"]) is not Kind.CLASSIC]
+    assert {kind_of(f["group"]) for f in slow} == {Kind.CONSUMER, Kind.STREAMS}
+    waits = warehouse.read("events", steady=False).where("event = 'reconciliation' and size(waited_for) > 0").collect()
+    found = warehouse.read("rounds").where("kind != 'classic' and behind_ms > 5000").collect()
+    assert {(row.group, row.generation, row.blamed) for row in found} == {
+        (f["group"], f["generation"], f["member_id"]) for f in slow
+    }
+    for fault in slow:
+        (row,) = (row for row in found if row.group == fault["group"])
+        assert fault["ms"] <= row.blamed_ms <= row.total_ms < fault["ms"] + 10_000
+        waiting = {each.member_id for each in row.waited_for} - {fault["member_id"]}
+        assert any(
+            (wait.group, wait.generation) == (row.group, row.generation)
+            and wait.member_id in waiting
+            and fault["member_id"] in {each.member_id for each in wait.waited_for}
+            for wait in waits
+        )
+
+
+def test_groups_of_every_kind_are_in_the_tables(warehouse: Warehouse) -> None:
+    planned = {f"group-{index:05d}": str(part.kind) for index, part in enumerate(plan(GROUPS, SEED))}
+    kinds = warehouse.read("rounds").select("group", "kind").distinct().collect()
+    assert {row.group: row.kind for row in kinds} == planned
+    owned = warehouse.read("ownership").select("group", "kind").distinct().collect()
+    assert {row.group: row.kind for row in owned} == planned
+    pauses = warehouse.read("partition_pauses").select("kind").distinct().collect()
+    assert {row.kind for row in pauses} == {"classic", "consumer", "streams"}
+    rows = warehouse.read("rounds").where("kind != 'classic'").collect()
+    assert all(row.stable_at is not None and row.protocol for row in rows if row.size == len(row.members) > 4)
+    commits = warehouse.read("offset_history").where("what = 'commit'").select("group", "source").distinct().collect()
+    for source in ("trace", "segments"):
+        has = {row.group for row in commits if row.source == source}
+        # Members of a share group acknowledge records: it has no committed offsets.
+        assert {planned[group] for group in has} == {"classic", "consumer", "streams"}
+    assert {row.kind for row in warehouse.result("cost").collect()} == set(planned.values())
 
 
 def test_near_misses(warehouse: Warehouse, faults: Faults) -> None:
@@ -141,7 +198,7 @@ def test_two_owners_at_a_time_only_where_injected(warehouse: Warehouse, faults: 
     overlapping = (
         own.join(warehouse.read("ownership").alias("b"), key)
         .where("a.member_id < b.member_id and a.owned_from < coalesce(b.owned_until, timestamp'2100-01-01')")
-        .where("b.owned_from < coalesce(a.owned_until, timestamp'2100-01-01')")
+        .where("b.owned_from < coalesce(a.owned_until, timestamp'2100-01-01') and a.kind != 'share'")
     )
     found = {
         (row.group, row.topic, row.partition) for row in overlapping.select("group", "topic", "partition").collect()

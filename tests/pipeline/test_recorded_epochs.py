@@ -1,0 +1,164 @@
+"""A real Kafka, worked by real members of consumer, share and streams groups, recorded through the relay: what was done
+to them is what is found, and what Kafka itself said of the groups after every step is what the tables have.
+
+How the recording was made is in `recordings/README.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_shim.pipeline.run import answer, build, sort_out
+from kafka_shim.pipeline.warehouse import Warehouse
+from tests.once import made_once
+
+RECORDING = Path(__file__).parent / "recordings" / "kafka-4.2-epochs"
+
+TABLES = {
+    *("events", "requests", "commit_events", "renewals", "trace_gaps", "membership", "rounds", "ownership"),
+    *("partition_pauses", "member_pauses", "violations", "trace_history", "log_history", "log_records"),
+    *("log_quarantine", "agreement", "blame", "cost"),
+}
+
+Story = list[dict[str, Any]]
+KINDS = {"dispatch": "consumer", "audit": "consumer", "fanout": "share", "copier": "streams"}
+CAUSES = {
+    "started": "NEW_MEMBER",
+    "subscribed": "SUBSCRIPTION_CHANGED",
+    "killed": "SESSION_EXPIRED",
+    "closed": "MEMBER_LEFT",
+    "grew": "TOPIC_METADATA_CHANGED",
+}
+
+
+@pytest.fixture(scope="module")
+def story() -> Story:
+    story: Story = json.loads((RECORDING / "story.json").read_text())
+    return story
+
+
+@pytest.fixture(scope="module")
+def recorded(spark: SparkSession, shared: Path) -> Warehouse:
+    """Its tables, and the answers that differ by kind."""
+    made = Warehouse(spark, str(shared / "recorded-epochs"), only=TABLES)
+
+    def make() -> None:
+        with made.change("run"):
+            build(made, sort_out([str(RECORDING)]))
+            answer(made)
+
+    made_once(shared / "recorded-epochs", make)
+    made.refresh()
+    return made
+
+
+def test_every_epoch_is_one_that_was_brought_about(recorded: Warehouse, story: Story) -> None:
+    rows = {(row.group, row.generation): row for row in recorded.read("rounds").collect()}
+    assert {(row.group, row.kind) for row in rows.values()} == set(KINDS.items())
+    assert all(row.inferred for row in rows.values())
+    without_cause = set()
+    for step in story:
+        before, after = step["epochs"]
+        # A streams group begins with epoch 2, and a static member that is back makes none.
+        first, *more = range(before + 1 + (step["kind"] == "streams" and before == 0), after + 1) or [None]
+        if first is None:
+            assert step["what"] == "back"
+            continue
+        row = rows.pop((step["group"], first))
+        if step["what"] == "grew":
+            # Whoever hears of it first may get none of what is new: then nothing shows why.
+            assert row.cause in ("", CAUSES["grew"])
+            without_cause |= {step["group"]} if row.cause == "" else set()
+        else:
+            assert (row.cause, row.trigger) == (
+                CAUSES[step["what"]],
+                step["gone"][0] if step["gone"] else step["member_id"],
+            )
+        for epoch in more:
+            # A share group gives to others what is nobody's by one more epoch.
+            assert step["kind"] == "share"
+            assert rows.pop((step["group"], epoch)).cause == "TOPIC_METADATA_CHANGED"
+    assert rows == {}
+    assert "copier" not in without_cause
+
+
+def test_who_is_slow_to_revoke_is_waited_for(recorded: Warehouse, story: Story) -> None:
+    slow, second, *_ = (step["member_id"] for step in story if step["group"] == "dispatch")
+    row = recorded.read("rounds").where(f"group = 'dispatch' and trigger = '{second}' and cause = 'NEW_MEMBER'").first()
+    assert row is not None
+    # Its listener takes three seconds, and then it comes to the epoch at once; before, it heard of it by a heartbeat.
+    assert row.blamed == slow
+    assert 3_000 <= row.blamed_ms < 5_500
+    assert row.blamed_ms <= row.total_ms
+    assert row.blamed_ms - row.behind_ms == row.waited_for[1].ms < 1_000
+    waits = recorded.read("events", steady=False).where(f"group = 'dispatch' and member_id = '{second}'")
+    waited = waits.where("to = 'UNRELEASED_PARTITIONS' and generation = 2").collect()
+    assert {each.member_id for row in waited for each in row.waited_for} == {slow}
+    pauses = recorded.read("partition_pauses").where("group = 'dispatch' and generation = 2 and moved").collect()
+    assert {(row.from_member, row.to_member) for row in pauses} == {(slow, second)}
+    assert all(row.ms > 3_000 for row in pauses)
+
+
+def test_who_went_and_how(recorded: Warehouse, story: Story) -> None:
+    members = {row.member_id: row for row in recorded.read("membership").collect()}
+    hows = {"killed": "expired", "closed": "left", "back": "fenced"}
+    gone = {member_id: hows[step["what"]] for step in story for member_id in step["gone"]}
+    assert Counter(gone.values()) == {"expired": 4, "left": 3, "fenced": 1}
+    assert {member_id: row.how for member_id, row in members.items() if row.how} == gone
+    named = {member_id: each["client_id"] for step in story for member_id, each in step["members"].items()}
+    assert {member_id: row.client_id for member_id, row in members.items()} == named
+    for step in story:
+        if step["what"] == "killed":
+            silent_s = members[step["gone"][0]].left_at.timestamp() - step["at"]
+            # Its session of nine seconds began with its last heartbeat, at most one second before; others hear of its
+            # end by a heartbeat of theirs.
+            assert 8 < silent_s < 11
+
+
+def test_after_every_step_members_own_what_kafka_says(recorded: Warehouse, story: Story) -> None:
+    rows = recorded.read("ownership").collect()
+    assert {(row.group, row.kind) for row in rows} == set(KINDS.items())
+    for step, later in zip(story, [*story[1:], None], strict=True):
+        same = later is not None and later["group"] == step["group"]
+        at = later["at"] if later is not None and same else float("inf")
+        found: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in step["members"]}
+        for row in rows:
+            until = float("inf") if row.owned_until is None else row.owned_until.timestamp()
+            if row.group == step["group"] and row.owned_from.timestamp() <= at <= until:
+                found[row.member_id].setdefault(row.topic, []).append(row.partition)
+        has = {m: {topic: sorted(numbers) for topic, numbers in each.items()} for m, each in found.items()}
+        assert has == {m: each["assigned"] for m, each in step["members"].items()}, step
+
+
+def test_its_own_segments_tell_the_same_offsets(recorded: Warehouse) -> None:
+    rows = recorded.result("agreement").collect()
+    assert {KINDS[row.group] for row in rows} == {"consumer", "streams"}
+    assert all(row.agree and row.only_in_trace == 0 and row.only_in_segments == 0 for row in rows)
+    history = recorded.read("offset_history").where("what = 'commit'").groupBy("source").count().collect()
+    counts = {row.source: row["count"] for row in history}
+    assert counts["trace"] == counts["segments"] > 20
+
+
+def test_its_segments_have_the_records_of_every_kind(recorded: Warehouse) -> None:
+    kinds = Counter(row.kind for row in recorded.read("log_records").collect())
+    for name in ("ConsumerGroup", "ShareGroup", "StreamsGroup"):
+        for what in ("Metadata", "MemberMetadata", "TargetAssignmentMember", "CurrentMemberAssignment"):
+            assert kinds[f"{name}{what}"] > 0, kinds
+
+
+def test_nothing_is_held_against_a_real_kafka(recorded: Warehouse) -> None:
+    assert recorded.read("violations").collect() == []
+    assert recorded.read("quarantine").collect() == []
+    assert recorded.read("gaps").collect() == []
+
+
+def test_the_answers_tell_the_kinds_apart(recorded: Warehouse) -> None:
+    assert {row.kind for row in recorded.result("cost").collect()} == {"consumer", "share", "streams"}
+    blamed = {(row.group, row.role) for row in recorded.result("blame").collect()}
+    assert blamed == {(group, "member") for group in KINDS}
