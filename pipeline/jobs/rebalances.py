@@ -51,8 +51,9 @@ def storms(rounds: DataFrame, gap_s: int = STORM_GAP_S, least: int = STORM_ROUND
 
 
 def blame(rounds: DataFrame, membership: DataFrame) -> DataFrame:
-    """Who groups waited for: by `group`, `client_id` and `role` (member, which joined last; leader, which assigned),
-    how many `rounds`, `ms` in sum and at most. A member's ms are those it came after the last but one."""
+    """Who groups waited for: by `group`, `client_id` and `role` (member, which joined last, or gave partitions up last;
+    leader, which assigned), how many `rounds`, `ms` in sum and at most. A member's ms are those it came after the last
+    but one."""
     members = rounds.where("blamed is not null").select(
         "trace",
         "group",

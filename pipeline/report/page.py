@@ -326,7 +326,8 @@ def _who(warehouse: Warehouse) -> _Section:
     }  # fmt: skip
     return _Section(
         "Who was waited for",
-        "Members that joined last, by how much later than the last but one, and leaders that thought long.",
+        "Members that joined last, or gave partitions up last, by how much later than the last but one, and leaders"
+        " that thought long.",
         [
             table(warehouse.result("blame").orderBy(F.desc("ms"), "group", "client_id"), blame, "Nobody."),
             "<h3>Near misses of session timeouts</h3>",
@@ -350,12 +351,15 @@ def _worst_rounds(warehouse: Warehouse) -> _Section:
         cause, delay = row.cause or "no cause", row.initial_delay_ms
 
         def draw(width: float, row: Row = row, lanes: list[plots.Lane] = lanes, delay: float = delay) -> str:
-            return plots.timeline(lanes, row.join_ms, row.leader_ms, delay, width)
+            # Where nobody leads, members wait for each other until all have what they are to have.
+            together = row.join_ms if row.kind == "classic" else row.total_ms
+            return plots.timeline(lanes, together, row.leader_ms, delay, width)
 
         shown = [{"member_id": lane.name, "joined_ms": lane.joined_ms} for lane in lanes]
         after = f", {plots.duration(delay)} of it initial delay" if delay >= 1 else ""
         body += [
-            f"<h3>{escape(row.group)}, generation {row.generation}: {escape(cause)},"
+            f"<h3>{escape(row.group)}, {'generation' if row.kind == 'classic' else 'epoch'} {row.generation}:"
+            f" {escape(cause)},"
             f" {plots.duration(row.total_ms)}{after}</h3>",
             f'<p class="note">{moment(row.started_at)}, brought about by {about}.'
             f" {escape(_BECAUSE.get(cause, ('', ''))[1])}</p>",
@@ -364,8 +368,8 @@ def _worst_rounds(warehouse: Warehouse) -> _Section:
         ]
     return _Section(
         "Worst rounds",
-        "Each member from the start of the round, those that joined last on top; the longest first, less the initial"
-        " delay of an empty group, which is a setting and nobody's fault.",
+        "Each member from the start of the round, those that joined last, or gave partitions up last, on top; the"
+        " longest first, less the initial delay of an empty group, which is a setting and nobody's fault.",
         body,
     )
 

@@ -25,6 +25,12 @@ from tests.once import made_once
 
 GROUPS = 28
 SEED = 11
+RECORDINGS = Path(__file__).parent / "recordings"
+WITH_EPOCHS = {
+    *("events", "requests", "commit_events", "renewals", "trace_gaps", "membership", "rounds", "ownership"),
+    *("partition_pauses", "violations", "trace_history", "log_history", "log_records", "log_quarantine"),
+}
+"""The tables that differ for groups with epochs."""
 
 
 @pytest.fixture(scope="session")
@@ -69,6 +75,25 @@ def warehouse(spark: SparkSession, shared: Path, data: Path) -> Warehouse:
             build(made, sort_out([str(data)]))
             answer(made)
             made.write_result("replays", replays(made))
+
+    made_once(folder, make)
+    made.refresh()
+    return made
+
+
+@pytest.fixture(scope="session")
+def with_epochs(spark: SparkSession, shared: Path) -> Warehouse:
+    """Tables of groups with epochs: of traces that the rules wrote, of relays in front of them, and of the recording of
+    a real Kafka (`kafka-4.2-epochs`), whose trace is `trace/trace`."""
+    from tests.pipeline.test_epochs import write_stories
+
+    folder = shared / "epochs"
+    made = Warehouse(spark, str(folder / "out"), only=WITH_EPOCHS)
+
+    def make() -> None:
+        write_stories(folder / "stories")
+        with made.change("run"):
+            build(made, sort_out([str(folder / "stories"), str(RECORDINGS / "kafka-4.2-epochs")]))
 
     made_once(folder, make)
     made.refresh()

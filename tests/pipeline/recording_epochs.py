@@ -83,7 +83,7 @@ def assigned(assignment: Any) -> dict[str, list[int]]:
 
 
 class Group:
-    """One group, the steps of its life, and when each is over. `start_member` and so on are those of its kind."""
+    """One group, the steps of its life, and when each is over. How a step is done is in the class of its kind."""
 
     kind = ""
 
@@ -246,8 +246,8 @@ def work(bootstrap: str, upstream: str) -> list[dict[str, Any]]:
             produce()
             _dispatch(dispatch, grow)
             _audit(audit, grow)
-            _java(fanout, "alerts", lambda: grow("alerts"))
-            _java(copier, "lines,marks copies", lambda: grow("lines"))
+            _come_and_go(fanout, "alerts", lambda: grow("alerts"))
+            _come_and_go(copier, "lines,marks copies", lambda: grow("lines"))
         finally:
             dispatch.crew.end()
             audit.crew.end()
@@ -294,7 +294,8 @@ def _audit(group: Consumers, grow: Callable[[str], None]) -> None:
     group.commit(second)
 
 
-def _java(group: JavaGroup, topics: str, grow: Callable[[], None]) -> None:
+def _come_and_go(group: JavaGroup, topics: str, grow: Callable[[], None]) -> None:
+    """Three members, of which the last is killed and the second leaves."""
     stays, dies = group.process(), group.process()
     group.start(stays, topics)
     second = group.start(stays, topics)

@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from kafka_shim.pipeline.run import answer, build, sort_out
+from kafka_shim.pipeline.jobs.offsets import agreement
+from kafka_shim.pipeline.jobs.rebalances import blame, cost
 from kafka_shim.pipeline.warehouse import Warehouse
-from tests.once import made_once
-
-RECORDING = Path(__file__).parent / "recordings" / "kafka-4.2-epochs"
-
-TABLES = {
-    *("events", "requests", "commit_events", "renewals", "trace_gaps", "membership", "rounds", "ownership"),
-    *("partition_pauses", "member_pauses", "violations", "trace_history", "log_history", "log_records"),
-    *("log_quarantine", "agreement", "blame", "cost"),
-}
+from tests.pipeline.conftest import RECORDINGS
 
 Story = list[dict[str, Any]]
 KINDS = {"dispatch": "consumer", "audit": "consumer", "fanout": "share", "copier": "streams"}
@@ -39,26 +32,27 @@ CAUSES = {
 
 @pytest.fixture(scope="module")
 def story() -> Story:
-    story: Story = json.loads((RECORDING / "story.json").read_text())
+    story: Story = json.loads((RECORDINGS / "kafka-4.2-epochs" / "story.json").read_text())
     return story
 
 
-@pytest.fixture(scope="module")
-def recorded(spark: SparkSession, shared: Path) -> Warehouse:
-    """Its tables, and the answers that differ by kind."""
-    made = Warehouse(spark, str(shared / "recorded-epochs"), only=TABLES)
+class Recorded:
+    """The rows of the recording in the tables of all groups with epochs."""
 
-    def make() -> None:
-        with made.change("run"):
-            build(made, sort_out([str(RECORDING)]))
-            answer(made)
+    def __init__(self, tables: Warehouse) -> None:
+        self._tables = tables
 
-    made_once(shared / "recorded-epochs", make)
-    made.refresh()
-    return made
+    def read(self, name: str) -> DataFrame:
+        rows = self._tables.read(name)
+        return rows.where(F.col("group").isin(*KINDS)) if "group" in rows.columns else rows
 
 
-def test_every_epoch_is_one_that_was_brought_about(recorded: Warehouse, story: Story) -> None:
+@pytest.fixture
+def recorded(with_epochs: Warehouse) -> Recorded:
+    return Recorded(with_epochs)
+
+
+def test_every_epoch_is_one_that_was_brought_about(recorded: Recorded, story: Story) -> None:
     rows = {(row.group, row.generation): row for row in recorded.read("rounds").collect()}
     assert {(row.group, row.kind) for row in rows.values()} == set(KINDS.items())
     assert all(row.inferred for row in rows.values())
@@ -88,7 +82,7 @@ def test_every_epoch_is_one_that_was_brought_about(recorded: Warehouse, story: S
     assert "copier" not in without_cause
 
 
-def test_who_is_slow_to_revoke_is_waited_for(recorded: Warehouse, story: Story) -> None:
+def test_who_is_slow_to_revoke_is_waited_for(recorded: Recorded, story: Story) -> None:
     slow, second, *_ = (step["member_id"] for step in story if step["group"] == "dispatch")
     row = recorded.read("rounds").where(f"group = 'dispatch' and trigger = '{second}' and cause = 'NEW_MEMBER'").first()
     assert row is not None
@@ -97,7 +91,7 @@ def test_who_is_slow_to_revoke_is_waited_for(recorded: Warehouse, story: Story) 
     assert 3_000 <= row.blamed_ms < 5_500
     assert row.blamed_ms <= row.total_ms
     assert row.blamed_ms - row.behind_ms == row.waited_for[1].ms < 1_000
-    waits = recorded.read("events", steady=False).where(f"group = 'dispatch' and member_id = '{second}'")
+    waits = recorded.read("events").where(f"group = 'dispatch' and member_id = '{second}'")
     waited = waits.where("to = 'UNRELEASED_PARTITIONS' and generation = 2").collect()
     assert {each.member_id for row in waited for each in row.waited_for} == {slow}
     pauses = recorded.read("partition_pauses").where("group = 'dispatch' and generation = 2 and moved").collect()
@@ -105,7 +99,7 @@ def test_who_is_slow_to_revoke_is_waited_for(recorded: Warehouse, story: Story) 
     assert all(row.ms > 3_000 for row in pauses)
 
 
-def test_who_went_and_how(recorded: Warehouse, story: Story) -> None:
+def test_who_went_and_how(recorded: Recorded, story: Story) -> None:
     members = {row.member_id: row for row in recorded.read("membership").collect()}
     hows = {"killed": "expired", "closed": "left", "back": "fenced"}
     gone = {member_id: hows[step["what"]] for step in story for member_id in step["gone"]}
@@ -121,7 +115,7 @@ def test_who_went_and_how(recorded: Warehouse, story: Story) -> None:
             assert 8 < silent_s < 11
 
 
-def test_after_every_step_members_own_what_kafka_says(recorded: Warehouse, story: Story) -> None:
+def test_after_every_step_members_own_what_kafka_says(recorded: Recorded, story: Story) -> None:
     rows = recorded.read("ownership").collect()
     assert {(row.group, row.kind) for row in rows} == set(KINDS.items())
     for step, later in zip(story, [*story[1:], None], strict=True):
@@ -136,8 +130,8 @@ def test_after_every_step_members_own_what_kafka_says(recorded: Warehouse, story
         assert has == {m: each["assigned"] for m, each in step["members"].items()}, step
 
 
-def test_its_own_segments_tell_the_same_offsets(recorded: Warehouse) -> None:
-    rows = recorded.result("agreement").collect()
+def test_its_own_segments_tell_the_same_offsets(recorded: Recorded) -> None:
+    rows = agreement(recorded.read("offset_history")).collect()
     assert {KINDS[row.group] for row in rows} == {"consumer", "streams"}
     assert all(row.agree and row.only_in_trace == 0 and row.only_in_segments == 0 for row in rows)
     history = recorded.read("offset_history").where("what = 'commit'").groupBy("source").count().collect()
@@ -145,20 +139,22 @@ def test_its_own_segments_tell_the_same_offsets(recorded: Warehouse) -> None:
     assert counts["trace"] == counts["segments"] > 20
 
 
-def test_its_segments_have_the_records_of_every_kind(recorded: Warehouse) -> None:
+def test_its_segments_have_the_records_of_every_kind(recorded: Recorded) -> None:
     kinds = Counter(row.kind for row in recorded.read("log_records").collect())
     for name in ("ConsumerGroup", "ShareGroup", "StreamsGroup"):
         for what in ("Metadata", "MemberMetadata", "TargetAssignmentMember", "CurrentMemberAssignment"):
             assert kinds[f"{name}{what}"] > 0, kinds
 
 
-def test_nothing_is_held_against_a_real_kafka(recorded: Warehouse) -> None:
+def test_nothing_is_held_against_a_real_kafka(recorded: Recorded) -> None:
     assert recorded.read("violations").collect() == []
     assert recorded.read("quarantine").collect() == []
     assert recorded.read("gaps").collect() == []
 
 
-def test_the_answers_tell_the_kinds_apart(recorded: Warehouse) -> None:
-    assert {row.kind for row in recorded.result("cost").collect()} == {"consumer", "share", "streams"}
-    blamed = {(row.group, row.role) for row in recorded.result("blame").collect()}
-    assert blamed == {(group, "member") for group in KINDS}
+def test_the_answers_tell_the_kinds_apart(recorded: Recorded) -> None:
+    rounds, pauses = recorded.read("rounds"), recorded.read("partition_pauses")
+    costs = cost(rounds, recorded.read("member_pauses"), pauses).collect()
+    assert {row.kind for row in costs} == {"consumer", "share", "streams"}
+    blamed = blame(rounds, recorded.read("membership")).collect()
+    assert {(row.group, row.role) for row in blamed} == {(group, "member") for group in KINDS}

@@ -114,5 +114,5 @@ def test_links_lead_somewhere(browser: Browser, page: Path) -> None:
     assert len(rounds) == 6
     for line, heading in rounds:
         event = json.loads(line)
-        assert event["event"] == "round"
-        assert heading.startswith(f"{event['group']}, generation {event['generation']}: {event['cause'] or 'no cause'}")
+        of_kind = {"round": "generation", "epoch": "epoch"}[event["event"]]
+        assert heading.startswith(f"{event['group']}, {of_kind} {event['generation']}: {event['cause'] or 'no cause'}")
