@@ -84,11 +84,16 @@ public class KafkaAssignors {
         ConsumerGroupPartitionAssignor assignor = ASSIGNORS.get(question.get("assignor").asText());
         ObjectNode answer = JSON.createObjectNode();
         GroupAssignment assignment = null;
+        int runs = question.get("runs").asInt();
+        boolean read = question.get("read").asBoolean();
+        long sum = 0;
         long began = THREAD.getCurrentThreadCpuTime();
-        for (int run = 0; run < question.get("runs").asInt(); run++) {
+        for (int run = 0; run < runs; run++) {
             assignment = assignor.assign(spec, topics);
+            sum += read ? sumOfPartitions(assignment) : 0;
         }
         answer.put("nanoseconds", THREAD.getCurrentThreadCpuTime() - began);
+        answer.put("sum", sum);
         ObjectNode assigned = answer.putObject("assignment");
         if (question.get("assignment").asBoolean()) {
             for (Map.Entry<String, MemberAssignment> member : assignment.members().entrySet()) {
@@ -98,5 +103,18 @@ public class KafkaAssignors {
             }
         }
         return answer;
+    }
+
+    /** Looks at every partition. The sum is of no use, but that no compiler leaves the work out. */
+    private static long sumOfPartitions(GroupAssignment assignment) {
+        long sum = 0;
+        for (MemberAssignment member : assignment.members().values()) {
+            for (Set<Integer> partitions : member.partitions().values()) {
+                for (int partition : partitions) {
+                    sum += partition;
+                }
+            }
+        }
+        return sum;
     }
 }

@@ -1,11 +1,14 @@
 """Server-side assignors on the grid of Kafka's `ServerSideAssignorBenchmark`, beside Kafka's own classes.
 
-    python -m bench.assignors [--members 100,1000,10000] [--topics 10,100]
+    python -m bench.assignors [--members 100,1000,10000] [--topics 10,100] [--assignors uniform,range] [--read]
 
 Ten partitions a member. `full`: nobody has anything yet. `incremental`: all but one member hold an assignment, and one
 more has joined. Times are milliseconds of CPU time of the thread, since machines are shared: the median of `BATCHES`
 batches of at least `BATCH_SECONDS`, after two others, when Kafka's virtual machine is warm. That of Kafka's garbage
 collector is not in them; ours is, set as `kafka-shim serve` sets it. `of Kafka` is ours divided by Kafka's.
+
+Kafka's `range` makes the numbers of a range when somebody looks, and ours a member's dictionary. With `--read` somebody
+does: the time ends when every partition of every member was looked at, in both.
 """
 
 from __future__ import annotations
@@ -64,35 +67,43 @@ def milliseconds(seconds: Callable[[int], float]) -> float:
     return statistics.median(seconds(runs) for _ in range(BATCHES)) / runs * 1000
 
 
-def ours(name: str, spec: GroupSpec, runs: int) -> float:
+def ours(name: str, spec: GroupSpec, read: bool, runs: int) -> float:
     """CPU seconds of some runs together."""
     gc.collect()
     began = time.thread_time()
     for _ in range(runs):
-        BUILT_IN[name].assign(spec)
+        assigned = BUILT_IN[name].assign(spec)
+        if read:
+            for share in assigned.values():
+                for partitions in share.values():
+                    sum(partitions)
     return time.thread_time() - began
 
 
-def grid(members: list[int], topics: list[int]) -> Iterator[tuple[str, bool, bool, int, int]]:
-    yield from itertools.product(BUILT_IN, (False, True), (False, True), members, topics)
+def grid(names: list[str], members: list[int], topics: list[int]) -> Iterator[tuple[str, bool, bool, int, int]]:
+    yield from itertools.product(names, (False, True), (False, True), members, topics)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", default="100,1000,10000")
     parser.add_argument("--topics", default="10,100")
+    parser.add_argument("--assignors", default=",".join(BUILT_IN))
+    parser.add_argument("--read", action="store_true", help="until every partition of every member was looked at")
     arguments = parser.parse_args()
     members, topics = ([int(size) for size in sizes.split(",")] for sizes in (arguments.members, arguments.topics))
     gc.freeze()
     gc.set_threshold(GARBAGE)
     kafka = KafkaAssignors()
-    table = Table(title="Server-side assignors, ms")
+    table = Table(
+        title="Server-side assignors, and all shares read, ms" if arguments.read else "Server-side assignors, ms"
+    )
     for column in ("assignor", "subscriptions", "assignment", "members", "topics", "ours", "Kafka", "of Kafka"):
         table.add_column(column, justify="left" if column in ("assignor", "subscriptions", "assignment") else "right")
-    for name, heterogeneous, grows, count, size in grid(members, topics):
+    for name, heterogeneous, grows, count, size in grid(arguments.assignors.split(","), members, topics):
         spec = incremental(name, count, size, heterogeneous) if grows else full(count, size, heterogeneous, count)
-        took = milliseconds(partial(ours, name, spec))
-        theirs = milliseconds(partial(kafka.seconds, name, spec))
+        took = milliseconds(partial(ours, name, spec, arguments.read))
+        theirs = milliseconds(partial(kafka.seconds, name, spec, arguments.read))
         kinds = ("heterogeneous" if heterogeneous else "homogeneous", "incremental" if grows else "full")
         table.add_row(name, *kinds, f"{count:,}", str(size), f"{took:.2f}", f"{theirs:.2f}", f"{took / theirs:.1f}")
     kafka.close()

@@ -27,25 +27,27 @@ class KafkaAssignors:
 
     def assign(self, assignor: str, spec: GroupSpec) -> dict[str, Partitions]:
         """What Kafka assigns to the same members in the same order."""
-        assigned = self._ask(assignor, spec, runs=1, assignment=True)["assignment"]
+        assigned = self._ask(assignor, spec, runs=1, read=False, assignment=True)["assignment"]
         return {
             member_id: {uuid_from_text(topic): frozenset(partitions) for topic, partitions in assignment.items()}
             for member_id, assignment in assigned.items()
         }
 
-    def seconds(self, assignor: str, spec: GroupSpec, runs: int) -> float:
-        """CPU time of the thread for some runs together, without that of the garbage collector and the compiler."""
-        return float(self._ask(assignor, spec, runs, assignment=False)["nanoseconds"]) / 1e9
+    def seconds(self, assignor: str, spec: GroupSpec, read: bool, runs: int) -> float:
+        """CPU time of the thread for some runs together, without that of the garbage collector and the compiler; with
+        `read` all partitions of each answer are looked at."""
+        return float(self._ask(assignor, spec, runs, read, assignment=False)["nanoseconds"]) / 1e9
 
     def close(self) -> None:
         self._process.communicate(timeout=30)
 
-    def _ask(self, assignor: str, spec: GroupSpec, runs: int, assignment: bool) -> Any:
+    def _ask(self, assignor: str, spec: GroupSpec, runs: int, read: bool, assignment: bool) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         question = {
             "assignor": assignor,
             "runs": runs,
+            "read": read,
             "assignment": assignment,
             "partitions": {uuid_text(topic): count for topic, count in spec.partition_counts.items()},
             "members": [

@@ -3,52 +3,108 @@
 Static members come first, by group instance id, then the others, by member id. So members keep their place from one
 assignment to the next, and topics with as many partitions and the same subscribers are co-partitioned: partition n of
 each goes to the same member. It looks at no former assignment and at no racks. After Kafka's `RangeAssignor`.
+
+Topics that are co-partitioned are cut once, into one set of partitions for each subscriber. The dictionary of a
+member's topics is made when somebody looks at it, as Kafka's `RangeSet` makes its numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import chain, repeat
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain, count, repeat
 from operator import attrgetter
+from typing import TypeAlias
 
-from .spec import NO_PARTITIONS, GroupSpec, MemberSpec, Partitions
+from .spec import GroupSpec, MemberSpec, Partitions
+
+_Cut: TypeAlias = tuple[dict[bytes, None], Mapping[str, frozenset[int]]]
+"""Topics that are cut alike, and what each member gets of each of them; who gets nothing is left out."""
 
 
 class RangeAssignor:
     name = "range"
 
     def assign(self, spec: GroupSpec) -> Mapping[str, Partitions]:
-        members = _in_order(spec.members)
-        assignments: dict[str, Partitions] = dict.fromkeys(members, NO_PARTITIONS)
-        cuts: dict[tuple[int, int], list[frozenset[int]]] = {}
-        for topics, takers, is_first in _alike(spec, members):
-            counts: dict[int, dict[bytes, None]] = {}
+        cuts: defaultdict[frozenset[bytes], list[_Cut]] = defaultdict(list)
+        ranges: dict[tuple[int, int], list[frozenset[int]]] = {}
+        counts = spec.partition_counts
+        for topics, subscriptions, members in _alike(spec):
+            by_count: dict[int, dict[bytes, None]] = {}
             for topic in topics:
-                counts.setdefault(spec.partition_counts[topic], {})[topic] = None
-            for count, same in counts.items():
-                # Topics with the same subscribers and as many partitions are cut alike.
-                if (cut := cuts.get((count, len(takers)))) is None:
-                    cut = cuts[count, len(takers)] = _cut(count, len(takers))
-                shares = zip(takers, map(dict.fromkeys, repeat(same), cut), strict=False)
-                if is_first:
-                    assignments.update(shares)
-                else:
-                    for member_id, share in shares:
-                        assignments[member_id] = {**assignments[member_id], **share}
-                is_first = False
-        return assignments
+                by_count.setdefault(counts[topic], {})[topic] = None
+            for partitions, same in by_count.items():
+                size = partitions, len(members)
+                if size not in ranges:
+                    ranges[size] = _ranges(*size)
+                cut = same, dict(zip(members, ranges[size], strict=False))
+                for subscription in subscriptions:
+                    cuts[subscription].append(cut)
+        return _Shares(spec.members, cuts)
+
+
+class _Shares(Mapping[str, Partitions]):
+    """What all members get, by the cuts of the topics they subscribe to."""
+
+    __slots__ = ("_cuts", "_members")
+
+    def __init__(self, members: Mapping[str, MemberSpec], cuts: Mapping[frozenset[bytes], list[_Cut]]) -> None:
+        self._members = members
+        self._cuts = cuts
+
+    def __getitem__(self, member_id: str) -> Partitions:
+        share: dict[bytes, frozenset[int]] = {}
+        for topics, ranges in self._cuts.get(self._members[member_id].topics, ()):
+            if member_id in ranges:
+                share |= dict.fromkeys(topics, ranges[member_id])
+        return share
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+def _alike(spec: GroupSpec) -> Iterator[tuple[list[bytes], tuple[frozenset[bytes], ...], list[str]]]:
+    """Topics that have the same subscribers, the subscriptions these topics are in, and the subscribers in order."""
+    members = _in_order(spec.members)
+    if not members:
+        return
+    if spec.homogeneous:
+        topics = spec.members[members[0]].topics
+        yield sorted(topics), (topics,), members
+        return
+    subscribers: defaultdict[frozenset[bytes], list[str]] = defaultdict(list)
+    specs = spec.members
+    for member_id in members:
+        subscribers[specs[member_id].topics].append(member_id)
+    subscriptions_of: defaultdict[bytes, list[frozenset[bytes]]] = defaultdict(list)
+    for subscription in subscribers:
+        for topic in subscription:
+            subscriptions_of[topic].append(subscription)
+    alike: defaultdict[tuple[frozenset[bytes], ...], list[bytes]] = defaultdict(list)
+    for topic in sorted(subscriptions_of):
+        alike[tuple(subscriptions_of[topic])].append(topic)
+    places: dict[str, int] = {}
+    for subscriptions, same in alike.items():
+        takers = subscribers[subscriptions[0]]
+        if len(subscriptions) > 1:
+            places = places or dict(zip(members, count(), strict=False))
+            takers = sorted(chain.from_iterable(map(subscribers.__getitem__, subscriptions)), key=places.__getitem__)
+        yield same, subscriptions, takers
 
 
 def _in_order(members: Mapping[str, MemberSpec]) -> list[str]:
     """The ids of the members; text as Java orders it, by UTF-16 code units."""
     if not any(map(_instance_id, members.values())):
-        return _sorted(list(members))
+        return _sorted(members)
     static = {id: member.instance_id for id, member in members.items() if member.instance_id is not None}
     in_order = sorted(static, key=lambda id: _units(static[id]))
     return in_order + _sorted([id for id in members if id not in static])
 
 
-def _sorted(ids: list[str]) -> list[str]:
+def _sorted(ids: Collection[str]) -> list[str]:
     return sorted(ids) if "".join(ids).isascii() else sorted(ids, key=_units)
 
 
@@ -59,34 +115,9 @@ def _units(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def _alike(spec: GroupSpec, members: list[str]) -> Iterator[tuple[list[bytes], list[str], bool]]:
-    """Topics that have the same subscribers, these in order, and whether none of them was among those before."""
-    if not members:
-        return
-    if spec.homogeneous:
-        yield sorted(spec.members[members[0]].topics), members, True
-        return
-    places: dict[frozenset[bytes], list[int]] = {}
-    for place, member_id in enumerate(members):
-        places.setdefault(spec.members[member_id].topics, []).append(place)
-    subscriptions = list(places)
-    subscribing: dict[bytes, list[int]] = {}
-    for number, topics in enumerate(subscriptions):
-        for topic in topics:
-            subscribing.setdefault(topic, []).append(number)
-    alike: dict[tuple[int, ...], list[bytes]] = {}
-    for topic in sorted(subscribing):
-        alike.setdefault(tuple(subscribing[topic]), []).append(topic)
-    before: set[int] = set()
-    for numbers, same in alike.items():
-        takers = sorted(chain.from_iterable(places[subscriptions[number]] for number in numbers))
-        yield same, [members[place] for place in takers], before.isdisjoint(numbers)
-        before.update(numbers)
-
-
-def _cut(partitions: int, takers: int) -> list[frozenset[int]]:
-    """The ranges of the first takers; those behind them get none."""
-    least, larger = divmod(partitions, takers)
+def _ranges(partitions: int, members: int) -> list[frozenset[int]]:
+    """The ranges of the first members; those behind them get none."""
+    least, larger = divmod(partitions, members)
     edge = larger * (least + 1)
     return [*_runs(0, edge, least + 1), *_runs(edge, partitions, least)]
 

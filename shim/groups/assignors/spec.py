@@ -7,6 +7,7 @@ have not revoked yet, of records: reconciliation is not its business. After Kafk
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
@@ -75,11 +76,13 @@ def group_spec(members: Mapping[str, MemberSpec], partition_counts: Mapping[byte
 
 def owners_of(assignments: Mapping[str, Partitions]) -> dict[bytes, dict[int, str]]:
     """Assignments read the other way."""
-    owners: dict[bytes, dict[int, str]] = {}
+    owners: defaultdict[bytes, dict[int, str]] = defaultdict(dict)
     for member_id, assignment in assignments.items():
         for topic, partitions in assignment.items():
-            owners.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
-    return owners
+            of_topic = owners[topic]
+            for partition in partitions:
+                of_topic[partition] = member_id
+    return dict(owners)
 
 
 def check(name: str, spec: GroupSpec, assignments: Mapping[str, Partitions]) -> None:

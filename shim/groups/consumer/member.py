@@ -82,7 +82,10 @@ def current_assignment_of(member: Member) -> ConsumerGroupCurrentMemberAssignmen
 
 
 def to_records(partitions: Partitions) -> list[TopicPartitions]:
-    return [TopicPartitions(topic, sorted(owned)) for topic, owned in partitions.items()]
+    # Most have one partition of a topic, and need no sorting.
+    return [
+        TopicPartitions(topic, sorted(owned) if len(owned) > 1 else [*owned]) for topic, owned in partitions.items()
+    ]
 
 
 class _OfTopic(Protocol):

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafka_shim.groups.assignors.registry import Assignors
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, GroupSpec, MemberSpec, Partitions, owners_of
 from kafka_shim.groups.consumer import records
 from kafka_shim.groups.consumer.group import ConsumerGroupState
-from kafka_shim.groups.consumer.member import Member, from_records
+from kafka_shim.groups.consumer.member import Member
 from kafka_shim.groups.consumer.records import Record
 from kafka_shim.groups.consumer.subscriptions import Subscriptions, metadata_hash
 from kafka_shim.groups.shard import TopicCatalogue
@@ -220,9 +219,11 @@ def answer(assignors: Assignors, question: Question) -> Target:
 
 def with_ahead(target: Target, question: Question, names: Mapping[bytes, str] | None) -> Target:
     """The same with what its records come to; `names` of topics if the trace is read."""
-    fresh = {key.member_id: from_records(value.topic_partitions) for key, value in target.records[:-1]}
+    changed = target.changed
     members = {
-        member_id: member if member_id not in fresh else replace(member, assignment=fresh[member_id])
+        member_id: MemberSpec(member.topics, changed[member_id], member.instance_id, member.rack_id)
+        if member_id in changed
+        else member
         for member_id, member in question.spec.members.items()
     }
     targets = {member_id: member.assignment for member_id, member in members.items()}
