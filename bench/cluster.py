@@ -1,7 +1,7 @@
 """A standalone Spark cluster on this machine, of the PySpark distribution: a master, and workers that can be killed.
 
 Every worker is a process group of its own, with its executors in it, so that killing it is what a machine that loses
-its power looks like.
+its power looks like. Another machine may take the place of each that died.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from types import TracebackType
 from typing import Final
 
@@ -26,31 +26,32 @@ _REGISTERED: Final = re.compile("Successfully registered with master")
 
 
 class Cluster:
-    """A master and `workers` workers of `cores` cores each; a context manager. Raises
-    `kafka_shim.pipeline.java.NoJava`."""
+    """A master and `workers` workers of `cores` cores each; a context manager. With `replaces` a worker that died is
+    replaced by a new one with an empty disk. Raises `kafka_shim.pipeline.java.NoJava`."""
 
     MASTER: Final = "org.apache.spark.deploy.master.Master"
     WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 
-    def __init__(self, folder: Path, workers: int = 2, memory: str = "1g", cores: int = 1) -> None:
+    def __init__(
+        self, folder: Path, workers: int = 2, memory: str = "1g", cores: int = 1, replaces: bool = False
+    ) -> None:
         self._folder = folder
         self._count = workers
         self._memory = memory
         self._cores = cores
+        self._replaces = replaces
         self._processes: list[subprocess.Popen[str]] = []
+        self._starting = Lock()
+        self._ended = False
         self.url = ""
 
     def __enter__(self) -> Cluster:
         try:
             self.url = self._until(self._start(self.MASTER, self._folder / "master"), _MASTER)[1]
-            started = []
-            for number in range(self._count):
-                # Each has a disk of its own.
-                own = self._folder / f"worker-{number}"
-                arguments = ["--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(own), self.url]
-                started.append(self._start(self.WORKER, own, *arguments))
-            for process in started:
+            for process in [self._worker() for _ in range(self._count)]:
                 self._until(process, _REGISTERED)
+                if self._replaces:
+                    self._watch(process)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -59,18 +60,46 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        with self._starting:
+            self._ended = True
         for process in reversed(self._processes):
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
     def workers(self) -> list[subprocess.Popen[str]]:
-        """The workers' processes, each the leader of its process group."""
+        """The workers' processes, each the leader of its process group; the first ones first."""
         return self._processes[1:]
 
     def pids(self) -> list[int]:
         """The master's process and the workers'; executors are below these."""
         return [process.pid for process in self._processes]
+
+    def _worker(self) -> subprocess.Popen[str]:
+        # Each has a disk of its own.
+        own = self._folder / f"worker-{len(self.workers())}"
+        arguments = ["--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(own), self.url]
+        return self._start(self.WORKER, own, *arguments)
+
+    def _watch(self, process: subprocess.Popen[str]) -> None:
+        """Once this worker has died there is another one."""
+
+        def replace() -> None:
+            process.wait()
+            with self._starting:
+                new = None if self._ended else self._worker()
+            if new is None:
+                return
+            try:
+                self._until(new, _REGISTERED)
+            except RuntimeError:
+                # It died with all others.
+                if self._ended:
+                    return
+                raise
+            self._watch(new)
+
+        Thread(target=replace, daemon=True).start()
 
     def _start(self, name: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
         home = Path(pyspark.__file__).parent

@@ -1,9 +1,11 @@
 """Runs that are killed in the middle, and whether what they leave is what undisturbed ones do.
 
-On a cluster of two workers one dies, with its executor, as a machine that loses its power: when it has read its part of
-the data and before that counts, or in the middle of a step that shuffles. The driver of a stream dies in the middle of
-a micro-batch, with its Java, and is started again. Tables are compared by their number of rows and the sum of a hash of
-each, so in no order; what the jobs say row by row, as they add up fractions in any order.
+On a cluster of two workers the driver dies first, with its Java, when it has written some tables, and the run is made
+again. Then a worker dies, with its executor, as a machine that loses its power: when it has read its part of the data
+and before that counts; another one dies in the middle of a step that shuffles. A new machine takes the place of each.
+The driver of a stream dies in the middle of a micro-batch and is started again. What they leave is compared with what
+an undisturbed run on this machine writes to its own disk: tables by their number of rows and the sum of a hash of each,
+so in no order; what the jobs say row by row, as they add up fractions in any order.
 
 `python -m bench.killing run|stream ...` are the runs themselves, which `kill` starts.
 """
@@ -18,10 +20,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -31,62 +33,116 @@ from bench.cluster import Cluster
 from bench.runs import HOME
 from bench.store import BUCKET, s3
 from kafka_shim.pipeline import connectors
-from kafka_shim.pipeline.run import answer, answers, build, sort_out, store_settings
+from kafka_shim.pipeline.run import answer, answers, build, is_little, sort_out, store_settings
 from kafka_shim.pipeline.schemas import PLACES, TABLES
 from kafka_shim.pipeline.session import LITTLE, session
 from kafka_shim.pipeline.stream import stream
 from kafka_shim.pipeline.warehouse import Touched, Warehouse
 
-UNDISTURBED: Final = "undisturbed"
 READING: Final = "reading"
-SHUFFLING: Final = "violations"
-STREAMED: Final = "ownership"
+SHUFFLING: Final = "rounds"
+MIDWAY: Final = "ownership"
+"""Drivers die when they have written this table."""
 
 
-def kill(events: int, memory: str = "1g", in_store: bool = False) -> dict[str, Any]:
-    """Everything above over a generated trace of about so many events. Raises AssertionError where tables differ.
+class Run(NamedTuple):
+    """Tables and answers on a cluster, or `only` some tables. The first task that makes rows of each of `dies`
+    (READING, or a table) kills its worker; the driver dies when it has written `driver_dies`."""
 
-    With `in_store` the cluster's machines share nothing but a store that speaks S3: what they read and write is there,
-    and the driver that dies is one of the cluster too.
+    data: str
+    out: str
+    flags: str
+    dies: list[str]
+    driver_dies: str
+    memory: str
+    only: list[str]
+    config: dict[str, str]
+
+
+def kill(events: int, memory: str = "1g", server: str | None = None, data: Path | None = None) -> dict[str, Any]:
+    """Everything above over a generated trace of about so many events, or over the folder `data` of `generate`. Raises
+    AssertionError where tables differ.
+
+    With a `server` (`bench.store`) the cluster's machines share nothing but a store that speaks S3: what they read and
+    write is there, and the driver that dies is one of the cluster too. A folder given is not streamed: a stream reads
+    no packed files.
     """
     from kafka_shim.pipeline.generate.write import generate
 
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as place, ExitStack() as open_until_then:
         scratch = Path(place)
-        made = generate(scratch / "data", groups=groups_of(events), events=events, seed=1, nodes=2)
-        result: dict[str, Any] = {"events": made.events, "bytes": made.trace_bytes}
-        base, config = str(scratch), dict[str, str]()
-        if in_store:
-            store = open_until_then.enter_context(s3())
+        size = 0
+        if data is None:
+            size = generate(scratch / "data", groups=groups_of(events), events=events, seed=1, nodes=2).trace_bytes
+        folder = data or scratch / "data"
+        base, config, read = str(scratch), dict[str, str](), str(folder)
+        if server is not None:
+            store = open_until_then.enter_context(s3(server))
             base, config = f"s3a://{BUCKET}", store.settings
-            store.put(scratch / "data", "data")
+            read = f"{base}/data"
+            with _timed("everything is put into the store"):
+                store.put(folder, "data")
         runs: dict[str, dict[str, Any]] = {}
-        for name, dies in ((UNDISTURBED, []), (READING, [READING]), (SHUFFLING, [SHUFFLING])):
-            runs[name] = on_cluster(
-                f"{base}/data", f"{base}/{name}", scratch / f"{name}-work", dies, memory=memory, config=config
+        with _timed("the run on a cluster that was killed"):
+            runs["run"] = on_cluster(
+                read,
+                f"{base}/run",
+                scratch / "run-work",
+                [READING, SHUFFLING],
+                driver_dies=MIDWAY,
+                replaces=True,
+                memory=memory,
+                config=config,
             )
-        step = max(made.trace_bytes // 3, 1)
-        with ExitStack() as while_streaming:
-            master = "local[2]"
-            if in_store:
-                master = while_streaming.enter_context(Cluster(scratch / "stream-work", memory=memory)).url
-            runs["stream"] = _streamed(master, f"{base}/data/trace", f"{base}/stream", step, memory, config)
-        spark = session("local[2]", name="compare", config={**config, **connectors.settings([], config, base)})
+        if data is None:
+            with ExitStack() as while_streaming, _timed("the stream that was killed"):
+                master = "local[2]"
+                if server is not None:
+                    master = while_streaming.enter_context(Cluster(scratch / "stream-work", memory=memory)).url
+                runs["stream"] = _streamed(master, f"{read}/trace", f"{base}/stream", size // 3, memory, config)
+        settings = store_settings(config)
+        little = LITTLE if is_little(sort_out([read], settings=settings), settings) else {}
+        spark = session(
+            "local[2]", name="undisturbed", config={**little, **config, **connectors.settings([], config, base)}
+        )
         try:
-            expected = Warehouse(spark, f"{base}/{UNDISTURBED}")
-            for run in (READING, SHUFFLING):
-                found = Warehouse(spark, f"{base}/{run}")
+            with _timed("an undisturbed run on this machine"):
+                began = time.monotonic()
+                expected = Warehouse(spark, str(scratch / "undisturbed"))
+                with expected.change("run"):
+                    build(expected, sort_out([read], settings=settings))
+                    answer(expected)
+                runs["undisturbed"] = {"wall_seconds": round(time.monotonic() - began, 2)}
+            found = Warehouse(spark, f"{base}/run")
+            assert found.snapshots.numbers() == [1], "a run that died left a snapshot"
+            with _timed("tables and answers are compared"):
                 same_tables(found, expected, list(TABLES))
                 same_answers(found, expected)
-            # A stream reads no segments.
-            at_once = Warehouse(spark, str(scratch / "at-once"))
-            with at_once.change("run"):
-                build(at_once, sort_out([f"{base}/data/trace"], settings=store_settings(config)))
-            same_tables(Warehouse(spark, f"{base}/stream"), at_once, list(TABLES))
-            result["rows"] = {name: expected.read(name).count() for name in TABLES}
+            rows = {name: expected.read(name).count() for name in TABLES}
+            if data is None:
+                with _timed("tables of the stream are compared"):
+                    # A stream reads no segments.
+                    at_once = Warehouse(spark, str(scratch / "at-once"))
+                    with at_once.change("run"):
+                        build(at_once, sort_out([f"{read}/trace"], settings=settings))
+                    same_tables(Warehouse(spark, f"{base}/stream"), at_once, list(TABLES))
         finally:
             spark.stop()
-    return {**result, "runs": runs, "identical": True}
+    return {
+        "events": rows["events"] + rows["requests"],
+        "server": server,
+        "rows": rows,
+        "runs": runs,
+        "identical": True,
+    }
+
+
+@contextmanager
+def _timed(what: str) -> Iterator[None]:
+    """Says on standard error how long something took."""
+    began = time.monotonic()
+    yield
+    print(f"{time.monotonic() - began:7.1f} s  {what}", file=sys.stderr, flush=True)
 
 
 def groups_of(events: int) -> int:
@@ -120,50 +176,55 @@ def on_cluster(
     work: Path,
     dies: Sequence[str],
     *,
+    driver_dies: str = "",
+    replaces: bool = False,
     workers: int = 2,
     memory: str = "1g",
-    only: str = "",
+    only: Sequence[str] = (),
     config: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """A run on a cluster of its own, with more settings of Spark in `config`; how long it took, and how many workers
-    were killed: one for each of `dies`."""
+    were killed: one for each of `dies`, each replaced by a new one with `replaces`. With `driver_dies` a run before it
+    is killed at that table, and `wall_seconds` are those of both."""
     flags = work / "flags"
     flags.mkdir(parents=True)
-    with Cluster(work / "cluster", workers=workers, memory=memory) as cluster:
+    run = Run(str(data), str(out), str(flags), [*dies], "", memory, [*only], dict(config or {}))
+    told: dict[str, Any] = {}
+    with Cluster(work / "cluster", workers=workers, memory=memory, replaces=replaces) as cluster:
         began = time.monotonic()
-        arguments = [
-            cluster.url,
-            str(data),
-            str(out),
-            str(flags),
-            ",".join(dies),
-            memory,
-            only,
-            json.dumps(config or {}),
-        ]
-        done = subprocess.run(command("run", *arguments), check=True, cwd=HOME, stdout=subprocess.PIPE)
+        if driver_dies:
+            _until_killed("run", cluster.url, json.dumps(run._replace(dies=[], driver_dies=driver_dies)))
+            told |= {"drivers_killed": 1, "until_killed": round(time.monotonic() - began, 2)}
+        done = subprocess.run(
+            command("run", cluster.url, json.dumps(run)), check=True, cwd=HOME, stdout=subprocess.PIPE
+        )
         wall = time.monotonic() - began
         dead = sum(worker.poll() is not None for worker in cluster.workers())
     shutil.rmtree(work / "cluster")
     assert {path.name for path in flags.iterdir()} == set(dies), "no task came where it was to die"
     assert dead == len(dies), f"{dead} workers died"
-    return {"wall_seconds": round(wall, 2), "workers_killed": dead, **json.loads(done.stdout.splitlines()[-1])}
+    return {"wall_seconds": round(wall, 2), **told, "workers_killed": dead, **json.loads(done.stdout.splitlines()[-1])}
 
 
 def _streamed(
     master: str, trace: str, out: str, max_bytes: int, memory: str, config: Mapping[str, str]
 ) -> dict[str, Any]:
-    arguments = ["stream", master, trace, out, str(max_bytes), memory, json.dumps(config)]
+    arguments = [master, trace, out, str(max_bytes), memory, json.dumps(config)]
     began = time.monotonic()
-    died = subprocess.run(command(*arguments, STREAMED), cwd=HOME, start_new_session=True)
-    assert died.returncode == -signal.SIGKILL, died.returncode
+    _until_killed("stream", *arguments, MIDWAY)
     killed = time.monotonic()
-    subprocess.run(command(*arguments, ""), check=True, cwd=HOME)
+    subprocess.run(command("stream", *arguments, ""), check=True, cwd=HOME)
     return {
         "wall_seconds": round(time.monotonic() - began, 2),
         "until_killed": round(killed - began, 2),
         "drivers_killed": 1,
     }
+
+
+def _until_killed(*arguments: str) -> None:
+    """Starts this module and waits until its process group has been killed."""
+    died = subprocess.run(command(*arguments), cwd=HOME, start_new_session=True, stdout=subprocess.DEVNULL)
+    assert died.returncode == -signal.SIGKILL, died.returncode
 
 
 def command(*arguments: str) -> list[str]:
@@ -174,16 +235,19 @@ def command(*arguments: str) -> list[str]:
 # What runs in processes of its own.
 
 
-def run(url: str, data: str, out: str, flags: str, dies: str, memory: str, only: str, more: str) -> None:
-    """Tables and answers on a cluster, or `only` some tables; workers die where `dies` says, READING or at a table."""
-    config = {"spark.executor.memory": memory, "spark.driver.memory": "1g", **json.loads(more)}
-    if only:
+def run(url: str, described: str) -> None:
+    """The `Run` described as JSON, on a cluster."""
+    run = Run(*json.loads(described))
+    settings = store_settings(run.config)
+    inputs = sort_out([run.data], settings=settings)
+    config = {"spark.executor.memory": run.memory, "spark.driver.memory": "1g", **run.config}
+    if run.only or is_little(inputs, settings):
         config |= LITTLE
-    spark = session(url, config={**config, **connectors.settings([], config, out)})
-    warehouse = _Dying(spark, out, Path(flags), dies, only)
+    spark = session(url, config={**config, **connectors.settings([], config, run.out)})
+    warehouse = _Dying(spark, run)
     with warehouse.change("run"):
-        build(warehouse, sort_out([data], settings=store_settings(config)))
-        if not only:
+        build(warehouse, inputs)
+        if not run.only:
             answer(warehouse)
     executors = spark.sparkContext._jsc.sc().statusStore().executorList(False).size() - 1
     spark.stop()
@@ -207,24 +271,25 @@ def streamed(master: str, data: str, out: str, max_bytes: str, memory: str, more
 
 
 class _Dying(Warehouse):
-    """The first task that makes rows of one of the tables in `dies` kills the worker it runs on."""
+    """One whose workers and driver die as a `Run` says."""
 
-    def __init__(self, spark: SparkSession, path: str, flags: Path, dies: str, only: str) -> None:
-        super().__init__(spark, path, only={*PLACES, *only.split(",")} if only else None)
-        self._flags = flags
-        self._dies = dies.split(",")
+    def __init__(self, spark: SparkSession, run: Run) -> None:
+        super().__init__(spark, run.out, only={*PLACES, *run.only} if run.only else None)
+        self._run = run
 
     def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> Touched:
         return super().append_apart(self._deadly(READING, rows), by_day=by_day)
 
     def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
         super().write(name, self._deadly(name, rows), replaces=replaces)
+        if name == self._run.driver_dies:
+            os.killpg(0, signal.SIGKILL)
 
     def _deadly(self, name: str, rows: DataFrame) -> DataFrame:
-        if name not in self._dies:
+        if name not in self._run.dies:
             return rows
         # Not deterministic, so that Spark leaves it where it is: after what the rows are made of was read or shuffled.
-        dying = F.udf(_dying_row(self._flags / name), "boolean", useArrow=False).asNondeterministic()
+        dying = F.udf(_dying_row(Path(self._run.flags) / name), "boolean", useArrow=False).asNondeterministic()
         return rows.where(dying(F.col(rows.columns[0])))
 
 

@@ -3,7 +3,7 @@
     decode   records of __consumer_offsets a second of one core: our decoder alone, all of the pipeline in Spark, and
              Kafka's own dump-log tool with its offsets decoder, on the same files
     events   traces end to end: wall and processor time, peak memory, bytes shuffled by step
-    kill     a worker of a cluster, and the driver of a stream, in the middle: what is left is compared
+    kill     workers and the driver of a cluster, and the driver of a stream, in the middle: what is left is compared
 
 Seconds are of processor time unless they say wall, as the machine may be busy with other things. Data is generated
 from a seed into a folder of its own and taken away at the end, unless a folder made before is named. Needs the extra
@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.decoding import decode
 from bench.killing import kill
+from bench.store import SERVERS
 from bench.traces import CLUSTER, events
 
 
@@ -40,10 +41,15 @@ def main() -> None:
     two.add_argument("--master", nargs="+", default=["local[1]", "local[2]"], help=f"Spark's, or {CLUSTER}")
     two.add_argument("--memory", default="2g", help="of the driver in local mode, else of each executor")
     three = what.add_parser("kill")
-    three.add_argument("--events", type=int, default=200_000)
+    three.add_argument("--events", type=int, default=60_000)
     three.add_argument("--memory", default="1g")
+    three.add_argument("--data", type=Path, help="a folder of `pipeline generate`, in their place; it is not streamed")
     three.add_argument(
-        "--s3", action="store_true", help="machines share nothing but a store, an S3 server started here"
+        "--s3",
+        nargs="?",
+        const=SERVERS[0],
+        choices=SERVERS,
+        help=f"machines share nothing but a store, an S3 server started here (without a name {SERVERS[0]})",
     )
     chosen = parser.parse_args()
     # What was started and made is taken away then, too.
@@ -51,7 +57,7 @@ def main() -> None:
     if chosen.what == "decode":
         found: Any = decode(chosen.records, chosen.codec, chosen.data, chosen.memory)
     elif chosen.what == "kill":
-        found = kill(chosen.events, chosen.memory, chosen.s3)
+        found = kill(chosen.events, chosen.memory, chosen.s3, chosen.data)
     else:
         found = events(chosen.events, chosen.data, chosen.parts, chosen.master, chosen.memory)
     print(json.dumps(found, indent=1))

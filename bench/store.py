@@ -1,7 +1,18 @@
-"""A store that speaks S3, on this machine: moto's server, which keeps what it has in memory and in temporary files."""
+"""A store that speaks S3, on this machine.
+
+    versitygw   a Go program, which Go builds once; each object is a file in a folder
+    moto        a Python package; objects are in memory, and it goes through a whole one for each piece of it
+
+It has one bucket, and what is in it goes with the server.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +20,13 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow.fs
 
+from kafka_shim.conformance import processes
+from kafka_shim.conformance.targets.base import Endpoint, free_port, wait_until_listening
+from kafka_shim.conformance.targets.kafka import cache_folder
+
+SERVERS: Final = ("versitygw", "moto")
 BUCKET: Final = "bucket"
+_VERSITYGW: Final = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 _KEYS: Final = {"access_key": "key", "secret_key": "secret", "region": "us-east-1"}
 
 
@@ -46,16 +63,52 @@ class Store(NamedTuple):
 
 
 @contextmanager
-def s3() -> Iterator[Store]:
-    """A server with a bucket, for as long as this is not left."""
+def s3(server: str = "moto") -> Iterator[Store]:
+    """One of `SERVERS` with a bucket, for as long as this is not left."""
+    with {"moto": _moto, "versitygw": _versitygw}[server]() as address:
+        store = Store(address)
+        store.files.create_dir(BUCKET)
+        yield store
+
+
+@contextmanager
+def _moto() -> Iterator[str]:
     from moto.server import ThreadedMotoServer
 
+    # It says every request.
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
-        store = Store(f"http://{host}:{port}")
-        store.files.create_dir(BUCKET)
-        yield store
+        yield f"http://{host}:{port}"
     finally:
         server.stop()
+
+
+@contextmanager
+def _versitygw() -> Iterator[str]:
+    endpoint = Endpoint("127.0.0.1", free_port())
+    keys = {"ROOT_ACCESS_KEY": _KEYS["access_key"], "ROOT_SECRET_KEY": _KEYS["secret_key"]}
+    with tempfile.TemporaryDirectory(prefix="bench-store-") as folder:
+        process = processes.start(
+            [_built(), "--port", f"{endpoint.host}:{endpoint.port}", "--quiet", "posix", folder],
+            env={**os.environ, **keys},
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            wait_until_listening(endpoint, process, 30)
+            yield f"http://{endpoint.host}:{endpoint.port}"
+        finally:
+            processes.end(process)
+
+
+def _built() -> Path:
+    """The program, built once by Go and kept."""
+    folder = cache_folder() / f"versitygw-{_VERSITYGW.rpartition('@')[2]}"
+    program = folder / "versitygw"
+    if not program.exists():
+        if shutil.which("go") is None:
+            raise RuntimeError("versitygw is built by Go, and there is no Go here; moto needs none")
+        subprocess.run(["go", "install", _VERSITYGW], check=True, env={**os.environ, "GOBIN": str(folder)})
+    return program

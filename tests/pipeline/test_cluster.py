@@ -30,7 +30,7 @@ def test_a_worker_that_dies_changes_nothing(spark: SparkSession, tmp_path: Path)
         # One dies when its task has read its part, another in the middle of a shuffle.
         summary = on_cluster(
             f"s3a://{BUCKET}/data", f"s3a://{BUCKET}/out", tmp_path / "work", (READING, "ownership"), workers=3,
-            memory="600m", only=",".join(STEPS), config={**store.settings, **packages.SETTINGS, **IMPATIENT},
+            memory="600m", only=STEPS, config={**store.settings, **packages.SETTINGS, **IMPATIENT},
         )  # fmt: skip
         store.get("out", out)
     assert summary["workers_killed"] == 2
