@@ -32,8 +32,9 @@ class Epochs(Life):
         super().__init__(index, node, fault, start, duration, seed)
         self.kind = kind
         self.cooperative, self.protocol = True, APIS[kind].assignor
-        # More than five that join one after the other would be a storm of epochs.
-        self.size = 3 if fault is Fault.SLOW_TO_REVOKE else self.rng.randint(4, 5)
+        # Some members of a share group share partitions.
+        size = self.rng.randint(7, 8) if kind is Kind.SHARE else self.rng.randint(4, 5)
+        self.size = 3 if fault is Fault.SLOW_TO_REVOKE else size
         self.static = self.static and kind is Kind.CONSUMER
         self.topics = list(dict.fromkeys(topic for topic, _ in self.partitions))
         if fault in (Fault.SLOW_TO_REVOKE, Fault.TWO_OWNERS):

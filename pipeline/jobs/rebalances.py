@@ -18,8 +18,9 @@ BACK_WITHIN_S: Final = 45
 
 
 def storms(rounds: DataFrame, gap_s: int = STORM_GAP_S, least: int = STORM_ROUNDS) -> DataFrame:
-    """Sessions of rounds: `group`, `began`, `ended`, `rounds`, `causes` (by how often), `members_triggering`,
-    `rebalancing_ms` (sum of the rounds), `share` of the session spent rebalancing."""
+    """Sessions of rounds: `group`, `began`, `ended`, `rounds`, `causes` (by how often), `rebalancing_ms` (sum of the
+    rounds), `share` of the session spent rebalancing. Members that only join are none where each makes an epoch of its
+    own: that is how such a group starts."""
     order = Window.partitionBy("group").orderBy("started_at", "seq")
     apart = ms_between(F.lag(F.coalesce("stable_at", "joined_at")).over(order), F.col("started_at"))
     begins = F.coalesce(apart > gap_s * 1000, F.lit(True)).cast("int")
@@ -31,6 +32,9 @@ def storms(rounds: DataFrame, gap_s: int = STORM_GAP_S, least: int = STORM_ROUND
         F.sum("total_ms").alias("rebalancing_ms"),
         F.min("generation").alias("first"),
         F.max("generation").alias("last"),
+        F.max(F.coalesce((F.col("cause") != "NEW_MEMBER") | (F.col("kind") == "classic"), F.lit(True))).alias(
+            "is_trouble"
+        ),
     )
     found = by_cause.groupBy("group", "session").agg(
         F.min("began").alias("began"),
@@ -39,13 +43,14 @@ def storms(rounds: DataFrame, gap_s: int = STORM_GAP_S, least: int = STORM_ROUND
         F.sum("rebalancing_ms").alias("rebalancing_ms"),
         F.min("first").alias("first_generation"),
         F.max("last").alias("last_generation"),
+        F.max("is_trouble").alias("is_trouble"),
         F.sort_array(F.collect_list(F.struct(F.col("rounds"), F.col("cause"))), asc=False).alias("causes"),
     )
     found = (
-        found.where(F.col("rounds") >= least)
+        found.where((F.col("rounds") >= least) & F.col("is_trouble"))
         .withColumn("share", F.col("rebalancing_ms") / ms_between(F.col("began"), F.col("ended")))
         .withColumn("causes", F.transform("causes", lambda each: F.concat_ws(" ", each["rounds"], each["cause"])))
-        .drop("session")
+        .drop("session", "is_trouble")
     )
     return in_one_part(found, F.desc("rounds"), "group")
 

@@ -79,7 +79,7 @@ def test_as_many_events_as_one_wants_packed_or_not(tmp_path: Path, events: int) 
 
 def test_groups_of_every_kind_go_on_for_as_many_events_as_one_wants(tmp_path: Path) -> None:
     # More than the half hour that each group has at least.
-    assert generate(tmp_path / "data", groups=26, events=150_000, segments=False).events == 150_000
+    assert generate(tmp_path / "data", groups=26, events=120_000, segments=False).events == 120_000
 
 
 def test_every_fault_is_there_and_listed(faults: list[dict[str, Any]]) -> None:

@@ -36,6 +36,9 @@ def test_storms(warehouse: Warehouse, faults: Faults) -> None:
     found = [(row.group, row.first_generation, row.last_generation) for row in warehouse.result("storms").collect()]
     assert sorted(found) == sorted(injected)
     assert injected
+    # A share group starts with seven epochs or more, one right after the other.
+    starts = warehouse.read("rounds").where("kind = 'share' and cause = 'NEW_MEMBER'").groupBy("group").count()
+    assert {row["count"] >= 7 for row in starts.collect()} == {True}
 
 
 def test_causes(warehouse: Warehouse, faults: Faults) -> None:
