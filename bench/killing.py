@@ -37,7 +37,8 @@ from kafka_shim.pipeline.run import answer, answers, build, is_little, sort_out,
 from kafka_shim.pipeline.schemas import PLACES, TABLES
 from kafka_shim.pipeline.session import LITTLE, session
 from kafka_shim.pipeline.stream import stream
-from kafka_shim.pipeline.warehouse import Touched, Warehouse
+from kafka_shim.pipeline.tables.columns import Scope
+from kafka_shim.pipeline.warehouse import Added, Warehouse
 
 READING: Final = "reading"
 SHUFFLING: Final = "rounds"
@@ -258,7 +259,7 @@ def streamed(master: str, data: str, out: str, max_bytes: str, memory: str, more
     """A stream over what there is; dies, with its Java, when it has written table `dies` once."""
 
     class Dying(Warehouse):
-        def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
+        def write(self, name: str, rows: DataFrame, *, replaces: Scope | None = None) -> None:
             super().write(name, rows, replaces=replaces)
             if name == dies:
                 os.killpg(0, signal.SIGKILL)
@@ -277,10 +278,10 @@ class _Dying(Warehouse):
         super().__init__(spark, run.out, only={*PLACES, *run.only} if run.only else None)
         self._run = run
 
-    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> Touched:
+    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> Added:
         return super().append_apart(self._deadly(READING, rows), by_day=by_day)
 
-    def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
+    def write(self, name: str, rows: DataFrame, *, replaces: Scope | None = None) -> None:
         super().write(name, self._deadly(name, rows), replaces=replaces)
         if name == self._run.driver_dies:
             os.killpg(0, signal.SIGKILL)

@@ -4,7 +4,7 @@
     live     a trace that grows at a rate: seconds from an event's time to the snapshot whose tables and answers have it
     days     groups come on the first day and are at rest on all others, one batch a day, of which the stream keeps two:
              whether batches become dearer, and the folder larger, with the age of the stream
-    one      batches about one of many groups, after one that had all: whether others cost anything
+    one      batches about one of many groups, after one that had all: what the others of its bucket would cost
 
 Traces are those of `pipeline generate`. `live` gives their events the time at which they are written.
 """
@@ -31,11 +31,11 @@ from kafka_shim.pipeline.generate.write import generate
 from kafka_shim.pipeline.run import sort_out
 from kafka_shim.pipeline.session import session
 from kafka_shim.pipeline.stream import stream
-from kafka_shim.pipeline.warehouse import Warehouse
+from kafka_shim.pipeline.warehouse import FEW, Warehouse
 
 DAY_S: Final = 86_400.0
 KEPT_DAYS: Final = 2
-ONE_BATCHES: Final = 4
+ONE_BATCHES: Final = 8
 _MONOTONIC: Final = ("mono", "arrived", "started", "ended")
 
 
@@ -208,32 +208,35 @@ def days(
 
 
 def one(warehouse: Warehouse, scratch: Path, events: int, groups: int, batches: Batches) -> dict[str, Any]:
-    """All groups in one batch; then the last of the one with the most rounds, in batches of their own, without
-    answers. The first of these is left out: it is Java's first of its kind."""
+    """All groups in one batch; then one of them comes again and again, in batches of their own, without answers: by
+    turns its rows alone are made again, and those of all groups of its bucket. The first of either is left out: it is
+    Java's first of its kind."""
     place = scratch / "trace"
     place.mkdir()
     every = generated(scratch, events, groups)
-    group, _ = Counter(event["group"] for event in every if event["event"] == "round").most_common(1)[0]
-    of_group = [event for event in every if event.get("group") == group]
-    size = len(of_group) // 10
-    parts = [of_group[-size * left :][:size] for left in range(ONE_BATCHES, 0, -1)]
-    held = {event["seq"] for part in parts for event in part}
-    later = every[-1]["mono"] - parts[0][0]["mono"]
+    of_group = [event for event in every if event.get("group") == every[0]["group"]]
+    span = every[-1]["mono"] - every[0]["mono"] + 1.0
     seq = itertools.count()
-    for part in ([event for event in every if event["seq"] not in held], *parts):
-        ahead = later if part[0]["seq"] in held else 0.0
+    for number, part in enumerate([every, *[of_group] * ONE_BATCHES]):
+        ahead = number * span
         with (place / "trace.jsonl").open("ab") as file:
             for event in part:
                 file.write(moved(event | {"seq": next(seq)}, event["wall"] + ahead, event["mono"] + ahead))
+        warehouse.few = FEW * (number % 2)
         stream(warehouse, sort_out([str(place)]), after_batch=batches.done).awaitTermination()
-    warm = batches.found[2:]
+    medians = {
+        name: {
+            what: round(statistics.median(each[what] for each in batches.found[first::2]), 2)
+            for what in ("seconds", "wall_seconds")
+        }
+        for name, first in (("by_group", 3), ("by_bucket", 4))
+    }
     return {
         "events": events,
         "groups": groups,
-        "events_a_batch": size,
-        "rounds_a_batch": [sum(event["event"] == "round" for event in part) for part in parts],
-        "seconds": round(statistics.median(each["seconds"] for each in warm), 2),
-        "wall_seconds": round(statistics.median(each["wall_seconds"] for each in warm), 2),
+        "events_a_batch": len(of_group),
+        "rounds_a_batch": sum(event["event"] == "round" for event in of_group),
+        **medians,
         "batches": batches.found,
     }
 

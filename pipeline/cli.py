@@ -314,7 +314,7 @@ def stream(
     _writable(out)
     with _spark(master, memory, config, [kind], out) as spark:
         from kafka_shim.pipeline.run import store_settings
-        from kafka_shim.pipeline.stream import progress
+        from kafka_shim.pipeline.stream import progress, stop
         from kafka_shim.pipeline.stream import stream as start
         from kafka_shim.pipeline.warehouse import Warehouse
 
@@ -346,7 +346,7 @@ def stream(
                 # What Spark and Python say of work that is broken off helps nobody.
                 logging.getLogger("py4j").setLevel(logging.CRITICAL)
                 spark.sparkContext.setLogLevel("OFF")
-                query.stop()
+                stop(spark, query)
                 console.print("stopped; the next start goes on from the last whole batch")
 
 

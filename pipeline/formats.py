@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_shim.pipeline.connectors import NoConnector
+from kafka_shim.pipeline.tables.columns import Scope
 
 FORMATS: Final = ("parquet", "delta", "iceberg")
 _NAMESPACE: Final = "pipeline"
@@ -79,19 +80,19 @@ class Tables:
         (made.partitionedBy(*map(F.col, _KEYS)) if partitioned else made).createOrReplace()
         return self._newest(name)
 
-    def merge(self, name: str, rows: DataFrame, buckets: Collection[int], before: str) -> str:
-        """Makes `rows` those of the table in these buckets, starting from what a snapshot names `before`, in one commit
-        that touches only the files of groups whose rows differ, and none where none do. Returns what a snapshot names
-        afterwards."""
+    def merge(self, name: str, rows: DataFrame, scope: Scope, before: str) -> str:
+        """Makes `rows` those of the table about these groups, starting from what a snapshot names `before`, in one
+        commit that touches only the files of groups whose rows differ, and none where none do. Returns what a snapshot
+        names afterwards."""
         self._back_to(name, before)
-        old = self.read(before).where(F.col("bucket").isin([*buckets]))
+        old = self.read(before).where(scope.has)
         with self._view(_changes(old, rows)) as changes:
             if self.spark.table(changes).isEmpty():
                 return before
             columns = [f"`{column}`" for column in rows.columns]
             alike = " and ".join(f"t.{column} <=> s.{column}" for column in columns)
             # That buckets are named lets files be passed over.
-            found = f"t.bucket in ({', '.join(map(str, buckets))}) and {alike} and not s.{_ADDED}"
+            found = f"t.bucket in ({', '.join(map(str, scope.buckets))}) and {alike} and not s.{_ADDED}"
             self._sql(
                 f"merge into {self._named(name)} t using {changes} s on {found} when matched then delete"
                 f" when not matched and s.{_ADDED}"

@@ -28,6 +28,7 @@ from kafka_shim.pipeline.sources.shim_trace import ShimTrace, files
 from kafka_shim.pipeline.steps import Task, side_by_side
 from kafka_shim.pipeline.tables import epochs, groups, partitions, traces
 from kafka_shim.pipeline.tables import offsets as offset_tables
+from kafka_shim.pipeline.tables.columns import Scope
 from kafka_shim.pipeline.warehouse import Touched, Warehouse
 
 Step: TypeAlias = Callable[[str], AbstractContextManager[object]]
@@ -55,13 +56,13 @@ class Inputs(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A table that is made of others: `rows` makes it once those named in `after` are written, or its rows in the
-    buckets of `replaces`."""
+    """A table that is made of others: `rows` makes it once those named in `after` are written, or its rows about the
+    groups of `replaces`."""
 
     place: str
     rows: Callable[[], DataFrame]
     after: tuple[str, ...] = ()
-    replaces: list[int] | None = None
+    replaces: Scope | None = None
 
 
 def sort_out(paths: Iterable[str], end_offsets: str | None = None, settings: Settings = ()) -> Inputs:
@@ -209,19 +210,19 @@ def seqs(warehouse: Warehouse) -> DataFrame:
 def derived(
     warehouse: Warehouse, touched: Touched | None = None, end_offsets: DataFrame | None = None
 ) -> Iterator[Made]:
-    """The tables made of what was read, for all groups or those in buckets that were touched; those that others wait
-    for first. Tables that groups at rest have nothing new for are made where others are."""
-    buckets, changed = (None, None) if touched is None else touched
+    """The tables made of what was read, for all groups or those that were touched; those that others wait for first.
+    Tables that groups at rest have nothing new for are made where others are."""
+    every, changed = (None, None) if touched is None else touched
 
     def read(name: str, steady: bool | None = None) -> DataFrame:
-        return warehouse.read(name, buckets, steady=steady)
+        return warehouse.read(name, every, steady=steady)
 
     def of_changed(name: str) -> DataFrame:
         return warehouse.read(name, changed, steady=False)
 
     if warehouse.has_traces():
-        made = [each._replace(replaces=buckets) for each in _derived_of_traces(read)]
-        if changed is None or changed:
+        made = [each._replace(replaces=every) for each in _derived_of_traces(read)]
+        if changed is None or changed.buckets:
             made += [each._replace(replaces=changed) for each in _derived_of_changes(of_changed)]
         yield from sorted(made, key=lambda each: each.place not in _SLOWEST)
         yield Made("trace_gaps", lambda: traces.gaps(seqs(warehouse)))
@@ -235,7 +236,7 @@ def derived(
             every = ends if end_offsets is None else ends.unionByName(end_offsets)
             return offset_tables.lag(read("offset_history"), every)
 
-        yield Made("lag", lag, ("trace_history",), buckets)
+        yield Made("lag", lag, ("trace_history",), every)
 
 
 def _derived_of_changes(read: Callable[[str], DataFrame]) -> Iterator[Made]:

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from datetime import datetime
 from threading import Event
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_shim.pipeline.run import Inputs, answer, derived, joined, stores_of, write_all
@@ -29,10 +31,12 @@ from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.sources.places import Settings
 from kafka_shim.pipeline.sources.shim_trace import files, identity_of
 from kafka_shim.pipeline.tables import traces
+from kafka_shim.pipeline.tables.columns import Scope
 from kafka_shim.pipeline.warehouse import Touched, Warehouse
 
 NAME: Final = "kafka-shim"
 """Of the stream, on Spark's page and in its metrics."""
+CANCEL_EVERY_S: Final = 0.1
 
 
 def stream(
@@ -50,9 +54,9 @@ def stream(
     there is and ends. With `days`, what is about days before the last so many of events goes: the tables are those of a
     trace that begins then, and no batch costs more than these do. With `answers_s` the questions are asked again by a
     batch that begins so many seconds or more after they were last; until then the answers are the old ones.
-    `after_batch` is called with the number of each batch that was done. Whoever stops the query in the midst of a batch
-    sets `stopped` before: Spark looks for its own words in what a batch raises, which must then be short. The query
-    ends with `kafka_shim.pipeline.snapshots.Overtaken` if another command changes the warehouse."""
+    `after_batch` is called with the number of each batch that was done. Whoever is to stop the query in the midst of a
+    batch sets `stopped`, by which no step of it begins any more, and calls `stop`. The query ends with
+    `kafka_shim.pipeline.snapshots.Overtaken` if another command changes the warehouse."""
     warehouse.refresh()
     found = warehouse.snapshot
     mine = uuid4().hex if found is None or found.stream is None else found.stream
@@ -63,8 +67,15 @@ def stream(
             do(rows, batch)
         except Exception:
             if stopped is not None and stopped.is_set():
+                # Spark looks for its own words in what a batch raises, which must then be short.
                 raise Stopped from None
             raise
+
+    @contextmanager
+    def step(name: str) -> Iterator[None]:
+        if stopped is not None and stopped.is_set():
+            raise Stopped
+        yield
 
     def do(rows: DataFrame, batch: int) -> None:
         nonlocal answered
@@ -77,14 +88,16 @@ def stream(
             raise warehouse.overtaken()
         with warehouse.change("stream", inputs.traces, anew=not own, stream=mine, batch=batch):
             began = time.monotonic()
-            touched = warehouse.append_apart(rows, by_day=days is not None)
+            added = warehouse.append_apart(rows, by_day=days is not None)
             if days is not None and (gone := warehouse.forget(days)):
                 # Rows about the first day that is kept may have rested on those that went.
-                buckets = sorted({*touched.buckets, *gone})
-                touched = Touched(buckets, buckets)
-            write_all(warehouse, derived(warehouse, touched))
+                every = Scope({*added.buckets, *gone})
+                touched = Touched(every, every)
+            else:
+                touched = warehouse.touched(added)
+            write_all(warehouse, derived(warehouse, touched), step=step)
             if answers_s is not None and began - answered >= answers_s:
-                answer(warehouse)
+                answer(warehouse, step)
                 answered = began
             warehouse.compact()
         after_batch(batch)
@@ -101,6 +114,16 @@ def stream(
     writer = rows.writeStream.queryName(NAME).option("checkpointLocation", checkpoint).foreachBatch(take)
     triggered = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
     return triggered.start()
+
+
+def stop(spark: SparkSession, query: StreamingQuery) -> None:
+    """Ends a stream at once; what a batch at work has done is left for nothing. Returns when it has ended."""
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(query.stop)
+        while not wait([ended], CANCEL_EVERY_S).done:
+            # Spark cancels the jobs there are; steps at work side by side begin others.
+            spark.sparkContext.cancelJobGroup(str(query.runId))
+        ended.result()
 
 
 class Stopped(Exception):

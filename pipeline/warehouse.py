@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from kafka_shim.pipeline.formats import Tables, needs_of
 from kafka_shim.pipeline.schemas import PARTITIONED, PLACES, STEADY, TABLES, Table
 from kafka_shim.pipeline.snapshots import KEPT, Files, Overtaken, Snapshot, Snapshots, new_write, reaching
-from kafka_shim.pipeline.tables.columns import conform
+from kafka_shim.pipeline.tables.columns import Scope, conform
 
 _SHUFFLED: Final = frozenset(
     {"membership", "rounds", "member_pauses", "ownership", "partition_pauses", "assignments", "lag", "violations"}
@@ -38,12 +38,24 @@ COMPACTED_AT: Final = 32
 """A place written in more parts is written again as one."""
 
 
-class Touched(NamedTuple):
-    """Buckets of groups that rows were added about, and those of them with rows that do not come of groups at rest
-    (`kafka_shim.pipeline.schemas.STEADY`)."""
+FEW: Final = 200
+"""A batch about so many groups at most is about these and not about their buckets."""
 
-    buckets: list[int]
-    changed: list[int]
+
+class Added(NamedTuple):
+    """Where rows of several tables lie that were added, the buckets they are in, and those of them with rows that do
+    not come of groups at rest (`kafka_shim.pipeline.schemas.STEADY`)."""
+
+    folder: str
+    buckets: set[int]
+    changed: set[int]
+
+
+class Touched(NamedTuple):
+    """Groups that rows were added about, and those of them with rows that do not come of groups at rest."""
+
+    groups: Scope
+    changed: Scope
 
 
 class Warehouse:
@@ -67,6 +79,8 @@ class Warehouse:
         self.kind = kind
         self.only = only
         self.keep = keep
+        # What differs is found by bucket where it is merged.
+        self.few = FEW if kind == "parquet" else 0
         self.files = Files(spark, path)
         self.path = self.files.root
         self.snapshots = Snapshots(self.files)
@@ -145,30 +159,34 @@ class Warehouse:
         """Whether this place or answer is made here."""
         return self.only is None or name in self.only
 
-    def write(self, name: str, rows: DataFrame, *, replaces: Collection[int] | None = None) -> None:
-        """Write a table or a place of one, instead of what it was, or of what it was in the buckets of `replaces`."""
+    def write(self, name: str, rows: DataFrame, *, replaces: Scope | None = None) -> None:
+        """Write a table or a place of one, instead of what it was, or of what it was about the groups of `replaces`."""
         table = PLACES.get(name, name)
         writer = conform(rows, table)
         by_bucket = replaces is not None
         before = self._commit(name)
-        if replaces is not None and self._folders(name) and self.kind != (before or "parquet/").partition("/")[0]:
-            # What was written in another format is written again in this one.
-            writer = writer.unionAll(self._rows(TABLES[table], [name]).where(~F.col("bucket").isin([*replaces])))
-            replaces = None
-        if name in _SHUFFLED:
+        if replaces is not None and self._folders(name):
+            if self.kind != (before or "parquet/").partition("/")[0]:
+                # What was written in another format is written again in this one.
+                writer = writer.unionAll(self._rows(TABLES[table], [name]).where(~replaces.has))
+                replaces = None
+            elif before is None and replaces.groups is not None:
+                # The rest of a file is as it was.
+                files = self._rows(TABLES[table], [name], Scope(replaces.buckets))
+                writer = writer.unionAll(files.where(~replaces.has))
+        if name in _SHUFFLED or (replaces is not None and replaces.groups is not None):
             writer = writer.repartition(*_KEYS)
         if self.kind == "parquet":
-            kept = [] if replaces is None else self._other_buckets(name, set(replaces))
+            kept = [] if replaces is None else self._other_buckets(name, replaces.buckets)
             self._replace(name, [*kept, *self._write(writer, name, by_bucket=by_bucket)])
         elif replaces is None or before is None:
             self._replace(name, [Tables(self.spark, self.path, self.kind).write(name, writer, table in PARTITIONED)])
         else:
             self._replace(name, [self._lake(before).merge(name, writer, replaces, before)])
 
-    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> Touched:
+    def append_apart(self, rows: DataFrame, *, by_day: bool = False) -> Added:
         """Add rows of several tables at once: column `table` names the place of each
-        (`kafka_shim.pipeline.schemas.PLACES`). Returns the buckets they are in. What is named `by_day` `forget` can let
-        go of."""
+        (`kafka_shim.pipeline.schemas.PLACES`). What is named `by_day` `forget` can let go of."""
         folder = f"mixed/{new_write(time.time())}"
         rows.write.partitionBy("table", *_KEYS).parquet(f"{self.path}/data/{folder}")
         touched: set[int] = set()
@@ -184,7 +202,22 @@ class Warehouse:
                 touched |= buckets
                 if place not in STEADY.values():
                     changed |= buckets
-        return Touched(sorted(touched), sorted(changed))
+        return Added(folder, touched, changed)
+
+    def touched(self, added: Added) -> Touched:
+        """The groups that these rows are about; if they are more than `few`, all that are in their buckets."""
+        if not self.few:
+            return Touched(Scope(added.buckets), Scope(added.changed))
+        rows = self.spark.read.schema("`group` string, `table` string").parquet(f"{self.path}/data/{added.folder}")
+        is_changed = F.max(~F.col("table").isin(*STEADY.values())).alias("is_changed")
+        named = rows.where(F.col("group").isNotNull()).groupBy("group").agg(is_changed)
+        found = named.orderBy(F.desc("is_changed")).limit(self.few + 1).collect()
+        every = [row.group for row in found]
+        those = [row.group for row in found if row.is_changed]
+        return Touched(
+            Scope(added.buckets, every if len(every) <= self.few else None),
+            Scope(added.changed, those if len(those) <= self.few else None),
+        )
 
     def forget(self, days: int) -> list[int]:
         """Let go of all rows about days before the last so many that events are of, within a change; returns the
@@ -237,8 +270,8 @@ class Warehouse:
         days = [name for name in self.files.names(f"data/{folder}") if name.startswith("day=")]
         return [f"{folder}/{day}/{bucket}" for day in days for bucket in self.files.names(f"data/{folder}/{day}")]
 
-    def _other_buckets(self, name: str, buckets: set[int]) -> list[str]:
-        return [each for each in self._folders(name) if int(each.rpartition("/bucket=")[2]) not in buckets]
+    def _other_buckets(self, name: str, buckets: Collection[int]) -> list[str]:
+        return [each for each in self._folders(name) if _bucket(each) not in buckets]
 
     def _commit(self, name: str) -> str | None:
         """What is named of a table in one of the formats of lakes."""
@@ -273,16 +306,18 @@ class Warehouse:
         """Whether any segment was read."""
         return self.has("log_records")
 
-    def read(self, name: str, buckets: Collection[int] | None = None, *, steady: bool | None = None) -> DataFrame:
-        """A table, of all groups or of those in some buckets; empty if nothing was written. Of `events` and `requests`
+    def read(self, name: str, scope: Scope | None = None, *, steady: bool | None = None) -> DataFrame:
+        """A table, of all groups or of some; empty if nothing was written. Of `events` and `requests`
         `steady` chooses what groups at rest bring about, or the rest (`schemas.STEADY`)."""
         table = TABLES[name]
         places = [place for place, of in PLACES.items() if of == name and (steady is None or steady == (place != name))]
-        rows = self._rows(table, places or [name])
-        return rows if buckets is None else rows.where(F.col("bucket").isin(list(buckets)))
+        return self._rows(table, places or [name], scope)
 
-    def _rows(self, table: Table, places: Collection[str]) -> DataFrame:
+    def _rows(self, table: Table, places: Collection[str], scope: Scope | None = None) -> DataFrame:
         named = [folder for place in places for folder in self._folders(place)]
+        if scope is not None:
+            # Spark would list those of all buckets.
+            named = [each for each in named if "/bucket=" not in each or _bucket(each) in scope.buckets]
         folders = [folder for folder in named if "@" not in folder]
         reader = self.spark.read.schema(table.ddl).option("basePath", f"{self.path}/data")
         added = [name for name in ("write", "table", *_KEYS) if name not in table.names]
@@ -295,7 +330,8 @@ class Warehouse:
         for commit in set(named) - set(folders):
             rows = self._lake(commit).read(commit)
             found.append(conform(rows, next(n for n, t in TABLES.items() if t is table)))
-        return reduce(DataFrame.unionByName, found) if found else self.spark.createDataFrame([], table.schema)
+        rows = reduce(DataFrame.unionByName, found) if found else self.spark.createDataFrame([], table.schema)
+        return rows if scope is None else rows.where(scope.has)
 
     def at(self, number: int) -> Warehouse:
         """The warehouse as a snapshot that is still there has it. Raises ValueError if it is not."""
@@ -405,6 +441,11 @@ def _day(folder: str) -> str | None:
     """The day that all rows in a folder are about, if its name says one."""
     found = re.search(r"/day=(\d{4}-\d\d-\d\d)", folder)
     return None if found is None else found[1]
+
+
+def _bucket(folder: str) -> int:
+    """The bucket of all rows in a folder whose name ends with it."""
+    return int(folder.rpartition("/bucket=")[2])
 
 
 def _days(parts: Iterable[str]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import cached_property
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -11,6 +13,24 @@ from kafka_shim.pipeline.schemas import BUCKETS, TABLES
 
 LAST_SECOND: Final = 253_402_300_799.0
 """The last of the year 9999; calendars go no further."""
+
+
+class Scope:
+    """Groups: those in these buckets, and of them the ones of these names, or all. Rows about no group are in it if
+    their bucket is."""
+
+    def __init__(self, buckets: Collection[int], groups: Collection[str] | None = None) -> None:
+        self.buckets = sorted(buckets)
+        self.groups = None if groups is None else sorted(groups)
+
+    @cached_property
+    def has(self) -> Column:
+        """Whether a row is about any of them. Kept, as every name in it is a call of Java."""
+        of_buckets = F.col("bucket").isin(self.buckets)
+        if self.groups is None:
+            return of_buckets
+        group = F.col("group")
+        return of_buckets & (group.isNull() | group.isin(self.groups))
 
 
 def timestamp(seconds: Column) -> Column:

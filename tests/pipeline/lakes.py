@@ -32,6 +32,7 @@ from kafka_shim.pipeline.schemas import BUCKETS
 from kafka_shim.pipeline.session import LITTLE, session
 from kafka_shim.pipeline.snapshots import Unwritable
 from kafka_shim.pipeline.stream import stream
+from kafka_shim.pipeline.tables.columns import Scope
 from kafka_shim.pipeline.warehouse import Warehouse
 
 from . import packages
@@ -160,7 +161,7 @@ def copied(source: Warehouse, target: Warehouse) -> None:
     """The tables of one become those of another, merged into what it has."""
     with target.change("stream", anew=target.snapshot is None):
         for name in NAMES:
-            target.write(name, source.read(name), replaces=range(BUCKETS))
+            target.write(name, source.read(name), replaces=Scope(range(BUCKETS)))
 
 
 def come_to_nothing(warehouse: Warehouse) -> None:

@@ -5,19 +5,24 @@ import shutil
 import time
 from operator import itemgetter
 from pathlib import Path
+from threading import Event
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kafka_shim.persistence.batch import write_batch
 from kafka_shim.pipeline.run import answer, build, sort_out
 from kafka_shim.pipeline.schemas import PLACES
 from kafka_shim.pipeline.snapshots import Overtaken, new_write
-from kafka_shim.pipeline.stream import stream
+from kafka_shim.pipeline.stream import stop, stream
+from kafka_shim.pipeline.tables.columns import Scope
 from kafka_shim.pipeline.warehouse import Warehouse
 
 from .test_sources import record
+
+BESIDE_A = "c7"
+"""A group in the bucket of group a."""
 
 
 def few(spark: SparkSession, path: str) -> Warehouse:
@@ -126,19 +131,25 @@ def test_a_stream_of_days_keeps_the_last_ones_and_is_made_small_meanwhile(spark:
 
 
 def test_a_batch_touches_what_it_is_about(spark: SparkSession, tmp_path: Path) -> None:
-    """Two groups of two buckets; then one of them commits, which is nothing new about members."""
+    """Three groups in two buckets; then one of them commits, which is nothing new about members, or about others."""
     warehouse = few(spark, str(tmp_path / "out"))
-    source = trace(tmp_path / "in", ["a", "b"])
+    source = trace(tmp_path / "in", ["a", "b", BESIDE_A])
     follow(warehouse, source)
     before = {name: {*warehouse._folders(name)} for name in ("membership", "trace_history")}
     assert {name: len(folders) for name, folders in before.items()} == {"membership": 2, "trace_history": 2}
-    with (source / "trace.jsonl").open("a") as file:
-        event = {"event": "commit", "seq": 4, "mono": 0.5, "wall": 1.76e9 + 2, "group": "a", "error": 0}
-        offsets = [{"topic": "t", "partition": 0, "offset": 4}]
-        file.write(json.dumps({**event, "member_id": "m", "generation": 1, "offsets": offsets}) + "\n")
+    now = warehouse.snapshot
+    assert now is not None
+    (bucket,) = (row.bucket for row in warehouse.read("offset_history").where("group = 'a'").collect())
+    with warehouse.change("stream", anew=False, stream=now.stream, batch=now.batch):
+        # Whoever made the rows of the whole bucket again would have it again.
+        nothing = warehouse.read("offset_history").where("false")
+        warehouse.write("trace_history", nothing, replaces=Scope([bucket], [BESIDE_A]))
+    assert groups(warehouse) == ["a", "b"]
+    trace(source, ["a"], 3, members=False)
     follow(warehouse, source)
     warehouse.refresh()
-    assert groups(warehouse) == ["a", "a", "b"]
+    assert history(warehouse) == [("a", None, 0), ("a", 0, 6), ("b", None, 2)]
+    assert groups(warehouse, "events") == sorted(["a", "a", "a", "b", "b", BESIDE_A, BESIDE_A])
     assert {*warehouse._folders("membership")} == before["membership"]
     assert len({*warehouse._folders("trace_history")} & before["trace_history"]) == 1
 
@@ -200,6 +211,26 @@ def test_a_stream_stops_where_a_run_took_its_place(spark: SparkSession, tmp_path
         query.awaitTermination()
     warehouse.refresh()
     assert groups(warehouse) == ["b"]
+
+
+def test_a_stream_that_is_to_stop_begins_no_more_steps(spark: SparkSession, tmp_path: Path) -> None:
+    stopped = Event()
+    written: list[str] = []
+
+    class Stopping(Warehouse):
+        def write(self, name: str, rows: DataFrame, *, replaces: Scope | None = None) -> None:
+            written.append(name)
+            stopped.set()
+            super().write(name, rows, replaces=replaces)
+
+    warehouse = Stopping(spark, str(tmp_path / "out"))
+    query = stream(warehouse, sort_out([str(trace(tmp_path / "in", ["a"]))]), answers_s=0, stopped=stopped)
+    assert stopped.wait(300)
+    stop(spark, query)
+    assert not query.isActive
+    # Those that had begun, side by side.
+    assert 1 <= len(written) <= spark.sparkContext.defaultParallelism
+    assert warehouse.snapshots.numbers() == []
 
 
 def test_of_two_changes_of_one_snapshot_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:
