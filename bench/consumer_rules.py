@@ -2,7 +2,8 @@
 
     python -m bench.consumer_rules [--members 10000] [--topics 100]
 
-- A steady heartbeat, in groups of 50 to 2,000 members, beside one of a classic group of as many members.
+- A steady heartbeat, in groups of 50 to 2,000 members, beside one of a classic group of as many members; and of as
+  many members in groups of 50, which tells what comes of the group from what comes of memory.
 - One member joins a group that is stable, and the heartbeats in which the others hear of it: the longest of each kind.
 - What of a large change the event loop does, piece by piece, and what a worker thread does: the longest piece is how
   long everybody else waits.
@@ -22,6 +23,7 @@ import time
 import tracemalloc
 import uuid
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -183,9 +185,9 @@ class Line:
         return data
 
 
-def heartbeats(size: int, senders: int) -> tuple[float, float]:
-    """Microseconds of a steady heartbeat in a classic and in a consumer group, from its bytes to the answer's, while
-    so many of the members send."""
+def heartbeats(groups: int, size: int, senders: int, shuffled: bool = False) -> tuple[float, float]:
+    """Microseconds of a steady heartbeat in classic and in consumer groups of so many members, from its bytes to the
+    answer's, while so many of all members send: in the order in which they joined, or `shuffled`."""
     config = ClusterConfig(
         settings={"offsets.topic.num.partitions": "1"}, topics={"orders": 4 * size}, clock=lambda: NOW
     )
@@ -193,53 +195,58 @@ def heartbeats(size: int, senders: int) -> tuple[float, float]:
     for form in (classic_group, consumer_group):
         to = make_cluster([Node(1, "localhost", 9092)], config, None)
         to.load_at_once()
-        lines = [Line(to) for _ in range(size)]
-        beats = form(to, lines)
-        to.settle(NOW)
-        # Twice, so that it is remembered as one that repeats.
-        for line, data in zip(lines * 2, beats * 2, strict=True):
-            line.session.receive(data, NOW)
-        to.settle(NOW)
-        calls = [(line.session.receive, data) for line, data in zip(lines, beats, strict=True)]
+        calls = []
+        for number in range(groups):
+            lines = [Line(to) for _ in range(size)]
+            beats = form(to, f"{GROUP}-{number}", lines)
+            to.settle(NOW)
+            # Twice, so that it is remembered as one that repeats.
+            for line, data in zip(lines * 2, beats * 2, strict=True):
+                line.session.receive(data, NOW)
+            to.settle(NOW)
+            calls += [(line.session.receive, data) for line, data in zip(lines, beats, strict=True)]
+        if shuffled:
+            Random(848).shuffle(calls)
         found.append(timed(calls[:senders], 40_000 // senders))
-        group = to.nodes[1].groups.groups[GROUP]
-        assert group.state == "Stable", group.state
+        states = {group.state for group in to.nodes[1].groups.groups.values()}
+        assert states == {"Stable"}, states
     return found[0], found[1]
 
 
-def classic_group(to: Cluster, lines: list[Line]) -> list[bytes]:
+def classic_group(to: Cluster, group_id: str, lines: list[Line]) -> list[bytes]:
     """A stable classic group, and the heartbeats of its members."""
     groups = to.nodes[1].groups
     protocols = [JoinGroupRequestProtocol("range", b"")]
     for line in lines:
-        line.ask(JoinGroupRequest(GROUP, 1_800_000, 1_800_000, "", None, "consumer", protocols), 3)
-    group: Any = groups.groups[GROUP]
+        line.ask(JoinGroupRequest(group_id, 1_800_000, 1_800_000, "", None, "consumer", protocols), 3)
+    group: Any = groups.groups[group_id]
     # The initial delay is lengthened once, because others have come in it.
     for seconds in (4, 8):
         groups.fire(NOW + seconds)
         to.settle(NOW + seconds)
-    groups.sync(SyncGroupRequest(GROUP, group.generation, group.leader, assignments=[]), None, NOW)
+    groups.sync(SyncGroupRequest(group_id, group.generation, group.leader, assignments=[]), None, NOW)
     members = list(group.members)
     return [
-        line.ask(HeartbeatRequest(GROUP, group.generation, each), 4) for line, each in zip(lines, members, strict=True)
+        line.ask(HeartbeatRequest(group_id, group.generation, each), 4)
+        for line, each in zip(lines, members, strict=True)
     ]
 
 
-def consumer_group(to: Cluster, lines: list[Line]) -> list[bytes]:
+def consumer_group(to: Cluster, group_id: str, lines: list[Line]) -> list[bytes]:
     """A stable consumer group, and the heartbeats of its members."""
     members = [f"{number:022}" for number in range(len(lines))]
     joins = {"rebalance_timeout_ms": 300_000, "subscribed_topic_names": ["orders"], "topic_partitions": []}
     for line, each in zip(lines, members, strict=True):
-        line.ask(ConsumerGroupHeartbeatRequest(GROUP, each, 0, **joins), 1)
-    group: Any = to.nodes[1].groups.groups[GROUP]
+        line.ask(ConsumerGroupHeartbeatRequest(group_id, each, 0, **joins), 1)
+    group: Any = to.nodes[1].groups.groups[group_id]
     while group.state != "Stable":
         for line, each in zip(lines, members, strict=True):
             has = group.members[each]
             owned = [TopicPartitions(topic, sorted(numbers)) for topic, numbers in has.assigned.items()]
-            line.ask(ConsumerGroupHeartbeatRequest(GROUP, each, has.epoch, topic_partitions=owned), 1)
+            line.ask(ConsumerGroupHeartbeatRequest(group_id, each, has.epoch, topic_partitions=owned), 1)
     epoch = group.group_epoch
     return [
-        line.ask(ConsumerGroupHeartbeatRequest(GROUP, each, epoch), 1)
+        line.ask(ConsumerGroupHeartbeatRequest(group_id, each, epoch), 1)
         for line, each in zip(lines, members, strict=True)
     ]
 
@@ -380,13 +387,15 @@ def main() -> None:
     arguments = parser.parse_args()
     gc.disable()
     console = Console(width=100)
-    table = Table(
-        "members", "of which send", "classic, us", "consumer, us", "ratio", title="A steady heartbeat, without sockets"
-    )
-    for size, senders in (*((size, size) for size in SIZES), (SIZES[-1], 500), (SIZES[-1], 50)):
-        classic, consumer = heartbeats(size, senders)
+    columns = ("groups", "members of each", "of which send", "classic, us", "consumer, us", "ratio")
+    table = Table(*columns, title="A steady heartbeat, without sockets")
+    most = SIZES[-1]
+    cases = [*((1, size, size, "") for size in SIZES), (1, most, 500, ""), (1, most, 50, "")]
+    cases += [(most // 50, 50, most, ""), (1, most, most, ", shuffled"), (most // 50, 50, most, ", shuffled")]
+    for groups, size, senders, order in cases:
+        classic, consumer = heartbeats(groups, size, senders, bool(order))
         figures = (f"{classic:.2f}", f"{consumer:.2f}", f"{consumer / classic:.2f}")
-        table.add_row(f"{size:,}", f"{senders:,}", *figures)
+        table.add_row(str(groups), f"{size:,}", f"{senders:,}{order}", *figures)
     console.print(table)
     table = Table("members", "topics", "join, ms", "longest after, ms", "all after, ms", title="One member joins")
     for size in (100, 1000, arguments.members):
