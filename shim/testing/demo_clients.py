@@ -85,8 +85,11 @@ def consume_with_kafka_python(bootstrap: str, name: str) -> None:
     consumer = KafkaConsumer(
         TOPIC, bootstrap_servers=bootstrap, client_id=name, session_timeout_ms=_SESSION_MS, **_CONSUMER
     )
+    # It knows the topic before it joins, and polls long: kafka-python 3.0 is lost when a poll ends in the midst of the
+    # join of a leader that hears of its topic.
+    consumer.partitions_for_topic(TOPIC)
     while not stop.is_set():
-        for partition, records in consumer.poll(timeout_ms=100).items():
+        for partition, records in consumer.poll(timeout_ms=1000).items():
             tell(consumed=[[partition.partition, record.offset, int(record.value)] for record in records])
         free.wait()
     consumer.close()

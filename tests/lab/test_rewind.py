@@ -59,8 +59,10 @@ def with_kafka_python(bootstrap: str, log: Log) -> Callable[[threading.Event], N
             auto_commit_interval_ms=100, heartbeat_interval_ms=200, max_poll_records=20,
             partition_assignment_strategy=[RangePartitionAssignor],
         )  # fmt: skip
+        # A poll that ends in the midst of a join could be the last that kafka-python makes anything of.
+        consumer.partitions_for_topic("orders")
         while not stop.is_set():
-            for partition, records in consumer.poll(timeout_ms=50).items():
+            for partition, records in consumer.poll(timeout_ms=1000).items():
                 for record in records:
                     log.add(partition.partition, record.offset)
         consumer.close()
