@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
@@ -43,7 +42,11 @@ def _spark_options(command: Any) -> Any:
     return command
 
 
-_KAFKA = click.option("--kafka", metavar="HOST:PORT", help="Also read __consumer_offsets of this cluster.")
+_KAFKA = click.option(
+    "--kafka",
+    metavar="HOST:PORT",
+    help="Also read __consumer_offsets of this cluster; --config kafka.NAME=VALUE sets Kafka's Java clients.",
+)
 _FORMAT = click.option(
     "--format",
     "kind",
@@ -70,7 +73,7 @@ def _start(
     from kafka_shim.pipeline.java import NoJava
     from kafka_shim.pipeline.session import LITTLE, session
 
-    chosen = _settings(config)
+    chosen = {name: value for name, value in _settings(config).items() if not name.startswith(_OF_KAFKA)}
     try:
         made = settings_for(needs, chosen, out)
         settings = {"spark.driver.memory": memory, **(LITTLE if little else {}), **chosen, **made}
@@ -86,6 +89,10 @@ def _start(
         raise click.ClickException(f"Spark cannot be started with --master {master}") from error
 
 
+_OF_KAFKA: Final = "kafka."
+"""Of the names of settings of Kafka's clients, not Spark's."""
+
+
 class Refused(click.ClickException):
     """What cannot be done as it was asked for, in one sentence."""
 
@@ -99,8 +106,8 @@ _SENTENCE: Final = re.compile(r"\b(?:Overtaken|Unreadable|Unwritable): (.+)")
 def _spark(
     master: str, memory: str, config: tuple[str, ...], needs: Iterable[str], out: str, little: bool = False
 ) -> Iterator[SparkSession]:
-    """A session with the connectors of `needs`, formats of `kafka_shim.pipeline.formats`, and of the store that `out`
-    is in, for `little` data or much; what goes wrong in it is one sentence, after what Spark itself has logged."""
+    """A session with the connectors of `needs`, as `pipeline.connectors` has them, and of the store that `out` is in,
+    for `little` data or much; what goes wrong in it is one sentence, after what Spark itself has logged."""
     spark = _start(master, memory, config, needs, out, little)
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -150,15 +157,25 @@ def _inputs(
 ) -> Inputs:
     if not paths and kafka is None:
         raise click.UsageError("there is nothing to read: name traces, segments, or a cluster by --kafka")
-    if kafka is not None and find_spec("confluent_kafka") is None:
-        raise Refused("--kafka needs confluent-kafka: pip install 'kafka-group-shim[clients]'")
     from kafka_shim.pipeline.run import sort_out, store_settings
+    from kafka_shim.pipeline.sources.kafka_topic import reach
     from kafka_shim.pipeline.sources.places import Unreadable
 
+    settings = _settings(config)
     try:
-        return sort_out(paths, end_offsets, store_settings(_settings(config)))._replace(kafka=kafka)
+        if kafka is not None:
+            reach(kafka)
+        found = sort_out(paths, end_offsets, store_settings(settings))
+        of_kafka = {name: value for name, value in settings.items() if name.startswith(_OF_KAFKA)}
+        return found._replace(kafka=kafka, kafka_options=of_kafka)
     except (ValueError, Unreadable) as error:
         raise Refused(str(error)) from error
+
+
+def _needs_of(inputs: Inputs, kind: str) -> list[str]:
+    from kafka_shim.pipeline.connectors import KAFKA
+
+    return [kind] if inputs.kafka is None else [kind, KAFKA]
 
 
 def _is_little(inputs: Inputs, config: tuple[str, ...]) -> bool:
@@ -234,7 +251,7 @@ def run(
     kind = _kind(kind, catalog)
     inputs = _inputs(paths, config, end_offsets, kafka)
     _writable(out)
-    with _spark(master, memory, config, [kind], out, _is_little(inputs, config)) as spark:
+    with _spark(master, memory, config, _needs_of(inputs, kind), out, _is_little(inputs, config)) as spark:
         warehouse = _tables_of(inputs, paths, out, kind, keep, spark, console)
         counts = {name: warehouse.read(name).count() for name in ("violations", "quarantine", "gaps")}
         summary = {
@@ -263,7 +280,7 @@ def report(
     kind = _kind(kind, catalog)
     inputs = _inputs(paths, config, end_offsets, kafka)
     _writable(out)
-    with _spark(master, memory, config, [kind], out, _is_little(inputs, config)) as spark:
+    with _spark(master, memory, config, _needs_of(inputs, kind), out, _is_little(inputs, config)) as spark:
         # Meanwhile Spark works.
         importing = Thread(target=import_module, args=["kafka_shim.pipeline.report"])
         importing.start()

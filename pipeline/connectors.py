@@ -1,7 +1,8 @@
-"""What Spark needs besides itself to write tables of lakes, and to write to a store: packages and settings. It does not
-know what is written.
+"""What Spark needs besides itself to read from Kafka, to write tables of lakes, and to write to a store: packages and
+settings. It does not know what is read and written.
 
-Spark fetches the packages when it starts, and keeps them. Connectors for Delta and Iceberg are published for Spark 4.1.
+Spark fetches the packages when it starts, and keeps them. Connectors for Delta and Iceberg are published for Spark 4.1,
+Spark's own for Kafka with most of its releases.
 For S3 Hadoop asks for all modules of AWS at once, which are 600 MB; those that it uses are 30.
 """
 
@@ -19,6 +20,11 @@ PACKAGES: Final = {
     "delta": "io.delta:delta-spark_4.1_2.13:4.4.0",
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
 }
+KAFKA: Final = "kafka"
+"""What reads from Kafka, as a need."""
+_FOR_KAFKA: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+_KAFKA_RELEASES: Final = {"4.1": "4.1.3", "4.2": "4.2.0", "4.3": "4.2.0"}
+"""By line of Spark, the newest release of its connector that is published and works with it; else it is Spark's own."""
 _EXTENSIONS: Final = {
     "delta": "io.delta.sql.DeltaSparkSessionExtension",
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -41,17 +47,18 @@ class NoConnector(RuntimeError):
 
 
 def settings(needs: Iterable[str], given: Mapping[str, str] | None = None, out: str = "") -> dict[str, str]:
-    """Spark's settings for a session that needs some of the formats (`kafka_shim.pipeline.formats`) and writes to the
-    address `out`, instead of those `given` by the user, which they contain. A user who gives jars has the connectors.
-    Raises NoConnector."""
+    """Spark's settings for a session that needs some of the formats (`kafka_shim.pipeline.formats`) or `KAFKA`, and
+    writes to the address `out`, instead of those `given` by the user, which they contain. A user who gives jars has the
+    connectors. Raises NoConnector."""
     given = given or {}
-    names = sorted({each.partition(":")[0] for each in needs} & {*PACKAGES})
+    needs = {each.partition(":")[0] for each in needs}
+    names = sorted(needs & {*PACKAGES})
     if names and not pyspark.__version__.startswith(f"{LINE}."):
         raise NoConnector(
             f"{', '.join(names)} needs PySpark {LINE}, for which connectors are published:"
             f" pip install 'pyspark=={LINE}.*'"
         )
-    packages = [PACKAGES[name] for name in names]
+    packages = [PACKAGES[name] for name in names] + ([for_kafka()] if KAFKA in needs else [])
     found = {}
     store = _of_s3(_hadoop()) if out.partition("://")[0] == "s3a" else []
     if (packages or store) and "spark.jars" not in given:
@@ -65,6 +72,12 @@ def settings(needs: Iterable[str], given: Mapping[str, str] | None = None, out: 
     if "delta" in names and _CATALOG not in given:
         found[_CATALOG] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     return found
+
+
+def for_kafka() -> str:
+    """Spark's connector for Kafka, for this PySpark."""
+    line = ".".join(pyspark.__version__.split(".")[:2])
+    return f"{_FOR_KAFKA}:{_KAFKA_RELEASES.get(line, pyspark.__version__)}"
 
 
 def _with(given: Mapping[str, str], name: str, more: list[str]) -> str:

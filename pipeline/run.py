@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial, reduce
 from itertools import chain
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from pyspark import StorageLevel
@@ -21,7 +22,7 @@ from kafka_shim.pipeline.jobs import doubts, invariants, members, offsets, rebal
 from kafka_shim.pipeline.schemas import PLACES
 from kafka_shim.pipeline.session import LITTLE_BYTES
 from kafka_shim.pipeline.sources import scanned
-from kafka_shim.pipeline.sources.kafka_topic import OffsetsTopic
+from kafka_shim.pipeline.sources.kafka_topic import offsets_topic, reading
 from kafka_shim.pipeline.sources.offsets_log import COMMITS, OffsetsLog, segments
 from kafka_shim.pipeline.sources.places import Place, Settings, Unreadable, settings_of
 from kafka_shim.pipeline.sources.shim_trace import ShimTrace, files
@@ -47,12 +48,13 @@ class _Read(Protocol):
 
 class Inputs(NamedTuple):
     """Paths by what lies there, a CSV file of end offsets (topic, partition, at, end_offset), and HOST:PORT of a
-    cluster whose `__consumer_offsets` is to be read."""
+    cluster whose `__consumer_offsets` is to be read, with options of `kafka_topic.offsets_topic`."""
 
     traces: tuple[str, ...]
     logs: tuple[str, ...]
     end_offsets: str | None = None
     kafka: str | None = None
+    kafka_options: Mapping[str, str] = MappingProxyType({})
 
 
 class Made(NamedTuple):
@@ -153,19 +155,23 @@ def _read_lines(warehouse: Warehouse, paths: tuple[str, ...], lines: str) -> Non
 
 
 def _read_log(warehouse: Warehouse, inputs: Inputs) -> None:
+    if inputs.kafka is None:
+        _write_log(warehouse, inputs.logs, None)
+        return
+    with reading(inputs.kafka):
+        topic = offsets_topic(warehouse.spark, inputs.kafka, inputs.kafka_options)
+        _write_log(warehouse, inputs.logs, topic)
+        topic.unpersist()
+
+
+def _write_log(warehouse: Warehouse, logs: tuple[str, ...], topic: DataFrame | None) -> None:
     spark = warehouse.spark
-    topic = None
-    if inputs.kafka:
-        topic = _scanned(spark, OffsetsTopic, bootstrap=inputs.kafka)
-        topic.persist(StorageLevel.DISK_ONLY)
-    others = _records(spark, inputs.logs, topic, "others").persist(StorageLevel.DISK_ONLY)
+    others = _records(spark, logs, topic, "others").persist(StorageLevel.DISK_ONLY)
     for name, of_log in offset_tables.LOG_TABLES.items():
         warehouse.write(name, of_log(others))
     others.unpersist()
-    commits = _records(spark, inputs.logs, topic, "commits")
+    commits = _records(spark, logs, topic, "commits")
     warehouse.write("log_history", offset_tables.history_of_segments(commits))
-    if topic is not None:
-        topic.unpersist()
 
 
 def write_all(

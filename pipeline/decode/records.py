@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kafka_shim.apis.consumer_protocol import assignment_from_bytes
@@ -29,7 +30,7 @@ from kafka_shim.persistence.records import (
     group_of,
 )
 from kafka_shim.pipeline.decode.batches import Batches
-from kafka_shim.pipeline.decode.varints import Bytes, Ints, fixed, strings, uvarints, varints
+from kafka_shim.pipeline.decode.varints import Bytes, Ints, fixed, padded, strings, uvarints, varints
 
 KINDS: Final = {
     0: "OffsetCommit",
@@ -114,20 +115,11 @@ def decode(batches: Batches, source: Source) -> Iterator[pa.RecordBatch]:
     """The records of these batches as rows; several record batches, in no order."""
     rows, bad = _rows(batches, source)
     yield from bad
-    if rows is None:
-        return
-    plain = rows.plain_offsets()
-    if plain.any():
-        try:
-            yield rows.offsets(np.flatnonzero(plain))
-        except pa.ArrowInvalid:
-            # A string that is no UTF-8: let each row be judged by itself.
-            plain[:] = False
-    if not plain.all():
-        yield rows.one_by_one(np.flatnonzero(~plain))
+    if rows is not None:
+        yield from rows.decoded()
 
 
-def _rows(batches: Batches, source: Source) -> tuple[_Rows | None, list[pa.RecordBatch]]:
+def _rows(batches: Batches, source: Source) -> tuple[_InBatches | None, list[pa.RecordBatch]]:
     """The records of these batches, None if there are none, and a row for each batch that makes no sense."""
     owner, starts, ends, wrong = record_bounds(batches)
     bad = []
@@ -135,7 +127,7 @@ def _rows(batches: Batches, source: Source) -> tuple[_Rows | None, list[pa.Recor
         size = int(batches.header["length"][index]) + OVERHEAD
         offset = int(batches.header["base_offset"][index])
         bad.append(damage(source, int(batches.positions[index]), size, offset, _MALFORMED))
-    return (_Rows(batches, owner, starts, ends, source) if owner.size else None), bad
+    return (_InBatches(batches, owner, starts, ends, source) if owner.size else None), bad
 
 
 def damage(source: Source, position: int, size: int, offset: int, reason: str) -> pa.RecordBatch:
@@ -151,24 +143,11 @@ def gap(source: Source, position: int, first: int, last: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=SCHEMA)
 
 
-def from_messages(messages: pa.RecordBatch, file: str, topic: str) -> pa.RecordBatch:
+def from_messages(messages: pa.RecordBatch, file: str, topic: str) -> Iterator[pa.RecordBatch]:
     """Rows of records that a consumer was given: `key`, `value`, `partition`, `offset` and `timestamp` (milliseconds)
-    of each. What cannot be read is damage."""
-    rows = []
-    for message in messages.to_pylist():
-        number = message["partition"]
-        row = {"file": file, "log": f"{topic}-{number}", "offsets_partition": number, "position": message["offset"]}
-        row |= {"record_offset": message["offset"], "timestamp": message["timestamp"]}
-        row |= {"producer_id": -1, "producer_epoch": -1, "transactional": False}
-        key, value = message["key"], message["value"]
-        try:
-            if key is None:
-                raise RecordError("a record has no key")
-            row |= readable(key, value)
-        except RecordError as error:
-            row |= {"reason": str(error), "damaged_bytes": len(key or b"") + len(value or b"")}
-        rows.append(row)
-    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    of each; several record batches, in no order. What cannot be read is damage."""
+    if messages.num_rows:
+        yield from _InMessages(messages, file, topic).decoded()
 
 
 def record_bounds(batches: Batches) -> tuple[Ints, Ints, Ints, list[int]]:
@@ -243,43 +222,45 @@ def _walk_records(data: bytes, at: int, end: int, count: int) -> list[int] | Non
 
 
 class _Rows:
-    """The fields all records have, and from these the rows."""
+    """Records whose keys and values are at places of one buffer, and from these the rows.
 
-    def __init__(self, batches: Batches, owner: Ints, starts: Ints, ends: Ints, source: Source) -> None:
-        data = batches.data
-        header = batches.header
-        self.data: Bytes = data
-        self.source = source
-        self.owner = owner
-        self.starts = starts
-        self.ends = ends
-        self.header = header
-        self.positions = batches.positions
-        attributes = header["attributes"].astype(np.int64)
-        timestamp_delta, at = varints(data, starts + 1)
-        offset_delta, at = varints(data, at)
-        self.key_size, self.key = varints(data, at)
-        after_key = self.key + np.maximum(self.key_size, 0)
-        # What a wrong size points at is read, but never outside the buffer.
-        self.value_size, self.value = varints(data, np.clip(after_key, 0, data.size - 1))
-        after = self.value + np.maximum(self.value_size, 0)
-        self.sound: Masks = (after_key <= ends) & (after < ends) & (self.key_size >= 2)
-        self.record_offset = header["base_offset"].astype(np.int64)[owner] + offset_delta
-        appended = (attributes & _LOG_APPEND_TIME) != 0
-        self.timestamp = np.where(
-            appended[owner],
-            header["max_timestamp"].astype(np.int64)[owner],
-            header["base_timestamp"].astype(np.int64)[owner] + timestamp_delta,
-        )
-        self.codec = attributes & 0x07
-        self.transactional = (attributes & _TRANSACTIONAL) != 0
-        self.control = (attributes & _CONTROL) != 0
-        self.record_type = fixed(data, np.where(self.sound, self.key, 0), ">i2")
+    A size below 0 is that of null. What is not sound has no key that could be read, which is `unsound`.
+    """
+
+    unsound: str
+    data: Bytes
+    key: Ints
+    key_size: Ints
+    value: Ints
+    value_size: Ints
+    sound: Masks
+    control: Masks
+
+    def decoded(self) -> Iterator[pa.RecordBatch]:
+        """Rows of all records; several record batches, in no order."""
+        self.record_type = fixed(self.data, np.where(self.sound, self.key, 0), ">i2")
+        plain = self.plain_offsets()
+        if plain.any():
+            try:
+                yield self.offsets(np.flatnonzero(plain))
+            except pa.ArrowInvalid:
+                # A string that is no UTF-8: let each row be judged by itself.
+                plain[:] = False
+        if not plain.all():
+            yield self.one_by_one(np.flatnonzero(~plain))
+
+    def around(self, rows: Ints) -> dict[str, Any]:
+        """The columns that are not about key and value."""
+        raise NotImplementedError
+
+    def size(self, row: int) -> int:
+        """Bytes of a record."""
+        raise NotImplementedError
 
     def plain_offsets(self) -> Masks:
         """Which records are committed offsets of the forms decoded here; leaves what it found out for `offsets`."""
         data = self.data
-        candidate = self.sound & ~self.control[self.owner] & ((self.record_type >> 1) == 0) & (self.key_size >= 10)
+        candidate = self.sound & ~self.control & ((self.record_type >> 1) == 0) & (self.key_size >= 10)
         key = np.where(candidate, self.key, 0)
         key_end = key + self.key_size
         self.group_size = fixed(data, key + 2, ">i2")
@@ -351,24 +332,66 @@ class _Rows:
         return self._batch(rows, columns)
 
     def _one(self, row: int) -> dict[str, Any]:
-        size = int(self.ends[row] - self.starts[row])
         if not self.sound[row]:
-            return {"reason": _MALFORMED, "damaged_bytes": size}
+            return {"reason": self.unsound, "damaged_bytes": self.size(row)}
         key = self.data[self.key[row] : self.key[row] + self.key_size[row]].tobytes()
         value_size = int(self.value_size[row])
         value = None if value_size < 0 else self.data[self.value[row] : self.value[row] + value_size].tobytes()
-        if self.control[self.owner[row]]:
+        if self.control[row]:
             kind = int.from_bytes(key[2:4], "big") if len(key) >= 4 else -1
             return {"kind": "control", "control": {0: "ABORT", 1: "COMMIT"}.get(kind), "tombstone": False}
         try:
             return readable(key, value)
         except RecordError as error:
-            return {"reason": str(error), "damaged_bytes": size}
+            return {"reason": str(error), "damaged_bytes": self.size(row)}
 
     def _batch(self, rows: Ints, columns: dict[str, Any]) -> pa.RecordBatch:
+        columns |= self.around(rows)
+        return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+class _InBatches(_Rows):
+    """The records of batches."""
+
+    unsound = _MALFORMED
+
+    def __init__(self, batches: Batches, owner: Ints, starts: Ints, ends: Ints, source: Source) -> None:
+        data = batches.data
+        header = batches.header
+        self.data = data
+        self.source = source
+        self.owner = owner
+        self.starts = starts
+        self.ends = ends
+        self.header = header
+        self.positions = batches.positions
+        attributes = header["attributes"].astype(np.int64)
+        timestamp_delta, at = varints(data, starts + 1)
+        offset_delta, at = varints(data, at)
+        self.key_size, self.key = varints(data, at)
+        after_key = self.key + np.maximum(self.key_size, 0)
+        # What a wrong size points at is read, but never outside the buffer.
+        self.value_size, self.value = varints(data, np.clip(after_key, 0, data.size - 1))
+        after = self.value + np.maximum(self.value_size, 0)
+        self.sound = (after_key <= ends) & (after < ends) & (self.key_size >= 2)
+        self.record_offset = header["base_offset"].astype(np.int64)[owner] + offset_delta
+        appended = (attributes & _LOG_APPEND_TIME) != 0
+        self.timestamp = np.where(
+            appended[owner],
+            header["max_timestamp"].astype(np.int64)[owner],
+            header["base_timestamp"].astype(np.int64)[owner] + timestamp_delta,
+        )
+        self.codec = attributes & 0x07
+        self.transactional = (attributes & _TRANSACTIONAL) != 0
+        self.control = ((attributes & _CONTROL) != 0)[owner]
+
+    def size(self, row: int) -> int:
+        return int(self.ends[row] - self.starts[row])
+
+    def around(self, rows: Ints) -> dict[str, Any]:
         owner = self.owner[rows]
         count = len(rows)
-        columns |= {
+        return {
             "log": pa.repeat(self.source.log, count),
             "file": pa.repeat(self.source.file, count),
             "position": pa.array(self.positions[owner]),
@@ -380,7 +403,50 @@ class _Rows:
             "transactional": pa.array(self.transactional[owner]),
             "codec": _CODEC_NAMES.take(pa.array(self.codec[owner])),
         }
-        return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+class _InMessages(_Rows):
+    """The records a consumer was given, which knows nothing of their batches."""
+
+    unsound = "a record has no key"
+
+    def __init__(self, messages: pa.RecordBatch, file: str, topic: str) -> None:
+        self.messages = messages
+        self.file = file
+        self.log = topic
+        keys, self.key, self.key_size = _places(messages["key"].cast(pa.binary()))
+        values, self.value, self.value_size = _places(messages["value"].cast(pa.binary()))
+        self.data = padded(keys, values)
+        self.value += len(keys)
+        self.sound = self.key_size >= 0
+        self.control = np.zeros(messages.num_rows, bool)
+
+    def size(self, row: int) -> int:
+        return int(max(self.key_size[row], 0) + max(self.value_size[row], 0))
+
+    def around(self, rows: Ints) -> dict[str, Any]:
+        count = len(rows)
+        chosen = self.messages.take(pa.array(rows))
+        return {
+            "log": pc.binary_join_element_wise(self.log, chosen["partition"].cast(pa.string()), "-"),
+            "file": pa.repeat(self.file, count),
+            "position": chosen["offset"],
+            "offsets_partition": chosen["partition"],
+            "record_offset": chosen["offset"],
+            "timestamp": chosen["timestamp"],
+            "producer_id": pa.repeat(pa.scalar(-1, pa.int64()), count),
+            "producer_epoch": pa.repeat(pa.scalar(-1, pa.int16()), count),
+            "transactional": pa.repeat(False, count),
+            "codec": pa.nulls(count, pa.string()),
+        }
+
+
+def _places(column: pa.BinaryArray) -> tuple[memoryview, Ints, Ints]:
+    """The bytes of a column, where in them each value begins, and its size, -1 for null."""
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    sizes = np.where(column.is_null().to_numpy(zero_copy_only=False), -1, np.diff(ends))
+    return memoryview(data or b""), ends[:-1], sizes
 
 
 _OF_THE_BATCH: Final = frozenset(

@@ -14,7 +14,7 @@ names of their own, so a session is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,6 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from kafka_shim.pipeline.sources.kafka_topic import OffsetsTopic
 from kafka_shim.pipeline.sources.offsets_log import OffsetsLog
 from kafka_shim.pipeline.sources.shim_trace import ShimTrace
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Makes the sources known to this session."""
-    for source in (OffsetsLog, OffsetsTopic, ShimTrace):
+    for source in (OffsetsLog, ShimTrace):
         spark.dataSource.register(source)
 
 
@@ -51,8 +50,15 @@ def scanned(spark: SparkSession, source: type[DataSource], options: Mapping[str,
             for number in batch.column(0).to_pylist():
                 yield from reader.read(parts[number])
 
-    # One number in each task. `DataFrame.mapInArrow` does the same, but asks for pandas, of which it uses nothing.
-    numbers = spark.range(0, len(parts), 1, max(len(parts), 1))
-    call = UserDefinedFunction(read, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    java: Any = numbers._jdf
-    return DataFrame(java.mapInArrow(call("id")._jc, False, None), spark)
+    # One number in each task.
+    return in_arrow(spark.range(0, len(parts), 1, max(len(parts), 1)), read, schema)
+
+
+def in_arrow(
+    rows: DataFrame, call: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str
+) -> DataFrame:
+    """What `call` makes of these rows. `DataFrame.mapInArrow` does the same, but asks for pandas, of which it uses
+    nothing."""
+    function = UserDefinedFunction(call, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    java: Any = rows._jdf
+    return DataFrame(java.mapInArrow(function(*rows.columns)._jc, False, None), rows.sparkSession)

@@ -5,6 +5,7 @@ Several pytest workers share the data: the first that needs it makes it, the oth
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (requirements/sp
 
 from pyspark.sql import SparkSession
 
+from kafka_shim.conformance.targets.base import TargetError
 from kafka_shim.pipeline.generate.write import generate
 from kafka_shim.pipeline.java import NoJava, find_java
 from kafka_shim.pipeline.replays import replays
@@ -22,6 +24,8 @@ from kafka_shim.pipeline.session import LITTLE, session
 from kafka_shim.pipeline.sources import register
 from kafka_shim.pipeline.warehouse import Warehouse
 from tests.once import made_once
+
+from .packages import jars_for_kafka
 
 GROUPS = 28
 SEED = 11
@@ -34,21 +38,35 @@ WITH_EPOCHS = {
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    base = tmp_path_factory.getbasetemp()
+    return (base if worker_id == "master" else base.parent) / "pipeline"
+
+
+@pytest.fixture(scope="session")
+def spark(shared: Path) -> Iterator[SparkSession]:
     try:
         find_java()
     except NoJava as error:
         pytest.skip(str(error))
-    made = session("local[2]", name="tests", config={**LITTLE, "spark.driver.memory": "1500m"})
+    config = {**LITTLE, "spark.driver.memory": "1500m"}
+    with suppress(TargetError):
+        made_once(shared / "jars", jars_for_kafka)
+        config["spark.jars"] = jars_for_kafka()
+    made = session("local[2]", name="tests", config=config)
     register(made)
     yield made
     made.stop()
 
 
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    base = tmp_path_factory.getbasetemp()
-    return (base if worker_id == "master" else base.parent) / "pipeline"
+@pytest.fixture
+def connector(spark: SparkSession) -> SparkSession:
+    """The session, which can read from Kafka."""
+    try:
+        jars_for_kafka()
+    except TargetError as error:
+        pytest.skip(str(error))
+    return spark
 
 
 @pytest.fixture(scope="session")

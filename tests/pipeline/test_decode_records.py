@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="PyArrow is not installed (requirements/spark.txt)")
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -269,6 +270,44 @@ def test_a_record_that_is_no_record_is_damage_and_its_neighbours_are_not() -> No
     found = rows(write_batch(strange))
     assert [row["record_offset"] for row in found if row["reason"] is None] == [0, 6]
     assert len(found) == len(strange)
+
+
+def test_what_a_consumer_was_given_is_decoded_as_what_is_in_a_log() -> None:
+    whole = [
+        Record(n, NOW + n, encode_key(key), value and encode_value(key, value)) for n, (key, value) in enumerate(VALUES)
+    ]
+    whole += [Record(100, NOW, whole[0].key, None), *(commit(101 + version, version=version) for version in range(5))]
+    broken = [
+        Record(200, NOW, None, b"anything"),
+        Record(201, NOW, b"\0", None),
+        Record(202, NOW, whole[1].key, b"\0\4cut"),
+        Record(203, NOW, encode_key(OffsetCommitKey("g", "T", 0)).replace(b"T", b"\xff"), whole[1].value),
+    ]
+    columns = list(
+        zip(*((each.key, each.value, 3, each.offset, each.timestamp) for each in whole + broken), strict=True)
+    )
+    types = {"key": pa.binary(), "value": pa.large_binary(), "partition": pa.int32(), "offset": pa.int64()}
+    types["timestamp"] = pa.int64()
+    arrays = [pa.array(column, type) for column, type in zip(columns, types.values(), strict=True)]
+    # Columns that begin within a buffer, too.
+    messages = pa.RecordBatch.from_arrays(
+        [pa.concat_arrays([each[:1], each])[1:] for each in arrays], names=list(types)
+    )
+    found = []
+    for batch in records.from_messages(messages, "kafka://b", "__consumer_offsets"):
+        batch.validate(full=True)
+        found += batch.to_pylist()
+    found.sort(key=lambda row: row["record_offset"])
+    assert_decoded(found[: len(whole)], whole)
+    assert {(row["log"], row["file"], row["offsets_partition"]) for row in found} == {(SOURCE.log, "kafka://b", 3)}
+    reasons = [row["reason"] for row in found[len(whole) :]]
+    assert len(reasons) == len(broken)
+    assert reasons[0] == "a record has no key"
+    assert None not in reasons
+    assert [row["damaged_bytes"] for row in found[len(whole) :]] == [
+        len(each.key or b"") + len(each.value or b"") for each in broken
+    ]
+    assert not list(records.from_messages(messages[:0], "kafka://b", "__consumer_offsets"))
 
 
 def test_random_damage_loses_nothing_that_persistence_can_read(tmp_path: Path) -> None:

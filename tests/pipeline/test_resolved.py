@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from kafka_shim.persistence.interchange import Compacted
 from kafka_shim.persistence.records import OffsetCommitKey, OffsetCommitValue
 from kafka_shim.persistence.segments import read_partition
+from kafka_shim.pipeline.sources.kafka_topic import offsets_topic
 from kafka_shim.pipeline.tables import offsets
-from kafka_shim.testing import CoordinatorServer
 from tests.persistence.real_kafka import PARTITIONS as KAFKAS
 from tests.persistence.real_kafka import RealKafka
 from tests.persistence.test_kafka_interchange import consumer, patiently
@@ -83,25 +83,12 @@ def test_copies_of_a_log_are_one_log(spark: SparkSession, logs: Path, tmp_path: 
     assert offsets.history_of_segments(rows).count() == once.count()
 
 
-def test_our_own_server_is_read_as_a_cluster_is(spark: SparkSession) -> None:
-    expected = {(f"group-{number}", 0): number * 10 + 1 for number in range(12)}
-    with CoordinatorServer(topics={random_logs.TOPIC: 1}, config={"offsets.topic.num.partitions": "4"}) as server:
-        for (group, partition), offset in expected.items():
-            each = consumer(server.bootstrap, group)
-            for earlier in (offset - 1, offset):
-                each.commit(offsets=[TopicPartition(random_logs.TOPIC, partition, earlier)], asynchronous=False)
-            each.close()
-        topic = spark.read.format("kafka_offsets_topic").option("bootstrap", server.bootstrap).load()
-        assert resolved(topic) == expected
-        assert topic.where("reason is not null").count() == 0
-
-
-def test_kafka_itself_resolves_them_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_kafka_itself_resolves_them_so(connector: SparkSession, tmp_path: Path) -> None:
     groups = [f"group-{number}" for number in range(40)]
     logs = tmp_path / "logs"
     random_logs.write(logs, random_logs.woven(groups, 3, KAFKAS, int(time.time() * 1000), ended=True))
     expected = by_interchange(logs)
-    assert by_pipeline(spark, str(logs)) == expected
+    assert by_pipeline(connector, str(logs)) == expected
 
     kafka = RealKafka(tmp_path)
     with kafka.running() as bootstrap:
@@ -125,7 +112,7 @@ def test_kafka_itself_resolves_them_so(spark: SparkSession, tmp_path: Path) -> N
             answers = patiently(lambda each=each, partitions=partitions: each.committed(partitions, 30))
             found |= {(group, answer.partition): answer.offset for answer in answers if answer.offset >= 0}
             each.close()
-        topic = spark.read.format("kafka_offsets_topic").option("bootstrap", bootstrap).load()
+        topic = offsets_topic(connector, bootstrap)
         live = resolved(topic)
         assert topic.where("reason is not null").count() == 0
     assert found == expected

@@ -1,0 +1,102 @@
+"""`__consumer_offsets` of a running server, read by Spark's own connector; of Kafka itself, in `test_resolved.py`."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from kafka_shim.pipeline.cli import cli
+from kafka_shim.pipeline.run import Inputs, build
+from kafka_shim.pipeline.schemas import PLACES
+from kafka_shim.pipeline.sources.kafka_topic import offsets_topic, reach, reading
+from kafka_shim.pipeline.sources.places import Unreadable
+from kafka_shim.pipeline.warehouse import Warehouse
+from kafka_shim.testing import CoordinatorServer
+
+GROUPS = 12
+COMMITS = 3
+SHORT = {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1000"}
+
+
+def commit(bootstrap: str, group: str, *offsets: int) -> None:
+    client = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    for offset in offsets:
+        client.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
+    client.close()
+
+
+def test_tables_of_a_running_server(connector: SparkSession, tmp_path: Path) -> None:
+    # More partitions than groups: some are empty.
+    with CoordinatorServer(topics={"orders": 1}, config={"offsets.topic.num.partitions": "20"}) as server:
+        for number in range(GROUPS):
+            commit(server.bootstrap, f"group-{number}", number)
+        # The log of a partition begins when it is read.
+        assert offsets_topic(connector, server.bootstrap).count() == GROUPS
+        for number in range(GROUPS):
+            commit(server.bootstrap, f"group-{number}", *range(number + 1, number + COMMITS))
+        warehouse = Warehouse(connector, str(tmp_path), only={*PLACES, "offset_history"})
+        with warehouse.change("run"):
+            build(warehouse, Inputs((), (), kafka=server.bootstrap))
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        groups = {each.group_id for each in admin.list_consumer_groups().result().valid}
+    # Whoever reads leaves nothing in what is read.
+    assert groups == {f"group-{number}" for number in range(GROUPS)}
+    history = warehouse.read("offset_history").select("group", "offset").orderBy("group", "position").collect()
+    expected = [(f"group-{number}", number + more) for number in range(GROUPS) for more in range(COMMITS)]
+    assert sorted(map(tuple, history)) == sorted(expected)
+    assert warehouse.read("quarantine").isEmpty()
+    assert warehouse.read("gaps").isEmpty()
+
+
+def test_a_topic_that_is_not_there_is_one_sentence(connector: SparkSession) -> None:
+    # Nobody has asked for a coordinator yet, so nobody has made it.
+    with (
+        CoordinatorServer() as server,
+        pytest.raises(Unreadable, match=rf"^__consumer_offsets of {server.bootstrap} cannot be read: [^\n]+$"),
+    ):
+        offsets_topic(connector, server.bootstrap, SHORT)
+
+
+def test_a_server_that_does_not_answer_is_one_sentence_in_time(connector: SparkSession) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        bootstrap = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(Unreadable, match=rf"^__consumer_offsets of {bootstrap} cannot be read: Timed out[^\n]+$"):
+            offsets_topic(connector, bootstrap, SHORT)
+
+
+def test_a_coordinator_that_does_not_answer_is_one_sentence_in_time(connector: SparkSession) -> None:
+    with CoordinatorServer(topics={"orders": 1}, config={"offsets.topic.num.partitions": "1"}) as server:
+        commit(server.bootstrap, "group", 1)
+        server.fault("drop", "FindCoordinator", times=None)
+        with pytest.raises(Unreadable, match=r" cannot be read: no answer in 4 s$"):
+            offsets_topic(connector, server.bootstrap, SHORT)
+        server.clear_faults()
+
+
+def test_a_server_that_dies_is_one_sentence_in_time(connector: SparkSession) -> None:
+    with CoordinatorServer(topics={"orders": 1}, config={"offsets.topic.num.partitions": "1"}) as server:
+        commit(server.bootstrap, "group", 1)
+        rows = offsets_topic(connector, server.bootstrap, SHORT)
+    with (
+        pytest.raises(Unreadable, match=rf"^__consumer_offsets of {server.bootstrap} cannot be read: [^\n]+$"),
+        reading(server.bootstrap),
+    ):
+        rows.count()
+
+
+def test_an_address_where_nobody_listens_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nobody = f"127.0.0.1:{server.getsockname()[1]}"
+        # One that listens is enough.
+        reach(f"nonsense,{nobody}")
+    for command in ("run", "report"):
+        done = CliRunner().invoke(cli, [command, "--kafka", nobody, "--out", str(tmp_path)])
+        assert done.exit_code == 2
+        assert done.output == f"Error: {nobody} cannot be reached: Connection refused\n"
+    for wrong in ("nonsense", "[::1", "host:99999"):
+        with pytest.raises(Unreadable, match="cannot be reached"):
+            reach(wrong)
