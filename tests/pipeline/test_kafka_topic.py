@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from pyspark.sql import SparkSession
 
 from kafka_shim.pipeline.cli import cli
@@ -17,7 +17,7 @@ from kafka_shim.pipeline.sources.places import Unreadable
 from kafka_shim.pipeline.warehouse import Warehouse
 from kafka_shim.testing import CoordinatorServer
 
-GROUPS = 12
+GROUPS = 3
 COMMITS = 3
 SHORT = {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1000"}
 
@@ -30,18 +30,20 @@ def commit(bootstrap: str, group: str, *offsets: int) -> None:
 
 
 def test_tables_of_a_running_server(connector: SparkSession, tmp_path: Path) -> None:
-    # More partitions than groups: some are empty.
-    with CoordinatorServer(topics={"orders": 1}, config={"offsets.topic.num.partitions": "20"}) as server:
+    # Partition 1 is empty.
+    with CoordinatorServer(topics={"orders": 1}, config={"offsets.topic.num.partitions": "4"}) as server:
         for number in range(GROUPS):
             commit(server.bootstrap, f"group-{number}", number)
-        # The log of a partition begins when it is read.
-        assert offsets_topic(connector, server.bootstrap).count() == GROUPS
+        # The log of a partition begins when somebody asks for it.
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        latest = {TopicPartition("__consumer_offsets", number): OffsetSpec.latest() for number in range(4)}
+        ends = [each.result().offset for each in admin.list_offsets(latest).values()]
+        assert sorted(ends) == [0, 1, 1, 1]
         for number in range(GROUPS):
             commit(server.bootstrap, f"group-{number}", *range(number + 1, number + COMMITS))
         warehouse = Warehouse(connector, str(tmp_path), only={*PLACES, "offset_history"})
         with warehouse.change("run"):
             build(warehouse, Inputs((), (), kafka=server.bootstrap))
-        admin = AdminClient({"bootstrap.servers": server.bootstrap})
         groups = {each.group_id for each in admin.list_consumer_groups().result().valid}
     # Whoever reads leaves nothing in what is read.
     assert groups == {f"group-{number}" for number in range(GROUPS)}
@@ -64,7 +66,7 @@ def test_a_topic_that_is_not_there_is_one_sentence(connector: SparkSession) -> N
 def test_a_server_that_does_not_answer_is_one_sentence_in_time(connector: SparkSession) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         bootstrap = f"127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(Unreadable, match=rf"^__consumer_offsets of {bootstrap} cannot be read: Timed out[^\n]+$"):
+        with pytest.raises(Unreadable, match=rf"^__consumer_offsets of {bootstrap} cannot be read: [^\n]+$"):
             offsets_topic(connector, bootstrap, SHORT)
 
 
@@ -75,6 +77,7 @@ def test_a_coordinator_that_does_not_answer_is_one_sentence_in_time(connector: S
         with pytest.raises(Unreadable, match=r" cannot be read: no answer in 4 s$"):
             offsets_topic(connector, server.bootstrap, SHORT)
         server.clear_faults()
+        assert offsets_topic(connector, server.bootstrap).count() == 1
 
 
 def test_a_server_that_dies_is_one_sentence_in_time(connector: SparkSession) -> None:
