@@ -30,7 +30,7 @@ from bench.runs import Family
 from kafka_shim.pipeline.generate.write import generate
 from kafka_shim.pipeline.run import sort_out
 from kafka_shim.pipeline.session import session
-from kafka_shim.pipeline.stream import stream
+from kafka_shim.pipeline.stream import stop, stream
 from kafka_shim.pipeline.warehouse import FEW, Warehouse
 
 DAY_S: Final = 86_400.0
@@ -114,12 +114,12 @@ def live(
     path = place / "trace.jsonl"
     source = itertools.chain.from_iterable(itertools.repeat(generated(scratch, round(rate * seconds), groups)))
     seq = itertools.count()
-    stop = threading.Event()
+    over = threading.Event()
 
     def write(until: float) -> None:
         began, count = time.monotonic(), 0
         with path.open("ab", buffering=0) as file:
-            while time.monotonic() < until and not stop.is_set():
+            while time.monotonic() < until and not over.is_set():
                 due = round((time.monotonic() - began) * rate) - count
                 if due > 0:
                     now, mono = time.time(), time.monotonic()
@@ -141,15 +141,16 @@ def live(
         seen[0] = newest
 
     writer = threading.Thread(target=write, args=(time.monotonic() + seconds,))
-    query = stream(warehouse, sort_out([str(place)]), every="0 seconds", days=1, answers_s=0, after_batch=done)
+    inputs = sort_out([str(place)])
+    query = stream(warehouse, inputs, every="0 seconds", days=1, answers_s=0, after_batch=done, stopped=over)
     writer.start()
     try:
         while writer.is_alive():
             query.awaitTermination(1)
     finally:
-        stop.set()
+        over.set()
         writer.join()
-        query.stop()
+        stop(warehouse.spark, query)
     steady = ages[2:]
     if not steady:
         raise SystemExit("there were fewer than three batches: more --seconds are needed")

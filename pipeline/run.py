@@ -30,7 +30,7 @@ from kafka_shim.pipeline.steps import Task, side_by_side
 from kafka_shim.pipeline.tables import epochs, groups, partitions, traces
 from kafka_shim.pipeline.tables import offsets as offset_tables
 from kafka_shim.pipeline.tables.columns import Scope
-from kafka_shim.pipeline.warehouse import Touched, Warehouse
+from kafka_shim.pipeline.warehouse import APART, Touched, Warehouse
 
 Step: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Called with the name of a step; the step is done within what it returns."""
@@ -151,7 +151,11 @@ def _task(spark: SparkSession, step: Step, name: str, do: Callable[[], object], 
 def _read_lines(warehouse: Warehouse, paths: tuple[str, ...], lines: str) -> None:
     # Nearly all lines are of two kinds with few columns: to read them apart costs less than columns do.
     rows = _scanned(warehouse.spark, ShimTrace, lines=lines, path=joined(paths))
-    warehouse.append_apart(traces.ingested(rows))
+    rows = traces.ingested(rows)
+    if lines == "others":
+        # Few, and in all parts of a trace: as they come they would be a file for each part, day and bucket.
+        rows = rows.hint("rebalance", *map(F.col, APART))
+    warehouse.append_apart(rows)
 
 
 def _read_log(warehouse: Warehouse, inputs: Inputs) -> None:

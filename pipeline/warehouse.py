@@ -34,6 +34,8 @@ _SHUFFLED: Final = frozenset(
 """Small tables, whose rows are brought together by partition first, so that a partition is one file."""
 _DIFFERENT: Final = frozenset({"bigint", "timestamp", "double"})
 _KEYS: Final = ("day", "bucket")
+APART: Final = ("table", *_KEYS)
+"""What tells the folders of `Warehouse.append_apart` apart."""
 COMPACTED_AT: Final = 32
 """A place written in more parts is written again as one."""
 
@@ -188,7 +190,9 @@ class Warehouse:
         """Add rows of several tables at once: column `table` names the place of each
         (`kafka_shim.pipeline.schemas.PLACES`). What is named `by_day` `forget` can let go of."""
         folder = f"mixed/{new_write(time.time())}"
-        rows.write.partitionBy("table", *_KEYS).parquet(f"{self.path}/data/{folder}")
+        rows.write.options(**_without_dictionary(rows)).partitionBy("table", *_KEYS).parquet(
+            f"{self.path}/data/{folder}"
+        )
         touched: set[int] = set()
         changed: set[int] = set()
         for table in self.files.names(f"data/{folder}"):
@@ -254,13 +258,9 @@ class Warehouse:
         """Writes rows into a folder of their own; returns its name, or those of its days and buckets."""
         table = PLACES.get(name, name)
         write = new_write(time.time())
-        mode = rows.write.mode("errorifexists")
+        mode = rows.write.mode("errorifexists").options(**_without_dictionary(rows))
         if table in PARTITIONED:
             mode = mode.partitionBy(*_KEYS)
-        for column in TABLES[table].columns:
-            # Nearly all different: Parquet would build a dictionary of them and then throw it away.
-            if column.type in _DIFFERENT:
-                mode = mode.option(f"parquet.enable.dictionary#{column.name}", "false")
         mode.parquet(f"{self.path}/data/{name}/{write}")
         folder = f"{name}/{write}"
         return self._parts(folder) if by_bucket and table in PARTITIONED else [folder]
@@ -435,6 +435,12 @@ class Warehouse:
         """Where the files of a table or a result are, of one that was written at once."""
         (folder,) = self._folders(name)
         return f"{self.path}/data/{folder}"
+
+
+def _without_dictionary(rows: DataFrame) -> dict[str, str]:
+    """Options by which Parquet builds no dictionary of columns nearly all of whose values are different, only to throw
+    it away."""
+    return {f"parquet.enable.dictionary#{name}": "false" for name, kind in rows.dtypes if kind in _DIFFERENT}
 
 
 def _day(folder: str) -> str | None:

@@ -1,9 +1,9 @@
 """Lines of a trace as Arrow, many at a time.
 
 Decides how events become rows of `EVENTS` in `schemas.py`. Nearly all events are heartbeats and commits answered
-(`exchange`), which have plain fields only: those lines are parsed by Arrow in one go. All others are parsed one by one,
-and so are all lines if Arrow stumbles; a line that is no event becomes a row with a reason in `unreadable`. Fields and
-events not known here are ignored, as `docs/trace.md` asks. It does not know files.
+(`exchange`), and accepted commits: `steady` parses of these lines what stands in columns. All others are parsed whole,
+and so is a line that is not what it looks like; one that is no event becomes a row with a reason in `unreadable`.
+Fields and events not known here are ignored, as `docs/trace.md` asks. It does not know files.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute
-import pyarrow.json
 
+from kafka_shim.pipeline.decode import steady
 from kafka_shim.pipeline.schemas import STEADY_APIS
 
 _OFFSET: Final = pa.struct(
@@ -78,31 +77,6 @@ SCHEMA: Final = pa.schema(
 _EXCHANGE: Final = b'"event":"exchange"'
 _FAST: Final = re.compile(b'"api":"(?:%s)"' % "|".join(STEADY_APIS).encode())
 _COMMIT: Final = b'"event":"commit"'
-_LONGEST_LINE: Final = 1 << 26
-
-
-def _parse_options(fields: Sequence[str], **others: pa.DataType) -> pa.json.ParseOptions:
-    """Arrow is to take these columns, and these other fields, and to ignore the rest."""
-    schema = pa.schema([*((name, SCHEMA.field(name).type) for name in fields), *others.items()])
-    return pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-
-
-_EVERY: Final = ("seq", "event", "wall", "mono", "group", "error")
-_EXCHANGES: Final = _parse_options(
-    (*_EVERY, "client_id", "node", "conn", "api", "version", "correlation_id", "arrived"),
-    member=pa.string(),
-    request=pa.struct(
-        [
-            ("generation_id", pa.int32()),
-            ("generation_id_or_member_epoch", pa.int32()),
-            ("member_epoch", pa.int32()),
-            ("group_instance_id", pa.string()),
-            ("instance_id", pa.string()),
-        ]
-    ),
-)
-_COMMITS: Final = _parse_options((*_EVERY, "member_id", "generation", "offsets", "inferred"), partition=pa.int32())
-
 # Field of the event -> column, where the names differ and nothing has to be done.
 _RENAMED: Final = {"member": "member_id", "partition": "offsets_partition"}
 _PLAIN: Final = frozenset(
@@ -154,20 +128,15 @@ def decode(
     """These lines as rows, or those of `kinds` of `Lines`; `positions` says where each begins in the file. Empty lines
     are left out."""
     sorted_out = sort_out(lines, kinds)
-    others = sorted_out.others if "others" in kinds else []
-    for name, by_arrow in (("renewals", _exchanges), ("commits", _commits)):
-        chosen = getattr(sorted_out, name)
-        if not chosen or name not in kinds:
-            continue
+    others = list(sorted_out.others) if "others" in kinds else []
+    for name, parse in (("renewals", steady.renewals), ("commits", steady.commits)):
+        chosen = getattr(sorted_out, name) if name in kinds else []
         if bodies:
-            others = others + chosen
-            continue
-        try:
-            found = by_arrow([lines[index] for index in chosen])
-        except pa.ArrowInvalid:
-            others = others + chosen
-        else:
-            yield _batch(found, [positions[index] for index in chosen], trace, file)
+            others += chosen
+        elif chosen:
+            found, indices, rest = parse(lines, chosen, SCHEMA)
+            others += rest
+            yield _batch(found, [positions[index] for index in indices], trace, file)
     rows = [_row(lines[index], bodies) for index in others]
     if rows:
         try:
@@ -187,32 +156,6 @@ def _batch(found: dict[str, Any], positions: list[int], trace: str, file: str) -
 
 
 _FIELDS: Final = [(field.name, field) for field in SCHEMA]
-
-
-def _parsed(lines: list[bytes], options: pa.json.ParseOptions) -> dict[str, Any]:
-    """The fields of these lines, by name. Raises pa.ArrowInvalid if a line is not as expected."""
-    text = b"\n".join(lines)
-    reading = pa.json.ReadOptions(use_threads=False, block_size=min(len(text) + 1, _LONGEST_LINE))
-    table = pa.json.read_json(pa.BufferReader(text), reading, options).combine_chunks()
-    if table.num_rows != len(lines):
-        raise pa.ArrowInvalid("a line holds no event, or two")
-    return {name: table.column(name).combine_chunks() for name in table.column_names}
-
-
-def _exchanges(lines: list[bytes]) -> dict[str, Any]:
-    found = _parsed(lines, _EXCHANGES)
-    request = found.pop("request")
-    found["member_id"] = found.pop("member")
-    found["instance_id"] = pa.compute.coalesce(request.field("group_instance_id"), request.field("instance_id"))
-    epochs = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
-    found["generation"] = pa.compute.coalesce(*map(request.field, epochs))
-    return found
-
-
-def _commits(lines: list[bytes]) -> dict[str, Any]:
-    found = _parsed(lines, _COMMITS)
-    found["offsets_partition"] = found.pop("partition")
-    return found
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from kafka_shim.pipeline.schemas import EPOCH_HEARTBEATS
-from kafka_shim.pipeline.tables.columns import LAST_SECOND, conform, in_order, keyed
+from kafka_shim.pipeline.tables.columns import LAST_SECOND, conform, counted, in_order, keyed
 from kafka_shim.pipeline.tables.partitions import assigned, generations
 
 CAUSES: Final = (
@@ -155,7 +155,7 @@ def strangers(events: DataFrame, requests: DataFrame, commits: DataFrame, member
     gone = F.expr("left_at < arrived_at and (how = 'fenced' or api != 'JoinGroup')")
     unknown = F.expr("joined_at is null and left_at is null and api != 'JoinGroup'")
     early = F.expr("joined_at > at and api != 'JoinGroup'")
-    judged = judged.join(doubted, [*_MEMBER]).where(gone | unknown | early).join(whole, [*_GROUP], "left")
+    judged = judged.join(counted(doubted), [*_MEMBER]).where(gone | unknown | early).join(whole, [*_GROUP], "left")
     never = unknown & F.col("whole")
     found = judged.withColumns(
         {

@@ -17,11 +17,11 @@ first line (sequence number and time make it unlike any other), so that rotation
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import accumulate, pairwise
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
@@ -152,7 +152,7 @@ class _Reading:
 
     def split(self, path: Place, start: int, end: int, identity: str = "") -> list[Part]:
         bounds = [start, end] if path.is_packed else [*range(start, end, self.split_bytes), end]
-        return [Part(path.address, a, b, identity) for a, b in itertools.pairwise(bounds)]
+        return [Part(path.address, a, b, identity) for a, b in pairwise(bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for path, start, end, identity in partition.value:
@@ -338,10 +338,7 @@ def _unpacked(path: Place, file: BinaryIO) -> Iterator[tuple[list[bytes], list[i
         lines = whole.split(b"\n")
         if cut:
             lines.append(cut)
-        positions = []
-        for line in lines:
-            positions.append(at)
-            at += len(line) + 1
+        positions, at = _positions(lines, at)
         yield lines, positions
         if not data:
             return
@@ -364,8 +361,11 @@ def _chunks(file: BinaryIO, start: int, end: int) -> Iterator[tuple[list[bytes],
         lines = data.split(b"\n")
         if not lines[-1]:
             lines.pop()
-        positions = []
-        for line in lines:
-            positions.append(at)
-            at += len(line) + 1
+        positions, at = _positions(lines, at)
         yield lines, positions
+
+
+def _positions(lines: list[bytes], at: int) -> tuple[list[int], int]:
+    """Where each of these begins if the first begins at `at`, and where the next one does."""
+    ends = list(accumulate(map(len, lines), lambda end, length: end + length + 1, initial=at))
+    return ends[:-1], ends[-1]

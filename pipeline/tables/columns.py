@@ -35,7 +35,7 @@ class Scope:
 
 def timestamp(seconds: Column) -> Column:
     """A timestamp of seconds of Unix time; null for those that no calendar has."""
-    return F.when(F.abs(seconds) <= LAST_SECOND, F.timestamp_micros(F.round(seconds * 1e6).cast("bigint")))
+    return F.when(F.abs(seconds) <= LAST_SECOND, F.timestamp_micros(F.rint(seconds * 1e6).cast("bigint")))
 
 
 def wall_of(mono: str) -> Column:
@@ -77,6 +77,13 @@ def hashes(*names: str) -> dict[str, Column]:
     """Two numbers that stand for these columns: with 128 bits, only rows alike in the columns are alike in them, where
     null counts for nothing. To sort by them takes no look at texts, which are the same in all rows of a history."""
     return {"hash": F.xxhash64(*names), "other_hash": F.xxhash64(F.lit(1), *names)}
+
+
+def counted(frame: DataFrame, most: int = 10_000) -> DataFrame:
+    """The same rows. If there are not more than `most`, Spark knows how few, and brings them to what joins with them,
+    where it else would bring both together; none are joined with nothing. Looks at the data now."""
+    few = frame.limit(most + 1).toArrow()
+    return frame if few.num_rows > most else frame.sparkSession.createDataFrame(few, frame.schema)
 
 
 def in_one_part(frame: DataFrame, *by: str | Column) -> DataFrame:

@@ -136,6 +136,8 @@ def test_fields_and_events_not_known_are_ignored() -> None:
         line(event="round", members=[], waited_for=[{"member_id": "m"}]),
         line(event="state", generation="x"),
         line(event="commit", offsets=[{"topic": 3}]),
+        line(event="commit", partition=1 << 31, offsets=[]),
+        line(event="commit", offsets=[{"topic": "t", "partition": 0, "offset": 1 << 63}]),
         line(event="exchange", api="Heartbeat", request=3, answer={}),
         line(event="exchange", api="Heartbeat", request={"generation_id": "x"}, answer={}),
         b'{"event":"exchange","api":"Heartbeat"',
@@ -152,6 +154,16 @@ def test_a_line_that_is_no_event_is_told_and_its_neighbours_are_read(bad: bytes)
     for row in (before, after):
         assert (row["event"], row["generation"], row["unreadable"]) == ("exchange", 3, None)
     assert (also["event"], also["generation"], also["offsets"], also["unreadable"]) == ("commit", 3, [], None)
+
+
+def test_a_line_that_looks_like_another_kind_is_what_it_says() -> None:
+    of_a_round = line(event="round", generation=3, members=["m"], waited_for=[], note={"event": "commit"})
+    of_a_member = line(event="member", member_id="m", note={"event": "exchange", "api": "Heartbeat"})
+    nothing = exchange("Heartbeat", {"generation_id": None, "member_epoch": 7}, {"error_code": 0})
+    whole, member, beat = decoded([of_a_round, of_a_member, nothing])
+    assert (whole["event"], whole["generation"], whole["members"], whole["unreadable"]) == ("round", 3, ["m"], None)
+    assert (member["event"], member["member_id"], member["unreadable"]) == ("member", "m", None)
+    assert (beat["event"], beat["generation"], beat["instance_id"]) == ("exchange", 7, None)
 
 
 def test_parts_of_a_file_hold_each_line_once(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from kafka_shim.pipeline.jobs import offsets as offset_jobs
 from kafka_shim.pipeline.jobs import rebalances
 from kafka_shim.pipeline.schemas import EVENTS, LOG_RECORDS, STEADY, TABLES
 from kafka_shim.pipeline.tables import groups, offsets, partitions, traces
+from kafka_shim.pipeline.tables.columns import counted
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 
@@ -193,6 +194,15 @@ def test_membership(spark: SparkSession) -> None:
     ]
     found = groups.membership(table(trace(spark, rows), "events")).orderBy("member_id").collect()
     assert [(r.member_id, r.how, r.ms) for r in found] == [("a", "fenced", 1000.0), ("b", None, None)]
+
+
+def test_few_rows_go_to_what_joins_with_them(spark: SparkSession) -> None:
+    many = spark.range(100_000).withColumn("name", F.col("id").cast("string"))
+    found = [many.join(counted(many.where(F.col("id") < there), 10), ["name"]) for there in (0, 10, 11)]
+    assert [rows.count() for rows in found] == [0, 10, 11]
+    plans = [rows._jdf.queryExecution().executedPlan().toString() for rows in found]
+    assert ["Range" in plan for plan in plans] == [False, True, True]
+    assert ["LocalTableScan" in plan for plan in plans] == [True, True, False]
 
 
 def test_storms_end_where_the_group_rests(spark: SparkSession) -> None:

@@ -10,6 +10,7 @@ from threading import Event
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from kafka_shim.persistence.batch import write_batch
 from kafka_shim.pipeline.run import answer, build, sort_out
@@ -77,6 +78,28 @@ def run(warehouse: Warehouse, *paths: Path) -> None:
 
 def follow(warehouse: Warehouse, *paths: Path) -> None:
     stream(warehouse, sort_out(map(str, paths))).awaitTermination()
+
+
+def test_much_data_makes_the_rows_that_little_does(
+    spark: SparkSession, warehouse: Warehouse, data: Path, tmp_path: Path
+) -> None:
+    """What a session for much data does otherwise: Spark decides by what it sees how rows are brought together."""
+    adaptive = spark.newSession()
+    adaptive.conf.set("spark.sql.adaptive.enabled", "true")
+    adaptive.conf.set("spark.sql.shuffle.partitions", "8")
+    made = Warehouse(adaptive, str(tmp_path / "out"), only={"membership"})
+    with made.change("run"):
+        build(made, sort_out([str(data / "trace")]))
+
+    def contents(of: Warehouse, name: str) -> tuple[int, int]:
+        rows = of.read(name)
+        number = F.xxhash64(F.to_json(F.struct(*sorted(rows.columns)))).cast("decimal(38)")
+        (found,) = rows.agg(F.count("*"), F.sum(number)).collect()
+        return found[0], found[1]
+
+    for name in ("events", "requests", "membership"):
+        assert contents(made, name) == contents(warehouse, name), name
+    assert contents(made, "membership")[0] > 0
 
 
 @pytest.mark.timeout(400)
