@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from kafka_shim.pipeline.tables.columns import conform, hashes, keyed, ms_between
+from kafka_shim.pipeline.tables.columns import conform, counted, hashes, keyed, ms_between
 
 _KEY = ("group", "topic", "partition")
 
@@ -116,14 +116,14 @@ def lag(history: DataFrame, end_offsets: DataFrame) -> DataFrame:
     """Table `lag`: each commit with the last end offset known at its time. Of a group that is in a trace, its segments
     tell the same commits once more."""
     of_trace = history.where("source = 'trace'").select("group").distinct().withColumn("in_trace", F.lit(True))
+    named = end_offsets.select("topic", "partition").distinct()
     commits = (
         history.where("what = 'commit'")
+        .join(counted(named), ["topic", "partition"], "left_semi")
         .join(of_trace, "group", "left")
         .where("source = 'trace' or in_trace is null")
         .select(*_KEY, "at", "offset")
     )
-    named = end_offsets.select("topic", "partition").distinct()
-    commits = commits.join(named, ["topic", "partition"], "left_semi")
     nothing = F.lit(None)
     both = commits.withColumns(
         {"end_offset": nothing.cast("bigint"), "known_at": nothing.cast("timestamp"), "is_commit": F.lit(1)}
