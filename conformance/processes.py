@@ -216,7 +216,7 @@ def _is_alive(pid: int) -> bool:
 
 def _has_group(process: subprocess.Popen[Any]) -> bool:
     """Whether the process, reaped already, has left others in its group."""
-    if process.pid not in _HEADS or process.poll() is None:
+    if process.pid not in _HEADS or process.poll() is None or _is_another(process):
         return False
     try:
         os.killpg(process.pid, 0)
@@ -259,6 +259,21 @@ def _signal(process: subprocess.Popen[Any], number: signal.Signals) -> None:
     """Signal a process, and its group if it was started at the head of one."""
     with suppress(ProcessLookupError, PermissionError):
         if process.pid in _HEADS:
-            os.killpg(process.pid, number)
+            if not _is_another(process):
+                os.killpg(process.pid, number)
         elif process.returncode is None:
             os.kill(process.pid, number)
+
+
+def _is_another(process: subprocess.Popen[Any]) -> bool:
+    """Whether the number of a process that was reaped is that of another one by now, which may be at the head of a
+    group, too. While any of the old group is there, the system gives the number to nobody."""
+    if process.returncode is None:
+        return False
+    try:
+        os.kill(process.pid, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return True

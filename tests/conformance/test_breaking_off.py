@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,23 @@ def runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("finish", [started.kill, started.terminate, started.end])
+def test_a_process_that_got_the_number_of_one_that_ended_is_let_alone(
+    finish: Callable[[subprocess.Popen[str]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = started.start(["true"])
+    ended.wait()
+    # Numbers begin again after some ten thousand processes.
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True) as another:
+        monkeypatch.setattr(started, "_HEADS", {another.pid})
+        monkeypatch.setattr(ended, "pid", another.pid)
+        finish(ended)
+        assert runs(another.pid)
+        assert another.stdin is not None
+        another.stdin.close()
+        assert another.wait() == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
