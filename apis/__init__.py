@@ -1,4 +1,1 @@
-"""What the bytes mean: one module per API key, and in `kafka_shim.apis.wire` how messages become bytes.
-
-Knows nothing of groups, sockets or clocks.
-"""
+"""Kafka's messages as bytes: one module per API key, and the wire codec in `kafka_shim.apis.wire`."""

@@ -25,7 +25,7 @@ class AddOffsetsToTxnResponse(Message, key=ApiKey.ADD_OFFSETS_TO_TXN, versions="
 
 
 def shape(response: AddOffsetsToTxnResponse, version: int) -> AddOffsetsToTxnResponse:
-    """Before version 2 PRODUCER_FENCED is not known yet."""
+    """Before version 2, replace PRODUCER_FENCED by INVALID_PRODUCER_EPOCH."""
     if version < 2 and response.error_code == ErrorCode.PRODUCER_FENCED:
         response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
     return response

@@ -1,10 +1,10 @@
-"""AddPartitionsToTxn (24): makes partitions part of a transaction, or asks whether they are.
+"""AddPartitionsToTxn (24): adds partitions to a transaction, or checks that they are in it.
 
 v0  the first
 v1  throttle time is taken after the answer is sent
 v2  PRODUCER_FENCED (90) may be answered; before, INVALID_PRODUCER_EPOCH (47)
 v3  flexible
-v4  many transactions in one request, and the question alone; used between brokers (KIP-890)
+v4  many transactions in one request; `verify_only`; used between brokers (KIP-890)
 v5  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 """
 
@@ -19,7 +19,7 @@ class AddPartitionsToTxnTopic(Struct):
 
 
 class AddPartitionsToTxnTransaction(Struct):
-    """`verify_only` asks whether the partitions are part of the transaction, and adds none."""
+    """One transaction. With `verify_only`, check that the partitions are in it and add none."""
 
     transactional_id: str = field(string, versions="4+")
     producer_id: int = field(int64, versions="4+")
@@ -61,7 +61,7 @@ class AddPartitionsToTxnResponse(Message, key=ApiKey.ADD_PARTITIONS_TO_TXN, vers
 
 
 def normalise(request: AddPartitionsToTxnRequest, version: int) -> AddPartitionsToTxnRequest:
-    """Before version 4 there is one transaction, and it has no place in the list; `request` is changed in place."""
+    """Before version 4, move the single transaction into `transactions`. Changes `request` in place."""
     if version < 4:
         request.transactions = [
             AddPartitionsToTxnTransaction(
@@ -75,7 +75,9 @@ def normalise(request: AddPartitionsToTxnRequest, version: int) -> AddPartitions
 
 
 def shape(response: AddPartitionsToTxnResponse, version: int) -> AddPartitionsToTxnResponse:
-    """Before version 4 the results of the one transaction are the answer; before version 2 no PRODUCER_FENCED."""
+    """Before version 4, answer with the results of the single transaction; before version 2, without
+    PRODUCER_FENCED.
+    """
     if version < 4 and response.results_by_transaction:
         (result,) = response.results_by_transaction
         response.results_by_transaction = []

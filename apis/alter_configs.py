@@ -1,6 +1,7 @@
-"""AlterConfigs (33): gives topics, brokers and groups all values of their own anew (KIP-133).
+"""AlterConfigs (33): replaces the whole configuration of topics, brokers and groups (KIP-133).
 
-What is not named goes back to its default. IncrementalAlterConfigs (44) took its place; clients of old still send it.
+A setting that the request leaves out returns to its default. IncrementalAlterConfigs (44)
+replaced this API; old clients still send it.
 
 v0  the first
 v1  throttle time is taken after the answer is sent

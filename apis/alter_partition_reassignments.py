@@ -10,7 +10,7 @@ from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int16, 
 
 
 class ReassignablePartition(Struct):
-    """Null replicas cancel what is under way."""
+    """A partition and its new replicas. Null replicas cancel a reassignment in progress."""
 
     partition_index: int = field(int32)
     replicas: list[int] | None = field(array(int32), nullable="0+", default=None)

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (91): an Empty share group is to go on from other offsets (KIP-932).
+"""AlterShareGroupOffsets (91): sets the start offsets of an Empty share group (KIP-932).
 
 v0  the first; flexible
 """
@@ -42,8 +42,10 @@ class AlterShareGroupOffsetsResponse(Message, key=ApiKey.ALTER_SHARE_GROUP_OFFSE
     responses: list[ResponseTopic] = field(array(ResponseTopic))
 
 
-def error(request: AlterShareGroupOffsetsRequest, code: int) -> AlterShareGroupOffsetsResponse:
-    return AlterShareGroupOffsetsResponse(error_code=code)
+def error(
+    request: AlterShareGroupOffsetsRequest, code: int, message: str | None = None
+) -> AlterShareGroupOffsetsResponse:
+    return AlterShareGroupOffsetsResponse(error_code=code, error_message=message)
 
 
 API = Api(

@@ -1,14 +1,14 @@
-"""A frame as annotated hex: which bytes are which field.
+"""Annotated hex of a frame: each field of a request or response beside its bytes.
 
-Decides where each field of a request or an answer begins and ends, by reading the declared fields one by one: the
-compiled decoders do not keep this. What cannot be read (a frame that is broken on purpose) has no name from there on.
-It does not know what a field is for.
+Reads the declared fields one by one, because the compiled decoders do not keep positions. In a malformed frame, the
+bytes from the first unreadable field on have no name.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from kafka_shim.apis.api import Api
@@ -21,15 +21,16 @@ from kafka_shim.apis.wire.primitives import read_uvarint
 from kafka_shim.apis.wire.types import Array, Blob, Fixed, Nested, Type, string, uuid_text
 
 BYTES_A_LINE: Final = 12
-SHOWN_LINES: Final = 3
-"""Lines of one field that are shown; the rest of a long one is left out."""
-_TEXT_SHOWN: Final = 60
+LINES_A_FIELD: Final = 3
+"""Number of lines printed for one field; the rest of a long field is left out."""
+_TEXT_LENGTH: Final = 60
 _SIZE: Final = 4
 
 
 class Piece(NamedTuple):
-    """The bytes from `start` to `end`: the field `path`, such as `topics[0].name`, within `depth` structs, with this
-    value as text."""
+    """Bytes `start` to `end`: the field `path`, such as `topics[0].name`, nested in `depth` structs, and its value as
+    text.
+    """
 
     start: int
     end: int
@@ -39,7 +40,7 @@ class Piece(NamedTuple):
 
 
 class RequestHeader(NamedTuple):
-    """What the header of a request says; its answer cannot be read without it."""
+    """The request header fields needed to read the response."""
 
     key: int
     version: int
@@ -47,39 +48,37 @@ class RequestHeader(NamedTuple):
 
 
 def request_pieces(data: bytes) -> tuple[list[Piece], RequestHeader | None]:
-    """The fields of a request's frame, its size included, and what its header says if it has a whole one."""
+    """Return the fields of a request frame, its size included, and its header if the header is complete."""
     if int.from_bytes(data[:_SIZE]) != len(data) - _SIZE:
-        return [Piece(0, len(data), 0, "?", "no whole frame")], None
-    walk, sent = _Walk(data), None
-    try:
+        return [Piece(0, len(data), 0, "?", "incomplete frame")], None
+    walk: _Walk = _Walk(data)
+    header: RequestHeader | None = None
+    with suppress(*_UNREADABLE):
         walk.fixed("size", "i")
         key, version = walk.fixed("api_key", "h"), walk.fixed("api_version", "h")
-        sent = RequestHeader(key, version, walk.fixed("correlation_id", "i"))
+        header = RequestHeader(key, version, walk.fixed("correlation_id", "i"))
         # Not compact in any version: a broker must read it before it knows the version.
         walk.value(string, "client_id", 0, True)
         walk.body(APIS[key], version, APIS[key].request, True)
-    except _UNREADABLE:
-        """It ends here, as far as anybody can read it."""
-    return walk.whole(), sent
+    return walk.pieces(), header
 
 
 def answer_pieces(data: bytes, key: int, version: int, *, with_size: bool = True) -> list[Piece]:
-    """The fields of the frame that answers a request of this API and version; `with_size` if its size leads it."""
+    """Return the fields of a response to a request of this API and version; `with_size` if it has the frame's size."""
     walk = _Walk(data)
-    try:
+    with suppress(*_UNREADABLE):
         if with_size:
             walk.fixed("size", "i")
         walk.fixed("correlation_id", "i")
         # The answer to ApiVersions has the old header in all versions.
         walk.body(APIS[key], version, APIS[key].response, key != ApiKey.API_VERSIONS)
-    except _UNREADABLE:
-        """As above."""
-    return walk.whole()
+    return walk.pieces()
 
 
 def lines(data: bytes, pieces: list[Piece], limit: int = 4096) -> Iterator[str]:
-    """A line for each field, more where its bytes need them: offset, bytes, name and value. They end after `limit`
-    bytes."""
+    """Yield one line per field, or more if its bytes need them: offset, bytes, name and value. Stop after `limit`
+    bytes.
+    """
     for piece in pieces:
         if piece.start >= limit:
             yield f"    ... {len(data) - piece.start} more bytes"
@@ -88,10 +87,10 @@ def lines(data: bytes, pieces: list[Piece], limit: int = 4096) -> Iterator[str]:
         rows = [field[at : at + BYTES_A_LINE].hex(" ") for at in range(0, len(field), BYTES_A_LINE)] or [""]
         label = f"{piece.path}  {piece.text}".rstrip()
         yield f"    {piece.start:04x}  {rows[0]:<{BYTES_A_LINE * 3}}  {label}"
-        for number, row in enumerate(rows[1:SHOWN_LINES], 1):
+        for number, row in enumerate(rows[1:LINES_A_FIELD], 1):
             yield f"    {piece.start + number * BYTES_A_LINE:04x}  {row}"
-        if len(rows) > SHOWN_LINES:
-            yield f"          ... {len(field) - SHOWN_LINES * BYTES_A_LINE} more bytes of it"
+        if len(rows) > LINES_A_FIELD:
+            yield f"          ... {len(field) - LINES_A_FIELD * BYTES_A_LINE} more bytes of this field"
 
 
 _UNREADABLE: Final = (struct.error, IndexError, KeyError, DecodeError)
@@ -107,8 +106,8 @@ class _Walk:
         self._data = data
         self._at = 0
 
-    def whole(self) -> list[Piece]:
-        """What was found, and what is left, without a name."""
+    def pieces(self) -> list[Piece]:
+        """Return the fields that were read and, if bytes remain, one piece without a name for them."""
         read = self._pieces[-1].end if self._pieces else 0
         if read < len(self._data):
             self._at = len(self._data)
@@ -116,7 +115,7 @@ class _Walk:
         return self._pieces
 
     def body(self, api: Api, version: int, message: type[Declarable], header_has_tags: bool) -> None:
-        """The end of the header, and the fields of the message."""
+        """Read the rest of the header and the fields of the message."""
         self._version = version
         self._flexible = version in api.request.flexible
         if self._flexible and header_has_tags:
@@ -128,7 +127,7 @@ class _Walk:
         start = self._at
         (value,) = struct.unpack_from(">" + code, self._data, start)
         self._at += struct.calcsize(">" + code)
-        self._note(start, depth, path, _shown(path.rpartition(".")[2], value))
+        self._note(start, depth, path, _format(path.rpartition(".")[2], value))
         return value
 
     def struct(self, cls: type[Declarable], path: str, depth: int) -> None:
@@ -171,10 +170,10 @@ class _Walk:
             raise IndexError
         self._at += length
         text = repr(value.decode("utf-8", "replace")) if type.is_text else f"{length} bytes"
-        self._note(start, depth, path, text if len(text) <= _TEXT_SHOWN else text[:_TEXT_SHOWN] + "...")
+        self._note(start, depth, path, text if len(text) <= _TEXT_LENGTH else text[:_TEXT_LENGTH] + "...")
 
     def _length(self, code: str) -> int:
-        """The length or count that leads a value; -1 is null."""
+        """Read the length or count in front of a value; -1 is null."""
         if self._flexible:
             length, self._at = read_uvarint(self._data, self._at)
             return length - 1
@@ -183,7 +182,7 @@ class _Walk:
         return int(length)
 
     def _tagged(self, fields: tuple[Field, ...], path: str, depth: int) -> None:
-        """A section of tagged fields. Those that are declared are read; others are bytes."""
+        """Read a section of tagged fields. A field that is not declared becomes a piece of plain bytes."""
         start = self._at
         count, self._at = read_uvarint(self._data, self._at)
         self._note(start, depth, f"{path}tags", f"tagged fields {count}")
@@ -208,7 +207,7 @@ class _Walk:
         self._pieces.append(Piece(start, self._at, depth, path, text))
 
 
-def _shown(name: str, value: Any) -> str:
+def _format(name: str, value: Any) -> str:
     if isinstance(value, bytes):
         return uuid_text(value)
     if name.endswith("error_code"):

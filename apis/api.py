@@ -1,7 +1,6 @@
-"""What a module of one API key hands to those who read and write its messages: `Api`.
+"""`Api`: the parts of one API key that a server, a client or a test needs to read and write its messages.
 
-Decides nothing; it names the parts that every API has, so that a server can serve any of them without knowing which.
-It does not know what a request does: `shim/server/requests.py` has that.
+The rules behind the APIs are in `shim/server/requests.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ M = TypeVar("M", bound=Message)
 
 
 def unchanged(message: M, version: int) -> M:
-    """The `normalise` or `shape` of an API whose versions differ in nothing but which fields they have."""
+    """Return `message` as it is: the default of `normalise` and `shape` if the versions differ only in their fields."""
     return message
 
 
@@ -25,11 +24,10 @@ def unchanged(message: M, version: int) -> M:
 class Api:
     """One API key. `request.versions` are the versions we can read and write; a profile advertises a part of them.
 
-    - `error(request, code)` is the response, in its newest form, that says `code` wherever this API puts errors.
-    - `normalise(request, version)` brings a request that was received in `version` to its newest form. Whoever decodes
-      the request calls it once, before anybody keeps the request; it may change it in place. Nothing changes the
-      request after that.
-    - `shape(response, version)` turns a response in its newest form into that of `version`; it may change it in place.
+    - `error(request, code)` builds a response, in its newest form, with `code` in each place where this API has errors.
+    - `normalise(request, version)` turns a request received in `version` into its newest form, and may change it in
+      place. The decoder's caller calls it once, right after decoding; afterwards the request never changes.
+    - `shape(response, version)` turns a response in its newest form into that of `version`, and may change it in place.
     """
 
     key: ApiKey | ExperimentalKey

@@ -1,6 +1,6 @@
-"""`ClientAssignor`: an assignor that a member has itself, as KIP-848 first had it, in requests and in records.
+"""`ClientAssignor`: an assignor that a member runs itself, as in early drafts of KIP-848, for requests and records.
 
-Decides its layout alone. No release of Kafka sends it; see `apis/experimental/`.
+No release of Kafka sends it; see `apis/experimental/`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from kafka_shim.apis.wire import Struct, bytes_, field, int8, int16, string
 
 
 class ClientAssignor(Struct):
-    """It reads metadata from `minimum_version` to `maximum_version`; the member wrote its own in `metadata_version`.
-    `reason` says why the metadata changed, in the assignor's own numbers."""
+    """One assignor of a member. It reads metadata of versions `minimum_version` to `maximum_version`, and wrote the
+    member's metadata in `metadata_version`. `reason` is the assignor's own number for the cause of the last change.
+    """
 
     name: str = field(string)
     minimum_version: int = field(int16)

@@ -25,7 +25,7 @@ class Assignment(Struct):
 
 
 class Member(Struct):
-    """`member_type`: -1 not known, 0 classic, 1 consumer."""
+    """`member_type`: -1 unknown, 0 classic, 1 consumer."""
 
     member_id: str = field(string)
     instance_id: str | None = field(string, nullable="0+", default=None)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (68): a member of a KIP-848 group joins, reports, hears its assignment, or leaves.
+"""ConsumerGroupHeartbeat (68): a member of a KIP-848 group joins, heartbeats, receives its assignment, or leaves.
 
 v0  the first; flexible
 v1  subscription by regular expression, and the member makes its own id (KIP-1082)
@@ -15,7 +15,7 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupHeartbeatRequest(Message, key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+"):
-    """What did not change since the last heartbeat is null, or -1.
+    """A field that did not change since the last heartbeat is null, or -1.
 
     `member_epoch`: 0 joins, -1 leaves, -2 leaves for a while, as a static member.
     """
@@ -48,8 +48,10 @@ class ConsumerGroupHeartbeatResponse(Message, key=ApiKey.CONSUMER_GROUP_HEARTBEA
     assignment: Assignment | None = field(Assignment, nullable="0+", default=None)
 
 
-def error(request: ConsumerGroupHeartbeatRequest, code: int) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=code)
+def error(
+    request: ConsumerGroupHeartbeatRequest, code: int, message: str | None = None
+) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
 
 
 API = Api(

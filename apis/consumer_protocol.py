@@ -1,16 +1,16 @@
-"""The embedded protocol of consumers: what `protocol_type` "consumer" puts into JoinGroup metadata and assignments.
+"""The embedded protocol of consumers: JoinGroup metadata and assignments of `protocol_type` "consumer".
 
-A subscription is a member's metadata, an assignment is what the leader gives it; both begin with a version, an int16.
-To the rules of classic groups they are opaque. They are read for what people see, for traces, and for the rule that the
-offsets of a topic somebody subscribes to are neither deleted nor expire.
+A subscription is the metadata of a member; an assignment is the leader's answer for a member. Both begin with a
+version, an int16. The rules of classic groups treat them as opaque bytes. They are read for display, for traces, and
+for one rule: offsets of a topic that a member subscribes to are neither deleted nor expired.
 
     v0  topics and user data
     v1  the partitions the member owns (KIP-429)
     v2  the generation in which it got them (KIP-792)
     v3  rack (KIP-881)
 
-The assignment has the same fields in all versions. A version newer than these begins with the fields of the newest one
-known, because Kafka promises to add fields at the end only; so it is read as that.
+The assignment has the same fields in all versions. A newer version is read as version 3, because Kafka promises to
+add fields only at the end.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Final, TypeVar
 
 from kafka_shim.apis.wire import DecodeError, Message, Struct, array, bytes_, field, int32, string
+from kafka_shim.apis.wire.primitives import MAX_ELEMENTS
 
 M = TypeVar("M", bound=Message)
 
@@ -45,22 +46,24 @@ class ConsumerProtocolAssignment(Message, versions="0-3"):
 
 
 def subscription_to_bytes(subscription: ConsumerProtocolSubscription, version: int) -> bytes:
-    """A member's metadata. Raises EncodeError for a version that does not exist."""
+    """Encode a member's metadata. Raises EncodeError for a version that does not exist."""
     return version.to_bytes(2, "big") + subscription.encode(version)
 
 
 def assignment_to_bytes(assignment: ConsumerProtocolAssignment, version: int) -> bytes:
-    """A member's assignment. Raises EncodeError for a version that does not exist."""
+    """Encode a member's assignment. Raises EncodeError for a version that does not exist."""
     return version.to_bytes(2, "big") + assignment.encode(version)
 
 
 def subscription_from_bytes(data: bytes) -> ConsumerProtocolSubscription | None:
-    """What a member subscribes to, or None when its metadata is not of the consumer protocol."""
+    """Decode a member's metadata. Returns None if it does not follow the consumer protocol."""
     return _versioned(ConsumerProtocolSubscription, data)
 
 
 def assignment_from_bytes(data: bytes) -> ConsumerProtocolAssignment | None:
-    """What a member was given, or None when `data` is not of the consumer protocol; empty bytes are not."""
+    """Decode a member's assignment. Returns None if `data` does not follow the consumer protocol; empty bytes do
+    not.
+    """
     return _versioned(ConsumerProtocolAssignment, data)
 
 
@@ -71,6 +74,6 @@ def _versioned(message: type[M], data: bytes) -> M | None:
     if version < 0:
         return None
     try:
-        return message.decoder(min(version, NEWEST))(data, 2)[0]
+        return message.decoder(min(version, NEWEST))(data, 2, MAX_ELEMENTS)[0]
     except DecodeError:
         return None

@@ -1,4 +1,4 @@
-"""CreatePartitions (37): makes topics larger.
+"""CreatePartitions (37): adds partitions to topics.
 
 v0  the first
 v1  throttle time is taken after the answer is sent
@@ -16,7 +16,7 @@ class CreatePartitionsAssignment(Struct):
 
 
 class CreatePartitionsTopic(Struct):
-    """`count` is the new number of partitions; `assignments`, if not null, has the replicas of each that is added."""
+    """`count` is the new number of partitions; `assignments`, if not null, has the replicas of each new partition."""
 
     name: str = field(string)
     count: int = field(int32)

@@ -3,6 +3,7 @@
 v0  the first
 v1  throttle time is taken after the answer is sent
 v2  flexible
+v3  error messages (KIP-1331)
 """
 
 from kafka_shim.apis.api import Api
@@ -10,16 +11,17 @@ from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, string
 
 
-class DeleteGroupsRequest(Message, key=ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+"):
+class DeleteGroupsRequest(Message, key=ApiKey.DELETE_GROUPS, versions="0-3", flexible="2+"):
     groups_names: list[str] = field(array(string))
 
 
 class DeletableGroupResult(Struct):
     group_id: str = field(string)
     error_code: int = field(int16)
+    error_message: str | None = field(string, versions="3+", nullable="3+", default=None, ignorable=True)
 
 
-class DeleteGroupsResponse(Message, key=ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+"):
+class DeleteGroupsResponse(Message, key=ApiKey.DELETE_GROUPS, versions="0-3", flexible="2+"):
     throttle_time_ms: int = field(int32)
     results: list[DeletableGroupResult] = field(array(DeletableGroupResult))
 

@@ -1,4 +1,4 @@
-"""DeleteRecords (21): moves the start of partitions' logs forward (KIP-107).
+"""DeleteRecords (21): moves the log start offset of partitions forward (KIP-107).
 
 v0  the first
 v1  throttle time is taken after the answer is sent
@@ -11,7 +11,7 @@ from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, in
 
 
 class DeleteRecordsPartition(Struct):
-    """Records below `offset` go; -1 is the high watermark."""
+    """Records below `offset` are deleted; -1 stands for the high watermark."""
 
     partition_index: int = field(int32)
     offset: int = field(int64)

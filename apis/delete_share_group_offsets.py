@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (92): an Empty share group forgets topics (KIP-932).
+"""DeleteShareGroupOffsets (92): deletes the offsets of topics of an Empty share group (KIP-932).
 
 v0  the first; flexible
 """
@@ -31,8 +31,10 @@ class DeleteShareGroupOffsetsResponse(Message, key=ApiKey.DELETE_SHARE_GROUP_OFF
     responses: list[ResponseTopic] = field(array(ResponseTopic))
 
 
-def error(request: DeleteShareGroupOffsetsRequest, code: int) -> DeleteShareGroupOffsetsResponse:
-    return DeleteShareGroupOffsetsResponse(error_code=code)
+def error(
+    request: DeleteShareGroupOffsetsRequest, code: int, message: str | None = None
+) -> DeleteShareGroupOffsetsResponse:
+    return DeleteShareGroupOffsetsResponse(error_code=code, error_message=message)
 
 
 API = Api(

@@ -15,7 +15,7 @@ from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, st
 
 
 class DeleteTopicState(Struct):
-    """By name, or with a null name by id."""
+    """A topic by its name, or by its id if the name is null."""
 
     name: str | None = field(string, versions="6+", nullable="6+", default=None)
     topic_id: bytes = field(uuid, versions="6+")
@@ -40,7 +40,7 @@ class DeleteTopicsResponse(Message, key=ApiKey.DELETE_TOPICS, versions="0-6", fl
 
 
 def normalise(request: DeleteTopicsRequest, version: int) -> DeleteTopicsRequest:
-    """Before version 6 topics are a list of names; `request` is changed in place."""
+    """Before version 6, build `topics` from the list of names. Changes `request` in place."""
     if version < 6:
         request.topics = [DeleteTopicState(name) for name in request.topic_names]
     return request

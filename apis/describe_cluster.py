@@ -1,8 +1,8 @@
 """DescribeCluster (60): cluster id, controller and brokers, without any topic (KIP-700).
 
 v0  the first; flexible
-v1  the client says whether it wants brokers or controllers (KIP-919)
-v2  fenced brokers too, if wanted (KIP-1073)
+v1  the client chooses brokers or controllers (KIP-919)
+v2  fenced brokers too, on request (KIP-1073)
 """
 
 from kafka_shim.apis.api import Api

@@ -1,6 +1,6 @@
 """DescribeConfigs (32): the configuration of topics, brokers and groups.
 
-v0  the first; says of each value only whether it is the default
+v0  the first; of the source of a value only `is_default`
 v1  the source of each value, and its synonyms (KIP-226)
 v2  throttle time is taken after the answer is sent
 v3  type and documentation of each value (KIP-569)
@@ -35,7 +35,7 @@ class DescribeConfigsSynonym(Struct):
 
 
 class DescribeConfigsResourceResult(Struct):
-    """`config_source` says who set the value: 1 topic, 2 broker, 4 broker's file, 5 nobody, 8 group."""
+    """`config_source`: 1 topic, 2 broker, 4 broker's file, 5 default, 8 group."""
 
     name: str = field(string)
     value: str | None = field(string, nullable="0+")
@@ -62,11 +62,11 @@ class DescribeConfigsResponse(Message, key=ApiKey.DESCRIBE_CONFIGS, versions="0-
 
 
 DEFAULT_CONFIG: Final = 5
-"""The `config_source` of a value that nobody has set."""
+"""The `config_source` of a default value."""
 
 
 def shape(response: DescribeConfigsResponse, version: int) -> DescribeConfigsResponse:
-    """Version 0 knows of the source only whether it is the default."""
+    """In version 0, set `is_default` from the source."""
     if version == 0:
         for result in response.results:
             for config in result.configs:

@@ -6,7 +6,7 @@ v2  throttle time is taken after the answer is sent
 v3  authorized operations (KIP-430)
 v4  group instance id of each member (KIP-345)
 v5  flexible
-v6  GROUP_ID_NOT_FOUND (69) with a message for a group that is not there (KIP-1043)
+v6  GROUP_ID_NOT_FOUND (69) with a message for a missing group (KIP-1043)
 """
 
 from kafka_shim.apis.api import Api
@@ -31,7 +31,9 @@ class DescribedGroupMember(Struct):
 
 
 class DescribedGroup(Struct):
-    """`protocol_data` is the protocol name. `authorized_operations` has bits, or only the highest one: not asked."""
+    """`protocol_data` is the protocol name. `authorized_operations` has one bit per operation; the highest bit alone
+    means that the client did not ask.
+    """
 
     error_code: int = field(int16)
     error_message: str | None = field(string, versions="6+", nullable="6+", default=None)
@@ -49,7 +51,7 @@ class DescribeGroupsResponse(Message, key=ApiKey.DESCRIBE_GROUPS, versions="0-6"
 
 
 def shape(response: DescribeGroupsResponse, version: int) -> DescribeGroupsResponse:
-    """Before version 6 a group that is not there is no error, but a dead group, and errors have no message."""
+    """Before version 6, report a missing group as Dead without an error, and leave out error messages."""
     if version < 6:
         for group in response.groups:
             group.error_message = None

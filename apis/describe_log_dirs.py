@@ -1,10 +1,11 @@
-"""DescribeLogDirs (35): the folders of a broker, and how much each partition takes of them (KIP-113).
+"""DescribeLogDirs (35): the folders of a broker, and the size of each partition in them (KIP-113).
 
 v0  the first
 v1  throttle time is taken after the answer is sent
 v2  flexible
 v3  an error for the whole answer
-v4  size of the volume and what is free of it (KIP-827)
+v4  total and free bytes of the volume (KIP-827)
+v5  whether new partitions are kept out of the folder
 """
 
 from kafka_shim.apis.api import Api
@@ -17,15 +18,16 @@ class DescribableLogDirTopic(Struct):
     partitions: list[int] = field(array(int32))
 
 
-class DescribeLogDirsRequest(Message, key=ApiKey.DESCRIBE_LOG_DIRS, versions="0-4", flexible="2+"):
-    """Null topics are all topics."""
+class DescribeLogDirsRequest(Message, key=ApiKey.DESCRIBE_LOG_DIRS, versions="0-5", flexible="2+"):
+    """Null `topics` mean all topics."""
 
     topics: list[DescribableLogDirTopic] | None = field(array(DescribableLogDirTopic), nullable="0+")
 
 
 class DescribeLogDirsPartition(Struct):
-    """`partition_size` in bytes; `offset_lag` is how far this replica is behind; `is_future_key` while it moves here
-    from another folder."""
+    """`partition_size` in bytes; `offset_lag` is the distance of this replica to the log end; `is_future_key` is set
+    while the replica moves here from another folder.
+    """
 
     partition_index: int = field(int32)
     partition_size: int = field(int64)
@@ -44,9 +46,10 @@ class DescribeLogDirsResult(Struct):
     topics: list[DescribeLogDirsTopic] = field(array(DescribeLogDirsTopic))
     total_bytes: int = field(int64, versions="4+", ignorable=True, default=-1)
     usable_bytes: int = field(int64, versions="4+", ignorable=True, default=-1)
+    is_cordoned: bool = field(boolean, versions="5+", ignorable=True)
 
 
-class DescribeLogDirsResponse(Message, key=ApiKey.DESCRIBE_LOG_DIRS, versions="0-4", flexible="2+"):
+class DescribeLogDirsResponse(Message, key=ApiKey.DESCRIBE_LOG_DIRS, versions="0-5", flexible="2+"):
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16, versions="3+", ignorable=True)
     results: list[DescribeLogDirsResult] = field(array(DescribeLogDirsResult))

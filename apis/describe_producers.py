@@ -1,4 +1,4 @@
-"""DescribeProducers (61): which producers a partition remembers, and whether they have a transaction open (KIP-664).
+"""DescribeProducers (61): the producers of a partition, and their open transactions (KIP-664).
 
 v0  the first; flexible
 """
@@ -18,7 +18,7 @@ class DescribeProducersRequest(Message, key=ApiKey.DESCRIBE_PRODUCERS, versions=
 
 
 class ProducerState(Struct):
-    """-1 where there is nothing to say: no batch of this epoch, no marker yet, no open transaction."""
+    """-1 stands for a missing value: no batch of this epoch, no marker yet, no open transaction."""
 
     producer_id: int = field(int64)
     producer_epoch: int = field(int32)

@@ -1,8 +1,8 @@
-"""DescribeQuorum (55): who leads, votes and follows in the cluster's metadata (KIP-595).
+"""DescribeQuorum (55): leader, voters and observers of the metadata quorum (KIP-595).
 
 v0  the first; flexible
-v1  when a replica last fetched, and last had everything (KIP-836)
-v2  messages with errors, directories of replicas, and where the voters listen (KIP-853)
+v1  times of a replica's last fetch, and of its last complete fetch (KIP-836)
+v2  error messages, directories of replicas, listeners of the voters (KIP-853)
 """
 
 from kafka_shim.apis.api import Api
@@ -24,7 +24,7 @@ class DescribeQuorumRequest(Message, key=ApiKey.DESCRIBE_QUORUM, versions="0-2",
 
 
 class ReplicaState(Struct):
-    """Timestamps in ms since the epoch, -1 for not known."""
+    """Timestamps in ms since the epoch; -1 is unknown."""
 
     replica_id: int = field(int32)
     replica_directory_id: bytes = field(uuid, versions="2+", ignorable=True)

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (90): how far share groups have come in their partitions (KIP-932).
+"""DescribeShareGroupOffsets (90): the start offsets of share groups in their partitions (KIP-932).
 
 v0  the first; flexible
 v1  lag (KIP-1226)
@@ -15,7 +15,7 @@ class RequestTopic(Struct):
 
 
 class RequestGroup(Struct):
-    """Null `topics` are all that the group has."""
+    """Null `topics` mean all topics of the group."""
 
     group_id: str = field(string)
     topics: list[RequestTopic] | None = field(array(RequestTopic), nullable="0+")
@@ -26,7 +26,7 @@ class DescribeShareGroupOffsetsRequest(Message, key=ApiKey.DESCRIBE_SHARE_GROUP_
 
 
 class ResponsePartition(Struct):
-    """A `start_offset` of -1 means that nobody has fetched yet; a `lag` of -1 that it is not known."""
+    """A `start_offset` of -1 means that no member has fetched yet; a `lag` of -1 that the lag is unknown."""
 
     partition_index: int = field(int32)
     start_offset: int = field(int64)

@@ -13,14 +13,14 @@ class TopicRequest(Struct):
 
 
 class Cursor(Struct):
-    """Where the next page begins."""
+    """The first partition of the next page."""
 
     topic_name: str = field(string)
     partition_index: int = field(int32)
 
 
 class DescribeTopicPartitionsRequest(Message, key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+"):
-    """No topics are all topics."""
+    """An empty `topics` list means all topics."""
 
     topics: list[TopicRequest] = field(array(TopicRequest))
     response_partition_limit: int = field(int32, default=2000)

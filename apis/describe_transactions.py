@@ -18,7 +18,9 @@ class TopicData(Struct):
 
 
 class TransactionState(Struct):
-    """`topics` are those of the open transaction; once its end is decided, those that still lack the marker."""
+    """`topics` has the partitions of the open transaction; once its end is decided, those that still lack the
+    marker.
+    """
 
     error_code: int = field(int16)
     transactional_id: str = field(string)

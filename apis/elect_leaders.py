@@ -1,4 +1,4 @@
-"""ElectLeaders (43): makes replicas leaders of their partitions (KIP-183).
+"""ElectLeaders (43): elects leaders of partitions (KIP-183).
 
 v0  the first, as ElectPreferredLeaders
 v1  the kind of election, and an error for the whole answer (KIP-460)
@@ -16,7 +16,7 @@ class TopicPartitions(Struct):
 
 
 class ElectLeadersRequest(Message, key=ApiKey.ELECT_LEADERS, versions="0-2", flexible="2+"):
-    """`election_type`: 0 preferred, 1 unclean. Null partitions are all partitions."""
+    """`election_type`: 0 preferred, 1 unclean. Null partitions mean all partitions."""
 
     election_type: int = field(int8, versions="1+")
     topic_partitions: list[TopicPartitions] | None = field(array(TopicPartitions), nullable="0+")

@@ -28,7 +28,7 @@ class EndTxnResponse(Message, key=ApiKey.END_TXN, versions="0-5", flexible="3+")
 
 
 def shape(response: EndTxnResponse, version: int) -> EndTxnResponse:
-    """Before version 2 PRODUCER_FENCED is not known yet."""
+    """Before version 2, replace PRODUCER_FENCED by INVALID_PRODUCER_EPOCH."""
     if version < 2 and response.error_code == ErrorCode.PRODUCER_FENCED:
         response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
     return response

@@ -16,7 +16,7 @@ v12 flexible; last fetched epoch, diverging epoch (KIP-595)
 v13 topic ids in place of names (KIP-516)
 v14 OFFSET_MOVED_TO_TIERED_STORAGE (109) may be answered (KIP-405)
 v15 replica state in place of the replica id (KIP-903)
-v16 new leaders are told with their addresses (KIP-951)
+v16 the answer has the new leaders and their addresses (KIP-951)
 v17 replica directory id (KIP-853)
 v18 high watermark of the follower (KIP-1166)
 """
@@ -55,10 +55,10 @@ class ForgottenTopic(Struct):
 
 
 class FetchRequest(Message, key=ApiKey.FETCH, versions="0-18", flexible="12+"):
-    """A request of a session (KIP-227) has its id and its next epoch, and only the partitions that changed.
+    """A request within a session (KIP-227) has the session's id and next epoch, and only the partitions that changed.
 
-    An epoch of -1 ends the session, or asks for none; 0 asks for a new one. `max_wait_ms` and `min_bytes` say how long
-    the answer may be held, and for how much data.
+    A session epoch of -1 ends the session, or asks for none; 0 asks for a new one. The answer may wait `max_wait_ms`
+    for `min_bytes` of data.
     """
 
     cluster_id: str | None = field(
@@ -98,7 +98,7 @@ class AbortedTransaction(Struct):
 
 
 class PartitionData(Struct):
-    """`records` is whole record batches as they were produced, perhaps the last one cut short."""
+    """`records` has whole record batches as they were produced, except that the last one may be cut."""
 
     partition_index: int = field(int32)
     error_code: int = field(int16)
@@ -137,7 +137,9 @@ class FetchResponse(Message, key=ApiKey.FETCH, versions="0-18", flexible="12+"):
 
 
 def error(request: FetchRequest, code: int) -> FetchResponse:
-    """The code for the answer, and while topics have names also for each partition: older versions have only those."""
+    """Set the code for the answer and, if topics have names, for each partition: older versions have only the
+    latter.
+    """
     return FetchResponse(
         error_code=code,
         session_id=request.session_id,

@@ -1,4 +1,4 @@
-"""FindCoordinator (10): which broker coordinates a group, a transactional id or a share group.
+"""FindCoordinator (10): the broker that coordinates a group, a transactional id or a share group.
 
 v0  the first; groups only
 v1  kind of key, throttle time, error message
@@ -52,7 +52,7 @@ class FindCoordinatorResponse(Message, key=ApiKey.FIND_COORDINATOR, versions="0-
 
 
 def normalise(request: FindCoordinatorRequest, version: int) -> FindCoordinatorRequest:
-    """Before version 4 one key is asked for, and it has no place in the list; `request` is changed in place."""
+    """Before version 4, move the single key into the list. Changes `request` in place."""
     if version < 4:
         request.coordinator_keys = [request.key]
     return request
@@ -67,11 +67,11 @@ _MESSAGES: Final[dict[int, str]] = {
         "an incompatible broker. See the broker logs for more details."
     ),
 }
-"""What Kafka 4.2 says before version 4, for no error too; from then on it says the last of these alone."""
+"""Kafka 4.2's messages by error code, NONE included; from version 4 on Kafka sends only the one of INVALID_REQUEST."""
 
 
 def shape(response: FindCoordinatorResponse, version: int) -> FindCoordinatorResponse:
-    """Before version 4 the one coordinator is the answer, and its error has a message."""
+    """Before version 4, answer with the single coordinator, and give its error a message."""
     if version < 4 and response.coordinators:
         (coordinator,) = response.coordinators
         response.coordinators = []
@@ -84,7 +84,7 @@ def shape(response: FindCoordinatorResponse, version: int) -> FindCoordinatorRes
 
 
 def is_share_key(key: str) -> bool:
-    """Whether a key is of the form `group:topic id:partition`; the group may have colons too."""
+    """Return True for a key of the form `group:topic id:partition`; the group may contain colons too."""
     group, *rest = key.rstrip(":").rsplit(":", 2)
     if len(rest) != 2 or not group.strip():
         return False
@@ -93,7 +93,7 @@ def is_share_key(key: str) -> bool:
 
 
 def no_coordinator(key: str, code: int) -> Coordinator:
-    """The answer for one key that has an error instead of a node."""
+    """Build the answer for one key that has an error instead of a node."""
     message = _MESSAGES[code] if code == ErrorCode.INVALID_REQUEST else ""
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
 

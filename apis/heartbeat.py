@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member of a classic group says that it lives, and hears whether a rebalance is on.
+"""Heartbeat (12): keeps a member of a classic group alive, and tells it of a rebalance.
 
 v0  the first
 v1  throttle time

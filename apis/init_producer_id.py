@@ -14,7 +14,7 @@ from kafka_shim.apis.wire import ErrorCode, Message, field, int16, int32, int64,
 
 
 class InitProducerIdRequest(Message, key=ApiKey.INIT_PRODUCER_ID, versions="0-5", flexible="2+"):
-    """A null `transactional_id` asks for idempotence alone."""
+    """A null `transactional_id` asks only for idempotence."""
 
     transactional_id: str | None = field(string, nullable="0+")
     transaction_timeout_ms: int = field(int32)
@@ -30,7 +30,7 @@ class InitProducerIdResponse(Message, key=ApiKey.INIT_PRODUCER_ID, versions="0-5
 
 
 def shape(response: InitProducerIdResponse, version: int) -> InitProducerIdResponse:
-    """Before version 4 PRODUCER_FENCED is not known yet."""
+    """Before version 4, replace PRODUCER_FENCED by INVALID_PRODUCER_EPOCH."""
     if version < 4 and response.error_code == ErrorCode.PRODUCER_FENCED:
         response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
     return response

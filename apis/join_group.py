@@ -9,7 +9,7 @@ v5  group instance id (KIP-345)
 v6  flexible
 v7  protocol type in the answer; the protocol name may be null (KIP-559)
 v8  reason for joining (KIP-800)
-v9  the leader may be told to skip the assignment (KIP-814)
+v9  the answer may ask the leader to skip the assignment (KIP-814)
 """
 
 from kafka_shim.apis.api import Api
@@ -18,14 +18,14 @@ from kafka_shim.apis.wire import Message, Struct, array, boolean, bytes_, field,
 
 
 class JoinGroupRequestProtocol(Struct):
-    """A protocol the member supports, the most wanted first: for consumers, an assignor and the subscription."""
+    """A protocol that the member supports, in order of preference: for consumers, an assignor and the subscription."""
 
     name: str = field(string)
     metadata: bytes = field(bytes_)
 
 
 class JoinGroupRequest(Message, key=ApiKey.JOIN_GROUP, versions="0-9", flexible="6+"):
-    """`member_id` is empty until the coordinator has given one. Timeouts are milliseconds."""
+    """`member_id` is empty until the coordinator has assigned one. Timeouts are milliseconds."""
 
     group_id: str = field(string)
     session_timeout_ms: int = field(int32)
@@ -44,7 +44,7 @@ class JoinGroupResponseMember(Struct):
 
 
 class JoinGroupResponse(Message, key=ApiKey.JOIN_GROUP, versions="0-9", flexible="6+"):
-    """`members` is empty but for the leader; a `generation_id` of -1 goes with an error."""
+    """`members` is filled in for the leader alone; a `generation_id` of -1 comes with an error."""
 
     throttle_time_ms: int = field(int32, versions="2+", ignorable=True)
     error_code: int = field(int16)
@@ -58,14 +58,14 @@ class JoinGroupResponse(Message, key=ApiKey.JOIN_GROUP, versions="0-9", flexible
 
 
 def normalise(request: JoinGroupRequest, version: int) -> JoinGroupRequest:
-    """Version 0 has one timeout for both; `request` is changed in place."""
+    """In version 0, use the session timeout as rebalance timeout. Changes `request` in place."""
     if version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     return request
 
 
 def shape(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    """No protocol name is null from version 7 on, and empty before."""
+    """Write a missing protocol name as null from version 7 on, as an empty string before."""
     if version >= 7:
         response.protocol_name = response.protocol_name or None
     elif response.protocol_name is None:

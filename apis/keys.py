@@ -1,7 +1,7 @@
-"""The numbers of the APIs: `ApiKey` by Kafka's names, `ExperimentalKey` of what no release of Kafka has.
+"""API keys: `ApiKey` by Kafka's names, `ExperimentalKey` for APIs that no release of Kafka has.
 
-Decides which private numbers the experiments have (`apis/experimental/`), and nothing else. It lists what clients may
-send to a broker, read and served here or not. Source: Kafka 4.2, `org.apache.kafka.common.protocol.ApiKeys`.
+`ApiKey` lists every API that clients may send to a broker, even if it is not served here. Source: Kafka 4.2,
+`org.apache.kafka.common.protocol.ApiKeys`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The first two bytes of a request."""
+    """API key: the first two bytes of a request."""
 
     PRODUCE = 0
     FETCH = 1
@@ -77,15 +77,20 @@ class ApiKey(IntEnum):
     SHARE_GROUP_DESCRIBE = 77
     SHARE_FETCH = 78
     SHARE_ACKNOWLEDGE = 79
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
     STREAMS_GROUP_HEARTBEAT = 88
     STREAMS_GROUP_DESCRIBE = 89
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 class ExperimentalKey(IntEnum):
-    """APIs that were proposed and never released: served to who asks for them, far from every key that Kafka has."""
+    """Private keys of proposals that were never released (`apis/experimental/`), far above all of Kafka's keys."""
 
     CLIENT_ASSIGNOR_HEARTBEAT = 32_000
     CONSUMER_GROUP_PREPARE_ASSIGNMENT = 32_001
@@ -99,5 +104,5 @@ class ExperimentalKey(IntEnum):
 
     @property
     def api_name(self) -> str:
-        """As in `Api.name`."""
+        """The name as in `Api.name`."""
         return self.name.title().replace("_", "")

@@ -14,7 +14,7 @@ from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, st
 
 
 class MemberIdentity(Struct):
-    """Who leaves: an empty `member_id` with a `group_instance_id` means the static member, whatever its member id."""
+    """A leaving member. An empty `member_id` with a `group_instance_id` means the static member of any member id."""
 
     member_id: str = field(string, versions="3+")
     group_instance_id: str | None = field(string, versions="3+", nullable="3+", default=None)
@@ -40,14 +40,14 @@ class LeaveGroupResponse(Message, key=ApiKey.LEAVE_GROUP, versions="0-5", flexib
 
 
 def normalise(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:
-    """Before version 3 one member leaves, and it has no place in the list; `request` is changed in place."""
+    """Before version 3, move the single member into the list. Changes `request` in place."""
     if version < 3:
         request.members = [MemberIdentity(request.member_id)]
     return request
 
 
 def shape(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
-    """Before version 3 the error of the one member is the error of the answer, unless that has its own."""
+    """Before version 3, answer with the error of the single member, unless the answer has an error of its own."""
     if version < 3:
         if response.error_code == 0 and response.members:
             response.error_code = response.members[0].error_code

@@ -1,4 +1,4 @@
-"""ListConfigResources (74): what has a configuration.
+"""ListConfigResources (74): the resources that have a configuration.
 
 v0  the first, as ListClientMetricsResources; flexible
 v1  resources of other types too, and a filter by type (KIP-1142)
@@ -10,7 +10,7 @@ from kafka_shim.apis.wire import Message, Struct, array, field, int8, int16, int
 
 
 class ListConfigResourcesRequest(Message, key=ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+"):
-    """`resource_types`: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group; none are all of them."""
+    """`resource_types`: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group; an empty list means all."""
 
     resource_types: list[int] = field(array(int8), versions="1+")
 

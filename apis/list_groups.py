@@ -14,7 +14,7 @@ from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, st
 
 
 class ListGroupsRequest(Message, key=ApiKey.LIST_GROUPS, versions="0-5", flexible="3+"):
-    """An empty filter lets everything pass."""
+    """An empty filter matches all groups."""
 
     states_filter: list[str] = field(array(string), versions="4+")
     types_filter: list[str] = field(array(string), versions="5+")

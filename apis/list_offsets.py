@@ -1,4 +1,4 @@
-"""ListOffsets (2): the first, the last, or the offset at a time, of partitions.
+"""ListOffsets (2): the first, the last, or the offset at a given time, of partitions.
 
 v0  the first; a list of segment offsets before a time
 v1  one offset and its timestamp
@@ -20,7 +20,7 @@ from kafka_shim.apis.wire import Message, Struct, array, field, int8, int16, int
 
 
 class ListOffsetsPartition(Struct):
-    """`timestamp` is milliseconds since the epoch, or a question: -1 the end, -2 the start, others as above."""
+    """`timestamp` is milliseconds since the epoch, or a special value: -1 the end, -2 the start, others as above."""
 
     partition_index: int = field(int32)
     current_leader_epoch: int = field(int32, versions="4+", default=-1, ignorable=True)
@@ -34,7 +34,9 @@ class ListOffsetsTopic(Struct):
 
 
 class ListOffsetsRequest(Message, key=ApiKey.LIST_OFFSETS, versions="0-11", flexible="6+"):
-    """`isolation_level`: 0 to the high watermark, 1 to the last stable offset. `replica_id` is -1 for consumers."""
+    """`isolation_level`: 0 reads to the high watermark, 1 to the last stable offset. `replica_id` is -1 for
+    consumers.
+    """
 
     replica_id: int = field(int32)
     isolation_level: int = field(int8, versions="2+")
@@ -62,7 +64,9 @@ class ListOffsetsResponse(Message, key=ApiKey.LIST_OFFSETS, versions="0-11", fle
 
 
 def shape(response: ListOffsetsResponse, version: int) -> ListOffsetsResponse:
-    """Version 0 has a list of offsets in place of one offset and its timestamp."""
+    """In version 0, answer with a list of offsets instead of one offset and its timestamp; before version 4, without
+    epoch.
+    """
     if version == 0:
         for topic in response.topics:
             for partition in topic.partitions:

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46): the partitions that are on their way to other brokers (KIP-455).
+"""ListPartitionReassignments (46): the partitions that are moving to other brokers (KIP-455).
 
 v0  the first; flexible
 """
@@ -14,7 +14,7 @@ class ListPartitionReassignmentsTopics(Struct):
 
 
 class ListPartitionReassignmentsRequest(Message, key=ApiKey.LIST_PARTITION_REASSIGNMENTS, versions="0", flexible="0+"):
-    """Null topics are all topics."""
+    """Null `topics` mean all topics."""
 
     timeout_ms: int = field(int32, default=60_000)
     topics: list[ListPartitionReassignmentsTopics] | None = field(

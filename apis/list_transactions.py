@@ -11,7 +11,7 @@ from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, in
 
 
 class ListTransactionsRequest(Message, key=ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+"):
-    """An empty filter lets everything pass, and so do a `duration_filter` (ms) below 0 and a null pattern."""
+    """An empty filter, a `duration_filter` (ms) below 0 and a null pattern match all transactions."""
 
     state_filters: list[str] = field(array(string))
     producer_id_filters: list[int] = field(array(int64))

@@ -1,7 +1,6 @@
-"""Puts together the answers for topics that were refused at once and for those a rule answered.
+"""Merges the refused and the answered topics of a response into one list.
 
-Decides only the order: as Kafka's response builders do, refused partitions come first, and what belongs to one topic is
-one topic in the answer. What a topic is known by, name or id, is the caller's to say.
+As in Kafka's response builders, refused partitions come first, and a topic appears once.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ T = TypeVar("T", bound=Topic)
 
 
 def merge(topics: Iterable[T], known_by: Callable[[T], Hashable]) -> list[T]:
-    """The topics in order of first appearance, with the partitions of later ones; changes them in place."""
+    """Merge topics of equal `known_by(topic)`, in order of first appearance. Changes the first of each in place."""
     merged: dict[Hashable, T] = {}
     for topic in topics:
         first = merged.setdefault(known_by(topic), topic)

@@ -1,7 +1,7 @@
 """Metadata (3): the brokers, and of topics their ids, partitions, leaders and replicas.
 
-v0  the first; no topics named means all
-v1  rack, controller, internal flag; null topics mean all, none named means none
+v0  the first; an empty list of topics means all
+v1  rack, controller, internal flag; null topics mean all, an empty list none
 v2  cluster id
 v3  throttle time
 v4  the client says whether topics may be created
@@ -12,7 +12,7 @@ v8  authorized operations (KIP-430)
 v9  flexible
 v10 topic ids in the answer (KIP-516)
 v11 no longer carries the authorized operations of the cluster (KIP-700)
-v12 topics may be asked for by id, with a null name
+v12 topics by id, with a null name
 v13 an error for the whole answer (KIP-1102)
 """
 
@@ -22,7 +22,7 @@ from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int16, 
 
 
 class MetadataRequestTopic(Struct):
-    """By name, or with a null name by id."""
+    """A topic by its name, or by its id if the name is null."""
 
     topic_id: bytes = field(uuid, versions="10+", ignorable=True)
     name: str | None = field(string, nullable="10+")
@@ -53,7 +53,9 @@ class MetadataResponsePartition(Struct):
 
 
 class MetadataResponseTopic(Struct):
-    """`topic_authorized_operations` has a bit per ACL operation, or only the highest: not asked."""
+    """`topic_authorized_operations` has one bit per operation; the highest bit alone means that the client did not
+    ask.
+    """
 
     error_code: int = field(int16)
     name: str | None = field(string, nullable="12+")
@@ -74,14 +76,14 @@ class MetadataResponse(Message, key=ApiKey.METADATA, versions="0-13", flexible="
 
 
 def normalise(request: MetadataRequest, version: int) -> MetadataRequest:
-    """In version 0 an empty list means all topics, as null does later; `request` is changed in place."""
+    """In version 0, replace an empty list of topics by null: both mean all topics. Changes `request` in place."""
     if version == 0 and not request.topics:
         request.topics = None
     return request
 
 
 def shape(response: MetadataResponse, version: int) -> MetadataResponse:
-    """Only from version 12 on can a topic have no name."""
+    """Before version 12, write a null topic name as an empty string."""
     if version < 12:
         for topic in response.topics:
             topic.name = topic.name or ""

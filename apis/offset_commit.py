@@ -19,7 +19,7 @@ from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, in
 
 
 class OffsetCommitRequestPartition(Struct):
-    """`commit_timestamp` is milliseconds since the epoch; a `committed_leader_epoch` of -1 means not known."""
+    """`commit_timestamp` is milliseconds since the epoch; a `committed_leader_epoch` of -1 is unknown."""
 
     partition_index: int = field(int32)
     committed_offset: int = field(int64)
@@ -35,7 +35,7 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Message, key=ApiKey.OFFSET_COMMIT, versions="0-10", flexible="8+"):
-    """A `generation_id_or_member_epoch` of -1 with an empty `member_id` commits from outside of the group."""
+    """A `generation_id_or_member_epoch` of -1 with an empty `member_id` is a commit from outside the group."""
 
     group_id: str = field(string)
     generation_id_or_member_epoch: int = field(int32, versions="1+", default=-1, ignorable=True)
@@ -61,17 +61,27 @@ class OffsetCommitResponse(Message, key=ApiKey.OFFSET_COMMIT, versions="0-10", f
     topics: list[OffsetCommitResponseTopic] = field(array(OffsetCommitResponseTopic))
 
 
-def error(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
+def accepted(request: OffsetCommitRequest) -> OffsetCommitResponse:
+    """Return the answer that every offset is committed."""
     return OffsetCommitResponse(
-        topics=[
+        0,
+        [
             OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[OffsetCommitResponsePartition(each.partition_index, code) for each in topic.partitions],
+                topic.name,
+                topic.topic_id,
+                [OffsetCommitResponsePartition(each.partition_index, 0) for each in topic.partitions],
             )
             for topic in request.topics
-        ]
+        ],
     )
+
+
+def error(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
+    response = accepted(request)
+    for topic in response.topics:
+        for each in topic.partitions:
+            each.error_code = code
+    return response
 
 
 API = Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", OffsetCommitRequest, OffsetCommitResponse, error)

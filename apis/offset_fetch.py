@@ -7,7 +7,7 @@ v3  throttle time
 v4  throttle time is taken after the answer is sent
 v5  leader epoch (KIP-320)
 v6  flexible
-v7  a client may insist on stable offsets (KIP-447)
+v7  `require_stable` (KIP-447)
 v8  many groups in one request, one answer per group (KIP-709)
 v9  member id and epoch per group, for members of KIP-848 groups
 v10 topic ids in place of names, in both directions
@@ -41,7 +41,7 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Message, key=ApiKey.OFFSET_FETCH, versions="0-10", flexible="6+"):
-    """`require_stable`: UNSTABLE_OFFSET_COMMIT (88) rather than an offset while a transaction may change it."""
+    """With `require_stable`, an offset that an open transaction may change is answered UNSTABLE_OFFSET_COMMIT (88)."""
 
     group_id: str = field(string, versions="0-7")
     topics: list[OffsetFetchRequestTopic] | None = field(array(OffsetFetchRequestTopic), versions="0-7", nullable="2-7")
@@ -63,7 +63,7 @@ class OffsetFetchResponseTopic(Struct):
 
 
 class OffsetFetchResponsePartitions(Struct):
-    """A `committed_offset` of -1 means that there is none."""
+    """A `committed_offset` of -1 means that the group has no committed offset for the partition."""
 
     partition_index: int = field(int32, versions="8+")
     committed_offset: int = field(int64, versions="8+")
@@ -92,7 +92,7 @@ class OffsetFetchResponse(Message, key=ApiKey.OFFSET_FETCH, versions="0-10", fle
 
 
 def normalise(request: OffsetFetchRequest, version: int) -> OffsetFetchRequest:
-    """Before version 8 one group is asked for, and it has no place in the list; `request` is changed in place."""
+    """Before version 8, move the single group into the list. Changes `request` in place."""
     if version < 8:
         topics = None
         if request.topics is not None:
@@ -104,7 +104,7 @@ def normalise(request: OffsetFetchRequest, version: int) -> OffsetFetchRequest:
 
 
 def shape(response: OffsetFetchResponse, version: int) -> OffsetFetchResponse:
-    """Before version 8 the one group is the answer; before version 2 only its partitions can say an error.
+    """Before version 8, answer with the single group; before version 2, with errors in its partitions alone.
 
     From version 2 on, a group with an error has no topics.
     """
@@ -136,7 +136,7 @@ def shape(response: OffsetFetchResponse, version: int) -> OffsetFetchResponse:
 
 
 def group_error(group: OffsetFetchRequestGroup, code: int) -> OffsetFetchResponseGroup:
-    """The answer for one group that says `code` for the group, and as versions 0-1 need it, for each partition."""
+    """Build the answer for one group with `code` for the group and, as versions 0 and 1 need it, for each partition."""
     return OffsetFetchResponseGroup(
         group_id=group.group_id,
         topics=[

@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (23): where a leader epoch ended, for clients that check their logs for truncation (KIP-101).
+"""OffsetForLeaderEpoch (23): the end offset of a leader epoch, by which clients detect truncation (KIP-101).
 
 v0  the first
-v1  the epoch found in the answer (KIP-279)
+v1  the answer has the epoch (KIP-279)
 v2  current leader epoch, throttle time (KIP-320)
 v3  replica id
 v4  flexible
@@ -29,7 +29,7 @@ class OffsetForLeaderEpochRequest(Message, key=ApiKey.OFFSET_FOR_LEADER_EPOCH, v
 
 
 class EpochEndOffset(Struct):
-    """The largest epoch not above the one asked for, and the offset at which the next one begins."""
+    """The largest epoch that is not above the requested one, and the offset at which the next epoch begins."""
 
     error_code: int = field(int16)
     partition: int = field(int32)

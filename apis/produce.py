@@ -10,7 +10,7 @@ v6  throttle time is taken after the answer is sent
 v7  zstd (KIP-110)
 v8  errors of single records, error message (KIP-467)
 v9  flexible
-v10 new leaders are told with their addresses (KIP-951)
+v10 the answer has the new leaders and their addresses (KIP-951)
 v11 TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 v12 the partition is added to the transaction implicitly (KIP-890)
 v13 topic ids in place of names (KIP-516)
@@ -33,7 +33,7 @@ class TopicProduceData(Struct):
 
 
 class ProduceRequest(Message, key=ApiKey.PRODUCE, versions="0-13", flexible="9+"):
-    """`acks`: 0 no answer at all, 1 the leader has it, -1 all replicas in sync have it."""
+    """`acks`: 0 sends no answer, 1 waits for the leader, -1 waits for all in-sync replicas."""
 
     transactional_id: str | None = field(string, versions="3+", nullable="3+", default=None)
     acks: int = field(int16)
@@ -52,7 +52,7 @@ class LeaderIdAndEpoch(Struct):
 
 
 class PartitionProduceResponse(Struct):
-    """A `log_append_time_ms` of -1 means that records keep the producer's timestamps."""
+    """A `log_append_time_ms` of -1 means that the records keep the producer's timestamps."""
 
     index: int = field(int32)
     error_code: int = field(int16)

@@ -1,4 +1,4 @@
-"""ShareAcknowledge (79): a member of a share group says what became of records that it acquired (KIP-932).
+"""ShareAcknowledge (79): a member of a share group accepts, releases or rejects acquired records (KIP-932).
 
 v1  the first; flexible; version 0 was early access in Kafka 4.0, and no later release has it
 v2  renewal of acquisition locks (KIP-1222)
@@ -21,7 +21,7 @@ class AcknowledgeTopic(Struct):
 
 
 class ShareAcknowledgeRequest(Message, key=ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+"):
-    """`share_session_epoch`: -1 closes the share session; 0 is refused, since only ShareFetch opens one."""
+    """`share_session_epoch`: -1 closes the share session; 0 is refused, since only ShareFetch opens a session."""
 
     group_id: str | None = field(string, nullable="0+", default=None)
     member_id: str | None = field(string, nullable="0+")

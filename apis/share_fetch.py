@@ -75,7 +75,7 @@ class AcquiredRecords(Struct):
 
 
 class PartitionData(Struct):
-    """`records` is whole record batches; of what is in them the member has `acquired_records` alone."""
+    """`records` has whole record batches; the member owns only the `acquired_records` among them."""
 
     partition_index: int = field(int32)
     error_code: int = field(int16)

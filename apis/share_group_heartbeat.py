@@ -1,6 +1,6 @@
-"""ShareGroupHeartbeat (76): a member of a share group joins, is heard of, hears its assignment, or leaves (KIP-932).
+"""ShareGroupHeartbeat (76): a member of a share group joins, heartbeats, receives its assignment, or leaves.
 
-v1  the first; flexible; version 0 was early access in Kafka 4.0, and no later release has it
+v1  the first (KIP-932); flexible; version 0 was early access in Kafka 4.0, and no later release has it
 """
 
 from kafka_shim.apis.api import Api
@@ -9,7 +9,7 @@ from kafka_shim.apis.wire import Message, Struct, array, field, int16, int32, st
 
 
 class ShareGroupHeartbeatRequest(Message, key=ApiKey.SHARE_GROUP_HEARTBEAT, versions="1", flexible="0+"):
-    """What did not change since the last heartbeat is null. `member_epoch`: 0 joins, -1 leaves."""
+    """A field that did not change since the last heartbeat is null. `member_epoch`: 0 joins, -1 leaves."""
 
     group_id: str = field(string)
     member_id: str = field(string)
@@ -39,8 +39,8 @@ class ShareGroupHeartbeatResponse(Message, key=ApiKey.SHARE_GROUP_HEARTBEAT, ver
     assignment: Assignment | None = field(Assignment, nullable="0+", default=None)
 
 
-def error(request: ShareGroupHeartbeatRequest, code: int) -> ShareGroupHeartbeatResponse:
-    return ShareGroupHeartbeatResponse(error_code=code)
+def error(request: ShareGroupHeartbeatRequest, code: int, message: str | None = None) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(error_code=code, error_message=message)
 
 
 API = Api(

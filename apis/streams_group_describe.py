@@ -1,17 +1,22 @@
 """StreamsGroupDescribe (89): state, topology and members of streams groups (KIP-1071).
 
 v0  the first; flexible
+v1  topology descriptions (KIP-1331); the name of the assignor (KIP-1357)
 """
+
+from enum import IntEnum
 
 from kafka_shim.apis.api import Api
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
-from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int16, int32, string
+from kafka_shim.apis.streams_group_topology_description_update import TopologyDescription
+from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, int16, int32, string
 
 
-class StreamsGroupDescribeRequest(Message, key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0", flexible="0+"):
+class StreamsGroupDescribeRequest(Message, key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-1", flexible="0+"):
     group_ids: list[str] = field(array(string))
     include_authorized_operations: bool = field(boolean)
+    include_topology_description: bool = field(boolean, versions="1+", ignorable=True)
 
 
 class Subtopology(Struct):
@@ -51,7 +56,18 @@ class Member(Struct):
     is_classic: bool = field(boolean)
 
 
+class DescriptionStatus(IntEnum):
+    """Of a topology description; it is null except with AVAILABLE."""
+
+    NOT_REQUESTED = 0
+    NOT_STORED = 1
+    ERROR = 2
+    AVAILABLE = 3
+
+
 class DescribedGroup(Struct):
+    """`topology_description_status` is a `DescriptionStatus`."""
+
     error_code: int = field(int16)
     error_message: str | None = field(string, nullable="0+", default=None)
     group_id: str = field(string)
@@ -61,9 +77,14 @@ class DescribedGroup(Struct):
     topology: Topology | None = field(Topology, nullable="0+", default=None)
     members: list[Member] = field(array(Member))
     authorized_operations: int = field(int32, default=-(2**31))
+    topology_description: TopologyDescription | None = field(
+        TopologyDescription, versions="1+", nullable="1+", default=None, ignorable=True
+    )
+    topology_description_status: int = field(int8, versions="1+", ignorable=True)
+    assignor_name: str | None = field(string, versions="1+", nullable="1+", default=None, ignorable=True)
 
 
-class StreamsGroupDescribeResponse(Message, key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0", flexible="0+"):
+class StreamsGroupDescribeResponse(Message, key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-1", flexible="0+"):
     throttle_time_ms: int = field(int32)
     groups: list[DescribedGroup] = field(array(DescribedGroup))
 

@@ -1,6 +1,8 @@
-"""StreamsGroupHeartbeat (88): a member of a streams group (KIP-1071) joins, reports, hears its tasks, or leaves.
+"""StreamsGroupHeartbeat (88): a member of a streams group joins, heartbeats, receives its tasks, or leaves.
 
-v0  the first; flexible
+v0  the first (KIP-1071); flexible
+v1  status MISSING_CLIENT_TAGS (6); the recovery lag has 64 bits; the coordinator may ask for a topology description
+    (KIP-1331)
 """
 
 from kafka_shim.apis.api import Api
@@ -26,7 +28,9 @@ class KeyValue(Struct):
 
 
 class TopicInfo(Struct):
-    """An internal topic. `partitions` 0: the coordinator is to work it out; `replication_factor` 0: the default."""
+    """An internal topic. With 0 `partitions` the coordinator computes their number; `replication_factor` 0 is the
+    default.
+    """
 
     name: str = field(string)
     partitions: int = field(int32)
@@ -35,7 +39,7 @@ class TopicInfo(Struct):
 
 
 class CopartitionGroup(Struct):
-    """Topics that must have equally many partitions, by their indexes in the lists of the subtopology."""
+    """Topics that must have the same number of partitions, as indexes into the lists of the subtopology."""
 
     source_topics: list[int] = field(array(int16))
     source_topic_regex: list[int] = field(array(int16))
@@ -73,8 +77,8 @@ class TaskOffset(Struct):
     offset: int = field(int64)
 
 
-class StreamsGroupHeartbeatRequest(Message, key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0", flexible="0+"):
-    """What did not change since the last heartbeat is null, or -1. `member_epoch`: 0 joins, -1 and -2 leave."""
+class StreamsGroupHeartbeatRequest(Message, key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-1", flexible="0+"):
+    """A field that did not change since the last heartbeat is null, or -1. `member_epoch`: 0 joins, -1 and -2 leave."""
 
     group_id: str = field(string)
     member_id: str = field(string)
@@ -96,7 +100,7 @@ class StreamsGroupHeartbeatRequest(Message, key=ApiKey.STREAMS_GROUP_HEARTBEAT, 
 
 
 class Status(Struct):
-    """Something members must know; the codes are in `shim/groups/streams/states.py`."""
+    """A status for the members of a group; the codes are in `shim/groups/streams/states.py`."""
 
     status_code: int = field(int8)
     status_detail: str = field(string)
@@ -108,14 +112,14 @@ class TopicPartition(Struct):
 
 
 class EndpointToPartitions(Struct):
-    """Which partitions the tasks of one member read, for queries of its state."""
+    """The partitions that the tasks of one member read, for interactive queries."""
 
     user_endpoint: Endpoint = field(Endpoint)
     active_partitions: list[TopicPartition] = field(array(TopicPartition))
     standby_partitions: list[TopicPartition] = field(array(TopicPartition))
 
 
-class StreamsGroupHeartbeatResponse(Message, key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(Message, key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-1", flexible="0+"):
     """Null tasks and endpoints did not change."""
 
     throttle_time_ms: int = field(int32)
@@ -124,16 +128,28 @@ class StreamsGroupHeartbeatResponse(Message, key=ApiKey.STREAMS_GROUP_HEARTBEAT,
     member_id: str = field(string)
     member_epoch: int = field(int32)
     heartbeat_interval_ms: int = field(int32)
-    acceptable_recovery_lag: int = field(int32)
+    acceptable_recovery_lag_legacy: int = field(int32, versions="0", ignorable=True)
     task_offset_interval_ms: int = field(int32)
+    acceptable_recovery_lag: int = field(int64, versions="1+", default=-1, ignorable=True)
     status: list[Status] | None = field(array(Status), nullable="0+")
     active_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = field(array(TaskIds), nullable="0+", default=None)
+    topology_description_required: bool = field(boolean, versions="1+", ignorable=True)
     endpoint_information_epoch: int = field(int32)
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(
         array(EndpointToPartitions), nullable="0+", default=None
     )
+
+
+MISSING_CLIENT_TAGS = 6
+"""A status code that no answer of version 0 has."""
+
+
+def shape(response: StreamsGroupHeartbeatResponse, version: int) -> StreamsGroupHeartbeatResponse:
+    if version == 0 and response.status:
+        response.status = [each for each in response.status if each.status_code != MISSING_CLIENT_TAGS]
+    return response
 
 
 def error(request: StreamsGroupHeartbeatRequest, code: int) -> StreamsGroupHeartbeatResponse:
@@ -146,4 +162,5 @@ API = Api(
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     error,
+    shape=shape,
 )

@@ -1,4 +1,4 @@
-"""SyncGroup (14): the leader of a generation hands in the assignments, and each member fetches its own.
+"""SyncGroup (14): the leader of a generation sends the assignments, and each member receives its own.
 
 v0  the first
 v1  throttle time
@@ -19,7 +19,7 @@ class SyncGroupRequestAssignment(Struct):
 
 
 class SyncGroupRequest(Message, key=ApiKey.SYNC_GROUP, versions="0-5", flexible="4+"):
-    """`assignments` is empty but from the leader."""
+    """Only the leader sends `assignments`."""
 
     group_id: str = field(string)
     generation_id: int = field(int32)

@@ -6,6 +6,8 @@ v2  leader epoch (KIP-320); COORDINATOR_LOAD_IN_PROGRESS (14) may be answered; b
 v3  flexible; generation, member and group instance id (KIP-447)
 v4  TRANSACTION_ABORTABLE (120) may be answered (KIP-890)
 v5  the offsets partition is added to the transaction implicitly (KIP-890)
+v6  topic ids in place of names, in both directions; GROUP_ID_NOT_FOUND (69), UNKNOWN_TOPIC_ID (100) and
+    STALE_MEMBER_EPOCH (113) may be answered (KIP-1319)
 """
 
 from collections.abc import Sequence
@@ -13,7 +15,7 @@ from collections.abc import Sequence
 from kafka_shim.apis.api import Api
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.merge import merge
-from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, field, int16, int32, int64, string
+from kafka_shim.apis.wire import ErrorCode, Message, Struct, array, field, int16, int32, int64, string, uuid
 
 
 class TxnOffsetCommitRequestPartition(Struct):
@@ -24,11 +26,12 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    name: str = field(string)
+    name: str = field(string, versions="0-5", ignorable=True)
+    topic_id: bytes = field(uuid, versions="6+", ignorable=True)
     partitions: list[TxnOffsetCommitRequestPartition] = field(array(TxnOffsetCommitRequestPartition))
 
 
-class TxnOffsetCommitRequest(Message, key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Message, key=ApiKey.TXN_OFFSET_COMMIT, versions="0-6", flexible="3+"):
     transactional_id: str = field(string)
     group_id: str = field(string)
     producer_id: int = field(int64)
@@ -45,17 +48,18 @@ class TxnOffsetCommitResponsePartition(Struct):
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    name: str = field(string)
+    name: str = field(string, versions="0-5", ignorable=True)
+    topic_id: bytes = field(uuid, versions="6+", ignorable=True)
     partitions: list[TxnOffsetCommitResponsePartition] = field(array(TxnOffsetCommitResponsePartition))
 
 
-class TxnOffsetCommitResponse(Message, key=ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Message, key=ApiKey.TXN_OFFSET_COMMIT, versions="0-6", flexible="3+"):
     throttle_time_ms: int = field(int32)
     topics: list[TxnOffsetCommitResponseTopic] = field(array(TxnOffsetCommitResponseTopic))
 
 
 def shape(response: TxnOffsetCommitResponse, version: int) -> TxnOffsetCommitResponse:
-    """Before version 2 COORDINATOR_LOAD_IN_PROGRESS would not be tried again."""
+    """Before version 2, replace COORDINATOR_LOAD_IN_PROGRESS, which such clients do not retry."""
     if version < 2:
         for topic in response.topics:
             for partition in topic.partitions:
@@ -69,6 +73,7 @@ def error(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[TxnOffsetCommitResponsePartition(each.partition_index, code) for each in topic.partitions],
             )
             for topic in request.topics
@@ -79,14 +84,16 @@ def error(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse
 def complete(
     response: TxnOffsetCommitResponse, refused: Sequence[TxnOffsetCommitResponseTopic]
 ) -> TxnOffsetCommitResponse:
-    """The answer with what was refused before; `response` is changed in place."""
+    """Put the topics that were refused before the rule ran in front of `response.topics`. Changes `response` in
+    place.
+    """
     if refused:
-        response.topics = merge([*refused, *response.topics], _name)
+        response.topics = merge([*refused, *response.topics], _name_and_id)
     return response
 
 
-def _name(topic: TxnOffsetCommitResponseTopic) -> str:
-    return topic.name
+def _name_and_id(topic: TxnOffsetCommitResponseTopic) -> tuple[str, bytes]:
+    return topic.name, topic.topic_id
 
 
 API = Api(

@@ -11,7 +11,7 @@ from kafka_shim.apis.wire import Message, Struct, array, boolean, field, int8, i
 
 
 class FeatureUpdateKey(Struct):
-    """`upgrade_type`: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade. `allow_downgrade` means nothing to Kafka 4."""
+    """`upgrade_type`: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade. Kafka 4 ignores `allow_downgrade`."""
 
     feature: str = field(string)
     max_version_level: int = field(int16)

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (27): a transaction coordinator tells the leaders of partitions how a transaction ended.
+"""WriteTxnMarkers (27): a transaction coordinator tells partition leaders the end of a transaction: commit or abort.
 
 v0  the first
 v1  flexible

@@ -1,7 +1,7 @@
-"""Record batches of message format 2: the bytes a broker keeps in its logs, read and written.
+"""Record batches of message format 2, as a broker keeps them in its logs: reader and writer.
 
-Decides what is a sound batch and what its records are. It does not know what keys and values mean, except for the two
-numbers of a control record. Formats 0 and 1, which brokers before Kafka 0.11 wrote, are told apart and refused.
+Keys and values are plain bytes here, except for the two numbers of a control record. Formats 0 and 1, of brokers before
+Kafka 0.11, are detected and refused.
 
     base offset int64 · length int32 · leader epoch int32 · magic int8 · CRC-32C of all that follows uint32
     attributes int16 · last offset delta int32 · base and max timestamp int64 · producer id int64, epoch int16
@@ -13,23 +13,26 @@ Source: the message format page of Kafka's documentation; KIP-98.
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from mmap import mmap
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
-import cramjam
 from crc32c import crc32c
+
+from kafka_shim.persistence.compression import CODECS as CODECS
+from kafka_shim.persistence.compression import CannotDecompress, compress, decompress
 
 MAGIC: Final = 2
 OVERHEAD: Final = 12
-"""Bytes of base offset and length, which the length does not count."""
+"""Size of base offset and length, which the length does not count."""
 HEADER_SIZE: Final = 61
 NO_PRODUCER_ID: Final = -1
 NO_TIMESTAMP: Final = -1
-CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+MAX_DECOMPRESSED: Final = 256 * 2**20
+"""Bytes of the records of a batch at most; a larger one is corrupt. Kafka writes batches of 1 MiB, unless a setting
+allows more."""
 
 _CODEC: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
@@ -45,7 +48,7 @@ COMMIT: Final = 1
 
 
 class CorruptBatch(ValueError):
-    """Bytes that are no sound batch. `offset` is the base offset they claim, None if not even that can be read."""
+    """Bytes that are not a sound batch. `offset` is their base offset, None if even that is unreadable."""
 
     def __init__(self, reason: str, offset: int | None = None) -> None:
         super().__init__(reason)
@@ -64,7 +67,7 @@ class Record(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One batch, without its records until `records` is called."""
+    """One batch; `records` decodes its records."""
 
     base_offset: int
     leader_epoch: int
@@ -77,16 +80,16 @@ class Batch(NamedTuple):
     base_sequence: int
     record_count: int
     payload: bytes
-    """The records as they are stored, perhaps compressed."""
+    """The records as stored, perhaps compressed."""
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record the batch was written with; compaction may have removed it."""
+        """Offset of the last record at the time of writing; compaction may have removed the record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def codec(self) -> str:
-        """One of `CODECS`; raises CorruptBatch for a number that means none."""
+        """One of `CODECS`; raises CorruptBatch for an unknown number."""
         number = self.attributes & _CODEC
         if number >= len(CODECS):
             raise CorruptBatch(f"compression codec {number} does not exist", self.base_offset)
@@ -94,26 +97,23 @@ class Batch(NamedTuple):
 
     @property
     def transactional(self) -> bool:
-        """Part of a transaction of `producer_id`; counts once a control batch commits it."""
+        """Part of a transaction of `producer_id`; takes effect when a control batch commits it."""
         return bool(self.attributes & _TRANSACTIONAL)
 
     @property
     def control(self) -> bool:
-        """Written by the broker: its one record says how a transaction ended."""
+        """Written by the broker: its single record ends a transaction."""
         return bool(self.attributes & _CONTROL)
 
     def unpacked(self) -> bytes:
-        """The records as bytes, no longer compressed. Raises CorruptBatch."""
-        codec = self.codec
-        if codec == "none":
-            return self.payload
+        """Return the decompressed records as bytes. Raises CorruptBatch."""
         try:
-            return _DECOMPRESS[codec](self.payload)
-        except Exception as error:
-            raise CorruptBatch(f"{codec} data cannot be decompressed: {error}", self.base_offset) from error
+            return decompress(self.codec, self.payload, MAX_DECOMPRESSED)
+        except CannotDecompress as error:
+            raise CorruptBatch(str(error), self.base_offset) from error
 
     def records(self) -> list[Record]:
-        """The records. Raises CorruptBatch."""
+        """Decode the records. Raises CorruptBatch."""
         payload = self.unpacked()
         try:
             return _read_records(self, payload)
@@ -122,7 +122,7 @@ class Batch(NamedTuple):
 
 
 def read_batch(data: bytes | mmap, position: int = 0) -> tuple[Batch, int] | None:
-    """The batch at `position` and the position after it; None if it is not all there. Raises CorruptBatch."""
+    """Return the batch at `position` and the position after it; None if it is incomplete. Raises CorruptBatch."""
     if len(data) - position < OVERHEAD + 5:
         return None
     base_offset, length, leader_epoch, magic, crc = _START.unpack(
@@ -154,13 +154,12 @@ def write_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """The bytes of a batch of one or more records, whose offsets grow."""
+    """Encode one or more records of growing offsets as a batch."""
     base_offset = records[0].offset
     base_timestamp = records[0].timestamp
     payload = b"".join(_write_record(record, base_offset, base_timestamp) for record in records)
     attributes = CODECS.index(codec) | transactional * _TRANSACTIONAL | control * _CONTROL
-    if codec != "none":
-        payload = _COMPRESS[codec](payload)
+    payload = compress(codec, payload)
     checked = (
         _CHECKED.pack(
             attributes,
@@ -179,11 +178,10 @@ def write_batch(
 
 
 def rewritten(batch: Batch, records: Sequence[Record]) -> bytes:
-    """The bytes of a batch with these of its records alone. Its offsets and its producer stay as they are."""
+    """Encode a batch again with these of its records alone. Its offsets and its producer do not change."""
     base_timestamp = records[0].timestamp
     payload = b"".join(_write_record(record, batch.base_offset, base_timestamp) for record in records)
-    if batch.codec != "none":
-        payload = _COMPRESS[batch.codec](payload)
+    payload = compress(batch.codec, payload)
     checked = (
         _CHECKED.pack(
             batch.attributes,
@@ -202,7 +200,7 @@ def rewritten(batch: Batch, records: Sequence[Record]) -> bytes:
 
 
 def end_of_transaction(record: Record) -> int | None:
-    """What the record of a control batch says: `COMMIT`, `ABORT`, or None for other control records."""
+    """Return `COMMIT` or `ABORT` for the record of a control batch, None for other control records."""
     if record.key is None or len(record.key) < _CONTROL_KEY.size:
         return None
     _, kind = _CONTROL_KEY.unpack_from(record.key)
@@ -210,7 +208,7 @@ def end_of_transaction(record: Record) -> int | None:
 
 
 def end_marker(offset: int, timestamp: int, kind: int, coordinator_epoch: int = 0) -> Record:
-    """The record of a control batch that ends a transaction; `kind` is `COMMIT` or `ABORT`."""
+    """Build the record of a control batch that ends a transaction; `kind` is `COMMIT` or `ABORT`."""
     return Record(offset, timestamp, _CONTROL_KEY.pack(0, kind), Struct(">hi").pack(0, coordinator_epoch))
 
 
@@ -260,7 +258,7 @@ def _write_record(record: Record, base_offset: int, base_timestamp: int) -> byte
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of at most 64 bits."""
+    """Read a zigzag varint of at most 64 bits."""
     byte = data[at]
     at += 1
     value = byte & 0x7F
@@ -296,71 +294,3 @@ def _zigzag(value: int) -> bytes:
 
 def _sized(data: bytes | None) -> tuple[bytes, ...]:
     return (b"\x01",) if data is None else (_zigzag(len(data)), data)
-
-
-# Compression. Java's snappy is framed its own way, "xerial": a magic, two versions, then blocks with their lengths.
-
-_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
-_XERIAL_HEADER: Final = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
-_XERIAL_BLOCK: Final = 32 * 1024
-_LENGTH: Final = Struct(">i")
-
-
-def _snappy_decompress(data: bytes) -> bytes:
-    if not data.startswith(_XERIAL_MAGIC):
-        return bytes(cramjam.snappy.decompress_raw(data))
-    out = []
-    at = len(_XERIAL_HEADER)
-    while at < len(data):
-        (length,) = _LENGTH.unpack_from(data, at)
-        at += _LENGTH.size
-        if length < 0 or at + length > len(data):
-            raise ValueError("a block is cut short")
-        out.append(bytes(cramjam.snappy.decompress_raw(data[at : at + length])))
-        at += length
-    return b"".join(out)
-
-
-def _snappy_compress(data: bytes) -> bytes:
-    out = [_XERIAL_HEADER]
-    for at in range(0, len(data), _XERIAL_BLOCK):
-        block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK]))
-        out += (_LENGTH.pack(len(block)), block)
-    return b"".join(out)
-
-
-# Kafka's readers refuse LZ4 frames whose blocks depend on one another: magic, independent blocks of at most 64 KiB and
-# the checksum byte of just that; then each block with its length, the top bit set if it is stored as it was.
-
-_LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
-_LZ4_BLOCK: Final = 64 * 1024
-_LZ4_STORED: Final = 1 << 31
-_LZ4_LENGTH: Final = Struct("<I")
-
-
-def _lz4_compress(data: bytes) -> bytes:
-    out = [_LZ4_HEADER]
-    for at in range(0, len(data), _LZ4_BLOCK):
-        block = data[at : at + _LZ4_BLOCK]
-        packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
-        if len(packed) < len(block):
-            out += (_LZ4_LENGTH.pack(len(packed)), packed)
-        else:
-            out += (_LZ4_LENGTH.pack(len(block) | _LZ4_STORED), block)
-    out.append(_LZ4_LENGTH.pack(0))
-    return b"".join(out)
-
-
-_DECOMPRESS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "gzip": gzip.decompress,
-    "snappy": _snappy_decompress,
-    "lz4": lambda data: bytes(cramjam.lz4.decompress(data)),
-    "zstd": lambda data: bytes(cramjam.zstd.decompress(data)),
-}
-_COMPRESS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    # As Java's does: no time in it, so that the same records are the same bytes.
-    "gzip": lambda data: gzip.compress(data, mtime=0),
-    "snappy": _snappy_compress,
-    "lz4": _lz4_compress,
-    "zstd": lambda data: bytes(cramjam.zstd.compress(data)),
-}

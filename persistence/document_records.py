@@ -1,7 +1,7 @@
-"""The value of the record of a document, which is our own: type -5. A document says how a topic is, or what was set.
+"""Value of a document record, our own record type -5: a document describes a topic, or a setting.
 
-Decides only its fields; the key is in `keys.py`, and `records.py` encodes and decodes it. Such records stand in no
-partition of `__consumer_offsets`, but in `DOCUMENTS` beside them.
+The key is in `keys.py`; `records.py` encodes and decodes the value. A store keeps these records in the partition
+`DOCUMENTS`, beside those of `__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 from kafka_shim.apis.wire import Message, bytes_, field
 
 DOCUMENTS: Final = -1
-"""Where a store keeps these records: a partition of their own."""
+"""Number of the store's partition for these records."""
 
 
 class DocumentValue(Message, key=-5, versions="0"):
-    """`text` is JSON in UTF-8; `shim/broker/documents.py` knows what it says."""
+    """`text` is JSON in UTF-8; `shim/broker/documents.py` defines its content."""
 
     text: bytes = field(bytes_)

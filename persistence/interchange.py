@@ -1,8 +1,8 @@
-"""`__consumer_offsets` to and from the log segments of a real broker.
+"""Import and export of `__consumer_offsets` from and to the log segments of a real broker.
 
-Decides what a partition's log amounts to: the newest value of every key, with what transactions committed and without
-what they aborted (semantics 3.2, 5.3). Groups go to the partition their id has here, however many partitions the log
-came from. It does not know groups' rules.
+An import compacts each log: the newest value of every key, with committed transactions and without aborted ones
+(semantics 3.2, 5.3). A group goes to the partition that its id has in this store, for any number of partitions in the
+source.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from kafka_shim.persistence.store import Store
 
 TOPIC: Final = "__consumer_offsets"
 BATCH_BYTES: Final = 256 * 1024
-"""Bytes of keys and values a written batch aims at, well under what any broker accepts."""
+"""A written batch holds about this many bytes of keys and values, far below the limit of any broker."""
 _STORE_BATCH: Final = 10_000
 
 
 class Compacted:
-    """What is left of a log after the last record: the live records, and transactions nobody ended.
+    """Content of a log after its last record: the live records, and the offsets of open transactions.
 
     Feed it a partition's batches in order. `live` has, for each key, the offset of its newest record and the value.
     """
@@ -55,7 +55,7 @@ class Compacted:
         self._report = report
 
     def feed(self, batch: Batch, records: Iterable[Record]) -> None:
-        """Let a batch take effect, unless it came before. A record that makes no sense is reported and left out."""
+        """Apply a batch, unless it came before. A malformed record is reported and left out."""
         if batch.last_offset <= self._last_offset:
             return
         self._last_offset = batch.last_offset
@@ -103,50 +103,49 @@ class Compacted:
 
 @dataclass
 class Import:
-    """What an import found."""
+    """Result of an import."""
 
     files: int = 0
     records: int = 0
-    """Records read, tombstones and replaced ones too."""
+    """Records read, including tombstones and replaced records."""
     offsets: int = 0
     groups: int = 0
-    """Groups that have a record here, of an offset or their own."""
+    """Groups with at least one record, of an offset or of the group."""
     pending: int = 0
     """Offsets of transactions that were open at the end of the log; they are not imported."""
     unknown: int = 0
-    """Live records of types that this code does not know (share and streams groups); they are imported as they are."""
+    """Live records of types unknown to this code; they are imported unchanged."""
     problems: list[Problem] = field(default_factory=list)
 
 
 def import_offsets(source: Path, store: Store, partitions: int, *, keep_topic_ids: bool = True) -> Import:
-    """Put what `source` has into the store, where it replaces records of the same key.
+    """Write the records of `source` into the store, where they replace records of the same key.
 
-    An offset that was committed with a topic id is not shown for a topic of the same name and another id: without
-    `keep_topic_ids` it counts for whichever topic has the name. `source` is a segment (`.log`), the folder of a
-    partition, or a folder that has folders `__consumer_offsets-N`. Raises FileNotFoundError if it is none of these,
-    StoreError.
+    An offset that was committed with a topic id does not apply to another topic of the same name; without
+    `keep_topic_ids` it applies to any topic of that name. `source` is a segment (`.log`), the folder of a partition, or
+    a folder with folders `__consumer_offsets-N`. Raises FileNotFoundError for any other source, and StoreError.
     """
-    found = Import()
+    result = Import()
     groups: set[str] = set()
-    for path, batches in _sources(source, found.problems.append):
-        found.files += 1
-        compacted = Compacted(path, found.problems.append)
+    for path, batches in _sources(source, result.problems.append):
+        result.files += 1
+        compacted = Compacted(path, result.problems.append)
         for batch, records in batches:
             compacted.feed(batch, records)
-        found.records += compacted.records
-        found.pending += sum(map(len, compacted.open.values()))
+        result.records += compacted.records
+        result.pending += sum(map(len, compacted.open.values()))
         entries = []
         for key, (_, value) in compacted.live.items():
             group = group_of(key)
             groups.add(group)
-            found.offsets += isinstance(key, OffsetCommitKey)
-            found.unknown += isinstance(key, UnknownKey)
-            kept = value if keep_topic_ids else _without_topic_id(value)
-            entries.append((partition_for(group, partitions), key, kept))
+            result.offsets += isinstance(key, OffsetCommitKey)
+            result.unknown += isinstance(key, UnknownKey)
+            stored = value if keep_topic_ids else _without_topic_id(value)
+            entries.append((partition_for(group, partitions), key, stored))
         for at in range(0, len(entries), _STORE_BATCH):
             store.write(entries[at : at + _STORE_BATCH])
-    found.groups = len(groups)
-    return found
+    result.groups = len(groups)
+    return result
 
 
 def _sources(
@@ -159,7 +158,9 @@ def _sources(
     if not folders and any(source.glob("*.log")):
         folders = [source]
     if not folders:
-        raise FileNotFoundError(f"{source} is no log segment and has neither segments nor folders {TOPIC}-N")
+        raise FileNotFoundError(
+            f"{source} is neither a log segment nor a folder with segments or with folders {TOPIC}-N"
+        )
     for folder in folders:
         yield folder, read_partition(folder, report)
 
@@ -174,13 +175,13 @@ def export_offsets(
     topic_id: str | None = None,
     keep_topic_ids: bool = True,
 ) -> int:
-    """Write a folder `__consumer_offsets-N` into `target` for each partition; returns how many records there are.
+    """Write a folder `__consumer_offsets-N` into `target` for each partition; return the number of records.
 
-    Partitions without records get an empty segment, as in a broker that has the topic. What a store keeps of open
-    transactions stays there: a broker would wait for ever for the end of a transaction it does not coordinate.
-    `now_ms`, in milliseconds of Unix time, is the timestamp of records that have none of their own. `topic_id` is for
-    `partition.metadata`, in Kafka's base64 form; `keep_topic_ids` is about offsets, as in `import_offsets`. Raises
-    FileExistsError if a folder is there already, StoreError.
+    Partitions without records get an empty segment, as in a broker. Offsets of open transactions are not exported: a
+    broker would wait for ever for the end of a transaction that it does not coordinate. `now_ms`, in milliseconds of
+    Unix time, is the timestamp of records without their own. `topic_id`, in Kafka's base64 form, is for
+    `partition.metadata`; `keep_topic_ids` concerns offsets, as in `import_offsets`. Raises FileExistsError if a folder
+    exists already, and StoreError.
     """
     total = 0
     for partition in range(partitions):
@@ -212,7 +213,7 @@ def _without_topic_id(value: Value) -> Value:
 
 
 def timestamp_of(value: Value | None, now_ms: int) -> int:
-    """When a record was written, in milliseconds of Unix time; `now_ms` for one that does not say it."""
+    """Return the time of a record in milliseconds of Unix time; `now_ms` for a value without a timestamp."""
     timestamp = -1
     if isinstance(value, OffsetCommitValue):
         timestamp = value.commit_timestamp

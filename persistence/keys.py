@@ -1,11 +1,10 @@
-"""Keys of the records of `__consumer_offsets`: which types there are, and their bytes.
+"""Keys of the records of `__consumer_offsets`: their types, and their bytes.
 
 A key is an int16 record type and its fields, never flexible (semantics 5.2). A key here is a tuple, so that it is
-hashed and compared without Python code; its type is its last item, so that keys of two types are never equal.
+hashed and compared without Python code; its type is the last item, so that keys of two types are never equal.
 
-Types below zero are our own and no broker's. They are what Kafka keeps elsewhere, in transactional batches and in
-`__transaction_state`, and a store, which has neither, must keep as records, and what Kafka does not know of groups.
-They never leave it (`interchange.py`).
+Types below zero are our own. They hold data that Kafka keeps in transactional batches and in `__transaction_state`, and
+data that Kafka does not have. They never leave a store (`interchange.py`).
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 
 class RecordError(ValueError):
-    """A record that cannot be read: Kafka refuses to load a partition that has one (semantics 5.3)."""
+    """An unreadable record: Kafka refuses to load a partition that has one (semantics 5.3)."""
 
 
 class LegacyOffsetCommitKey(NamedTuple):
-    """Type 0, written before Kafka 0.9 only."""
+    """Type 0, written only before Kafka 0.9."""
 
     group: str
     topic: str
@@ -53,14 +52,14 @@ class ConsumerGroupMetadataKey(NamedTuple):
 
 
 class ConsumerGroupPartitionMetadataKey(NamedTuple):
-    """Type 4, retired in 4.1 by KIP-1101; 4.1 and later only delete it."""
+    """Type 4, retired in 4.1 by KIP-1101; newer brokers only delete it."""
 
     group: str
     record_type: Literal[4] = 4
 
 
 class ConsumerGroupMemberMetadataKey(NamedTuple):
-    """Type 5: what a member of a KIP-848 group says of itself."""
+    """Type 5: the metadata of a member of a KIP-848 group."""
 
     group: str
     member_id: str
@@ -83,7 +82,7 @@ class ConsumerGroupTargetAssignmentMemberKey(NamedTuple):
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
-    """Type 8: what a member has, and its epoch."""
+    """Type 8: the epoch and the present assignment of a member."""
 
     group: str
     member_id: str
@@ -91,7 +90,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
 
 
 class ShareGroupMemberMetadataKey(NamedTuple):
-    """Type 10: what a member of a share group says of itself."""
+    """Type 10: the metadata of a member of a share group."""
 
     group: str
     member_id: str
@@ -121,7 +120,7 @@ class ShareGroupTargetAssignmentMemberKey(NamedTuple):
 
 
 class ShareGroupCurrentMemberAssignmentKey(NamedTuple):
-    """Type 14: what a member has, and its epoch."""
+    """Type 14: the epoch and the present assignment of a member."""
 
     group: str
     member_id: str
@@ -129,14 +128,14 @@ class ShareGroupCurrentMemberAssignmentKey(NamedTuple):
 
 
 class ShareGroupStatePartitionMetadataKey(NamedTuple):
-    """Type 15: the partitions that a share group has a state in."""
+    """Type 15: the partitions in which a share group has a state."""
 
     group: str
     record_type: Literal[15] = 15
 
 
 class ConsumerGroupRegularExpressionKey(NamedTuple):
-    """Type 16: the topics a regular expression resolved to."""
+    """Type 16: the topics that a regular expression resolved to."""
 
     group: str
     regular_expression: str
@@ -151,7 +150,7 @@ class StreamsGroupMetadataKey(NamedTuple):
 
 
 class StreamsGroupMemberMetadataKey(NamedTuple):
-    """Type 19: what a member of a streams group says of itself."""
+    """Type 19: the metadata of a member of a streams group."""
 
     group: str
     member_id: str
@@ -174,7 +173,7 @@ class StreamsGroupTargetAssignmentMemberKey(NamedTuple):
 
 
 class StreamsGroupCurrentMemberAssignmentKey(NamedTuple):
-    """Type 22: what a member of a streams group has, and its epoch."""
+    """Type 22: the epoch and the present assignment of a member of a streams group."""
 
     group: str
     member_id: str
@@ -189,7 +188,7 @@ class StreamsGroupTopologyKey(NamedTuple):
 
 
 class PendingOffsetKey(NamedTuple):
-    """Type -1, our own: an offset that a producer committed in a transaction nobody has ended yet."""
+    """Type -1, our own: an offset that a producer committed in a transaction that is still open."""
 
     group: str
     topic: str
@@ -213,14 +212,16 @@ class GroupOptionsKey(NamedTuple):
 
 
 class RegisteredGroupKey(NamedTuple):
-    """Type -4, our own: a group whose consumers register, which is an experiment (docs/designs.md)."""
+    """Type -4, our own: a group of registered consumers, an experiment (docs/designs.md)."""
 
     group: str
     record_type: Literal[-4] = -4
 
 
 class DocumentKey(NamedTuple):
-    """Type -5, our own: how a topic is, or what was set for groups, brokers or features (`document_records.py`)."""
+    """Type -5, our own: the description of a topic, or a setting of groups, brokers or features
+    (`document_records.py`).
+    """
 
     kind: str
     name: str
@@ -228,7 +229,7 @@ class DocumentKey(NamedTuple):
 
 
 class UnknownKey(NamedTuple):
-    """A type whose fields this code does not know; `raw` is all of the key."""
+    """A type that is unknown to this code; `raw` is the whole key."""
 
     raw: bytes
     record_type: int
@@ -306,7 +307,7 @@ _INT32_INT64: Final = Struct(">iq").pack
 
 
 def encode_key(key: Key) -> bytes:
-    """The bytes of a key, as Kafka writes them."""
+    """Encode a key as Kafka does."""
     kind = key.__class__
     if kind is OffsetCommitKey or kind is LegacyOffsetCommitKey:
         group, topic, partition, record_type = key  # type: ignore[misc]
@@ -329,7 +330,7 @@ def encode_key(key: Key) -> bytes:
 
 
 def decode_key(raw: bytes) -> Key:
-    """The key in `raw`; an `UnknownKey` if its type is not one of those above. Raises RecordError."""
+    """Decode a key; returns an `UnknownKey` for a type that is not listed above. Raises RecordError."""
     record_type = int.from_bytes(raw[:2], "big", signed=True)
     reader = _Reader(raw)
     key: Key
@@ -350,12 +351,12 @@ def decode_key(raw: bytes) -> Key:
 
 
 def group_of(key: Key) -> str:
-    """The group a record is about. Raises RecordError for an unknown key that does not begin with a name."""
+    """Return the group of a record. Raises RecordError for an unknown key that does not begin with a name."""
     return _Reader(key.raw).string() if isinstance(key, UnknownKey) else key[0]
 
 
 class KeyDecoder:
-    """Decodes many keys that come in order, as a partition is loaded: names that repeat are decoded once and shared."""
+    """Decoder for the keys of a partition in order: a name that repeats is decoded once and shared."""
 
     __slots__ = ("_prefix", "_group", "_topic")
 
@@ -364,15 +365,15 @@ class KeyDecoder:
         self._group = self._topic = ""
 
     def decode(self, raw: bytes) -> Key:
-        """As `decode_key`."""
-        # Nearly every record is an offset, and all those of one topic and group differ in their last four bytes only.
+        """Decode a key as `decode_key` does."""
+        # Nearly every record is an offset, and the keys of one topic and group differ in their last four bytes only.
         if raw[:-4] == self._prefix:
             return OffsetCommitKey(self._group, self._topic, _UNPACK_INT32(raw, len(raw) - 4)[0])
         key = decode_key(raw)
         if key.__class__ is OffsetCommitKey:
             self._prefix = raw[:-4]
             group, topic, _, _ = key
-            # Groups share topics: one object for all of them.
+            # Groups share topics, so all of them share one string.
             self._group, self._topic = group, intern(topic)
             return OffsetCommitKey(group, self._topic, key.partition)
         return key

@@ -1,10 +1,11 @@
-"""The store that forgets: records live as long as the process, as the objects they are.
+"""In-memory store: records live as long as the process, as Python objects.
 
-For tests and for trying things out. Nothing is encoded, so a record costs one dictionary entry.
+For tests and experiments. Nothing is encoded, so a record costs one dictionary entry.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,46 +15,49 @@ from kafka_shim.persistence.store import Entry
 
 
 class MemoryStore:
-    """A `Store` in memory. Kept by whoever opened it, it survives a simulated crash of the coordinator."""
+    """A `Store` in memory. A test that keeps the object can restart a coordinator on it, as after a crash."""
 
     durable_at_once = True
 
     def __init__(self) -> None:
-        self._partitions: dict[int, dict[Any, Any]] = {}
+        self._partitions: defaultdict[int, dict[Any, Any]] = defaultdict(dict)
         self._recent: dict[int, RecentCommits] = {}
-        """By partition, commits that came after what is in `_partitions`."""
+        """By partition, commits that are newer than `_partitions`."""
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing: there is no file."""
 
     def write(self, batch: Sequence[Entry]) -> None:
         recent = self._recent
         for partition, key, value in batch:
             if key is None:
-                # Each key has its value made when it is loaded.
+                # `load` builds the value of each key.
                 commits = recent.get(partition)
                 if commits is None:
                     commits = recent[partition] = RecentCommits()
                 commits.add(value)
-            elif value is None:
-                self._records(partition).pop(key, None)
+                continue
+            if partition in recent:
+                self._merge(partition)
+            if value is None:
+                self._partitions[partition].pop(key, None)
             else:
-                self._records(partition)[key] = value
+                self._partitions[partition][key] = value
+
+    def probe(self) -> None:
+        """Do nothing: it can always take a batch."""
 
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
-        # A copy: replaying may write, to delete what expired while nobody looked.
-        for key, value in list(self._records(partition).items()):
+        # A copy, because replaying may write: it deletes offsets that have expired.
+        self._merge(partition)
+        for key, value in list(self._partitions[partition].items()):
             yield key, value.of(key) if isinstance(value, OffsetCommitValues) else value
 
-    def _records(self, partition: int) -> dict[Any, Any]:
-        """Those of a partition, the newest commits too."""
-        records = self._partitions.get(partition)
-        if records is None:
-            records = self._partitions[partition] = {}
+    def _merge(self, partition: int) -> None:
+        """Merge the newest commits of a partition into its records."""
         commits = self._recent.pop(partition, None)
         if commits is not None:
-            records.update(commits.take())
-        return records
+            self._partitions[partition].update(commits.take())
 
     def close(self) -> None:
-        """Nothing to close; the records stay."""
+        """Do nothing: the records stay."""

@@ -1,12 +1,11 @@
-"""A store that several processes share: PostgreSQL, one owner per partition by a lease with a growing epoch.
+"""Shared store of several processes: PostgreSQL, with one owner per partition by a lease with a growing epoch.
 
-Decides who may write a partition. Safety is the epoch's: every write locks the lease rows of its partitions and fails
-as a whole unless this process still holds each of them at the epoch it was given, so a process that slept through the
-loss of its lease overwrites nothing. Liveness is the time's: a lease not renewed for `lease_s` seconds may be claimed.
-A process that is stopped in the middle of a write holds row locks: the server ends its session after a part of the
-lease, claims pass over locked rows, and rows are locked in the order of partitions. All times are the database's own,
-so the processes' clocks need not agree. It knows nothing of groups, and who *should* own a partition is decided in
-`persistence/leases.py`.
+Epochs give safety: every write locks the lease rows of its partitions, and fails as a whole unless this process still
+has each lease at the same epoch. A process that was suspended and lost its lease overwrites nothing. Time gives
+liveness: another process may claim a lease that was not renewed for `lease_s` seconds. A process that is suspended in
+the middle of a write holds row locks: the server ends its session after a part of the lease, claims skip locked rows,
+and rows are locked in the order of partitions. All times are the database's, so the processes' clocks need not agree.
+`persistence/leases.py` computes the distribution of the partitions.
 """
 
 from __future__ import annotations
@@ -16,16 +15,26 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
-from secrets import randbits
+from secrets import randbits, token_bytes
 from typing import Any, LiteralString
 
 import psycopg
 
 from kafka_shim.persistence.leases import Node, View
 from kafka_shim.persistence.records import decode_key, decode_value, encode_key, encode_value
-from kafka_shim.persistence.store import Documents, Entry, FencedError, StoreError, records_of
+from kafka_shim.persistence.store import (
+    NO_PARTITION,
+    PROBE_BYTES,
+    Documents,
+    Entry,
+    FencedError,
+    StoreError,
+    records_of,
+)
 
 SCHEMA_VERSION = 1
+
+NO_LISTENERS: Mapping[str, tuple[str, int]] = {}
 
 _SCHEMA: LiteralString = """
 CREATE TABLE IF NOT EXISTS kafka_shim_meta (name text PRIMARY KEY, value bigint NOT NULL);
@@ -34,6 +43,8 @@ CREATE TABLE IF NOT EXISTS kafka_shim_records (
 CREATE TABLE IF NOT EXISTS kafka_shim_nodes (
     node_id int PRIMARY KEY, incarnation text NOT NULL, host text NOT NULL, port int NOT NULL,
     expires timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS kafka_shim_listeners (
+    node_id int NOT NULL, name text NOT NULL, host text NOT NULL, port int NOT NULL, PRIMARY KEY (node_id, name));
 CREATE TABLE IF NOT EXISTS kafka_shim_leases (
     partition int PRIMARY KEY, epoch bigint NOT NULL DEFAULT 0, node_id int, incarnation text, expires timestamptz);
 CREATE TABLE IF NOT EXISTS kafka_shim_documents (
@@ -50,8 +61,9 @@ _SCHEMA_LOCK = 0x6B67_7368
 class PostgresStore:
     """A `Store` on PostgreSQL, with the leases of its partitions and the directory of its nodes.
 
-    `write` and `load` use one connection, `wait` another, and all else a third: a slow load delays no renewal. A
-    connection that broke is opened again at the next call. Every method blocks and may raise StoreError.
+    `write`, `probe` and `load` use one connection, `wait` another, and all other methods a third, so that a slow load
+    delays no renewal. A broken connection is opened again at the next call. Every method blocks and may raise
+    StoreError.
     """
 
     durable_at_once = False
@@ -61,15 +73,15 @@ class PostgresStore:
         self.cluster_seed = 0
         self.incarnation = uuid.uuid4().hex
         self.epochs: dict[int, int] = {}
-        """partition -> epoch, of the leases this process was given and has not been seen to lose."""
+        """partition -> epoch, of the leases that this process got and, as far as it knows, still has."""
         self._partitions = partitions
-        patience_ms = max(int(abs(lease_s) * 1000 / 3), 200)
-        self._data = _Connection(url, patience_ms)
-        self._control = _Connection(url, patience_ms)
-        self._ear = _Connection(url, patience_ms, f"LISTEN {_CHANNEL}")
+        stall_ms = max(int(abs(lease_s) * 1000 / 3), 200)
+        self._data = _Connection(url, stall_ms)
+        self._control = _Connection(url, stall_ms)
+        self._listener = _Connection(url, stall_ms, f"LISTEN {_CHANNEL}")
 
     def open(self) -> None:
-        """Create what is missing and check that the store was made for as many partitions. Raises StoreError."""
+        """Create the missing tables and check the store's number of partitions. Raises StoreError."""
         with self._data as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
             connection.execute(_SCHEMA)
@@ -99,40 +111,47 @@ class PostgresStore:
     # --- records
 
     def write(self, batch: Sequence[Entry]) -> None:
-        """All of `batch` or nothing, fenced by the epochs of its partitions. Raises FencedError, StoreError."""
+        """Write all of `batch` or nothing, fenced by the epochs of its partitions. Raises FencedError, StoreError."""
         newest: dict[tuple[int, bytes], bytes | None] = {}
         for partition, key, value in records_of(batch):
             newest[partition, encode_key(key)] = None if value is None else encode_value(key, value)
-        kept = [(partition, key, value) for (partition, key), value in newest.items() if value is not None]
-        gone = [place for place, value in newest.items() if value is None]
-        touched = sorted({partition for partition, _ in newest})
+        upserts = [(partition, key, value) for (partition, key), value in newest.items() if value is not None]
+        deletes = [place for place, value in newest.items() if value is None]
+        partitions = sorted({partition for partition, _ in newest})
         with self._data as connection, connection.transaction():
-            # The lock is held until the commit, so a claim waits for this write or this write sees the claim.
+            # The lock lasts until the commit: a claim waits for this write, or this write sees the claim.
             rows = connection.execute(
                 "SELECT partition, epoch FROM kafka_shim_leases WHERE partition = ANY(%s) AND incarnation = %s "
                 "ORDER BY partition FOR SHARE",
-                (touched, self.incarnation),
+                (partitions, self.incarnation),
             ).fetchall()
             owned = dict(rows)
             epochs = self.epochs
-            lost = [p for p in touched if p not in owned or owned[p] != epochs.get(p)]
-            if lost:
-                raise FencedError(lost)
-            if kept:
+            fenced = [p for p in partitions if p not in owned or owned[p] != epochs.get(p)]
+            if fenced:
+                raise FencedError(fenced)
+            if upserts:
                 connection.execute(
                     "INSERT INTO kafka_shim_records SELECT * FROM unnest(%b::int[], %b::bytea[], %b::bytea[]) "
                     "ON CONFLICT (partition, key) DO UPDATE SET value = EXCLUDED.value",
-                    tuple(list(column) for column in zip(*kept, strict=True)),
+                    tuple(list(column) for column in zip(*upserts, strict=True)),
                 )
-            if gone:
+            if deletes:
                 connection.execute(
                     "DELETE FROM kafka_shim_records r USING unnest(%b::int[], %b::bytea[]) AS d (partition, key) "
                     "WHERE r.partition = d.partition AND r.key = d.key",
-                    tuple(list(column) for column in zip(*gone, strict=True)),
+                    tuple(list(column) for column in zip(*deletes, strict=True)),
                 )
 
+    def probe(self) -> None:
+        """Write `PROBE_BYTES` and remove them. Raises StoreError."""
+        place = (NO_PARTITION, self.incarnation.encode())
+        with self._data as connection, connection.transaction():
+            connection.execute("INSERT INTO kafka_shim_records VALUES (%s, %s, %s)", (*place, token_bytes(PROBE_BYTES)))
+            connection.execute("DELETE FROM kafka_shim_records WHERE partition = %s AND key = %s", place)
+
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
-        """The live records of a partition this process has claimed."""
+        """Yield the live records of a partition that this process has claimed."""
         with self._data as connection:
             cursor = connection.cursor(binary=True)
             cursor.execute("SELECT key, value FROM kafka_shim_records WHERE partition = %s", (partition,))
@@ -142,10 +161,12 @@ class PostgresStore:
 
     # --- nodes and leases
 
-    def register(self, node_id: int, host: str, port: int) -> None:
-        """Enter this process in the directory. Raises StoreError when a live process has the id."""
-        # Whatever changes from now on is heard.
-        with self._ear:
+    def register(
+        self, node_id: int, host: str, port: int, listeners: Mapping[str, tuple[str, int]] = NO_LISTENERS
+    ) -> None:
+        """Enter this process in the directory. Raises StoreError if a live process has the same id."""
+        # Listen first, so that no later change is missed.
+        with self._listener:
             pass
         with self._control as connection, connection.transaction():
             entered = connection.execute(
@@ -158,10 +179,16 @@ class PostgresStore:
             )
             if entered.rowcount == 0:
                 raise StoreError(f"Another live process of this database has node id {node_id}: use another --node-id.")
-            self._tell(connection)
+            connection.execute("DELETE FROM kafka_shim_listeners WHERE node_id = %s", (node_id,))
+            for name, (host_of_listener, port_of_listener) in listeners.items():
+                connection.execute(
+                    "INSERT INTO kafka_shim_listeners VALUES (%s, %s, %s, %s)",
+                    (node_id, name, host_of_listener, port_of_listener),
+                )
+            self._notify(connection)
 
     def renew(self) -> View:
-        """Prolong this process's entry and leases, and say who lives and who owns what."""
+        """Extend this process's entry and leases; return the live nodes and the owners of partitions."""
         with self._control as connection, connection.transaction():
             mine = (self.lease_s, self.incarnation)
             registered = connection.execute(
@@ -174,7 +201,7 @@ class PostgresStore:
                 "SELECT FROM kafka_shim_leases WHERE incarnation = %s ORDER BY partition FOR UPDATE",
                 (self.incarnation,),
             )
-            held = connection.execute(
+            own_epochs = connection.execute(
                 "UPDATE kafka_shim_leases SET expires = clock_timestamp() + %s * interval '1 second' "
                 "WHERE incarnation = %s RETURNING partition, epoch",
                 mine,
@@ -182,6 +209,7 @@ class PostgresStore:
             nodes = connection.execute(
                 "SELECT node_id, host, port FROM kafka_shim_nodes WHERE expires >= clock_timestamp() ORDER BY node_id"
             ).fetchall()
+            listeners = connection.execute("SELECT name, node_id, host, port FROM kafka_shim_listeners").fetchall()
             leases = connection.execute(
                 "SELECT partition, node_id, incarnation, extract(epoch FROM expires - clock_timestamp())::float8 "
                 "FROM kafka_shim_leases WHERE expires >= clock_timestamp()"
@@ -190,18 +218,21 @@ class PostgresStore:
         view = View(
             nodes=[Node(*row) for row in nodes],
             owners={partition: node_id for partition, node_id, _, _ in leases},
-            held=dict(held),
+            own_epochs=dict(own_epochs),
             registered=registered > 0,
-            next_lapse_s=min((left for _, _, owner, left in leases if owner != self.incarnation), default=inf),
+            next_lapse_s=min(
+                (remaining_s for _, _, owner, remaining_s in leases if owner != self.incarnation), default=inf
+            ),
             documents_version=documents_version,
+            listeners={(name, node_id): (host, port) for name, node_id, host, port in listeners},
         )
-        self.epochs = {p: epoch for p, epoch in self.epochs.items() if view.held.get(p) == epoch}
+        self.epochs = {p: epoch for p, epoch in self.epochs.items() if view.own_epochs.get(p) == epoch}
         return view
 
     def claim(self, node_id: int, partitions: Sequence[int]) -> dict[int, int]:
-        """Take those of `partitions` that nobody holds; the epoch of each grows. Returns partition -> epoch.
+        """Claim those of `partitions` that are free; the epoch of each grows. Returns partition -> epoch.
 
-        A lease that has run out but is being written under at this very moment is left for the next time.
+        An expired lease with a write in progress is skipped until the next call.
         """
         with self._control as connection:
             rows = connection.execute(
@@ -213,12 +244,12 @@ class PostgresStore:
                 (list(partitions), node_id, self.incarnation, self.lease_s),
             ).fetchall()
             if rows:
-                self._tell(connection)
+                self._notify(connection)
         self.epochs.update(rows)
         return dict(rows)
 
     def release(self, partitions: Sequence[int]) -> None:
-        """Give up `partitions`; whatever was to be written to them has been, or is dropped."""
+        """Give up `partitions`. The caller has finished or dropped its writes to them."""
         for partition in partitions:
             self.epochs.pop(partition, None)
         with self._control as connection, connection.transaction():
@@ -227,22 +258,30 @@ class PostgresStore:
                 "WHERE partition = ANY(%s) AND incarnation = %s",
                 (list(partitions), self.incarnation),
             )
-            self._tell(connection)
+            self._notify(connection)
 
-    # --- what all processes know
+    # --- documents
 
     def documents(self) -> tuple[int, Documents]:
-        """The version of the documents and all of them."""
+        """Return the version of the documents and all of them."""
         with self._control as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             version = _documents_version(connection)
             rows = connection.execute("SELECT kind, name, value FROM kafka_shim_documents").fetchall()
         return version, {(kind, name): value for kind, name, value in rows}
 
+    def documents_version(self) -> int:
+        """Return the version of the documents."""
+        with self._control as connection:
+            return _documents_version(connection)
+
     def change_documents(self, version: int, changes: Mapping[tuple[str, str], str | None]) -> bool:
-        """Make these changes, None deletes; False and nothing if `version` is not the newest."""
+        """Apply these changes (None deletes) and return True; return False, without a change, if `version` is
+        outdated.
+        """
         with self._control as connection, connection.transaction():
-            # The row stays locked until the commit: of two who know the same version the second one finds another.
+            # The row stays locked until the commit: of two processes with the same version, the second sees the new
+            # one.
             raised = connection.execute(
                 "UPDATE kafka_shim_meta SET value = value + 1 WHERE name = 'documents' AND value = %s", (version,)
             )
@@ -257,24 +296,24 @@ class PostgresStore:
                         "ON CONFLICT (kind, name) DO UPDATE SET value = EXCLUDED.value",
                         (kind, name, value),
                     )
-            self._tell(connection)
+            self._notify(connection)
         return True
 
-    def _tell(self, connection: psycopg.Connection[Any]) -> None:
-        """Let the other processes know, once this transaction is committed, that something has changed."""
+    def _notify(self, connection: psycopg.Connection[Any]) -> None:
+        """Notify the other processes of a change, once this transaction is committed."""
         connection.execute("SELECT pg_notify(%s, %s)", (_CHANNEL, self.incarnation))
 
     def wait(self, seconds: float) -> None:
-        """Return when another process has notified of a change, and after `seconds` at the latest."""
+        """Return when another process has notified of a change, or after `seconds`."""
         give_up_at = time.monotonic() + seconds
-        with self._ear as connection:
-            while (left := give_up_at - time.monotonic()) > 0:
-                heard = list(connection.notifies(timeout=left, stop_after=1))
-                if any(each.payload != self.incarnation for each in heard):
+        with self._listener as connection:
+            while (timeout := give_up_at - time.monotonic()) > 0:
+                notifications = list(connection.notifies(timeout=timeout, stop_after=1))
+                if any(each.payload != self.incarnation for each in notifications):
                     return
 
     def close(self) -> None:
-        """Leave: give up every lease and the place in the directory, so that nobody waits for them to run out."""
+        """Give up every lease and the place in the directory, so that no process has to wait until they expire."""
         if self._control.is_open:
             with self._control as connection, connection.transaction():
                 connection.execute(
@@ -283,22 +322,22 @@ class PostgresStore:
                     (self.incarnation,),
                 )
                 connection.execute("DELETE FROM kafka_shim_nodes WHERE incarnation = %s", (self.incarnation,))
-                # Said by nobody: whoever waits in this process is to hear it too.
+                # An empty payload, so that a `wait` of this process receives it too.
                 connection.execute("SELECT pg_notify(%s, '')", (_CHANNEL,))
             self.epochs = {}
-        for each in (self._data, self._control, self._ear):
+        for each in (self._data, self._control, self._listener):
             each.close()
 
 
 class _Connection:
-    """One connection to the database, opened when first used and again after it broke; database errors as StoreError.
+    """One connection to the database, opened on first use and again after it broke; database errors become StoreError.
 
-    `greeting` is what a new one says first.
+    `greeting` is the first statement on a new connection.
     """
 
-    def __init__(self, url: str, patience_ms: int, greeting: LiteralString = "") -> None:
+    def __init__(self, url: str, stall_ms: int, greeting: LiteralString = "") -> None:
         self._url = url
-        self._patience_ms = patience_ms
+        self._stall_ms = stall_ms
         self._greeting = greeting
         self._lock = threading.Lock()
         self._connection: psycopg.Connection[Any] | None = None
@@ -309,9 +348,9 @@ class _Connection:
             if self._connection is None or self._connection.closed:
                 self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
                 self._connection.execute("SET synchronous_commit = on")
-                # Who stands still in a transaction would keep others from what it has locked.
+                # A process that stalls in a transaction would block others on the rows it has locked.
                 self._connection.execute(
-                    "SELECT set_config('idle_in_transaction_session_timeout', %s, false)", (str(self._patience_ms),)
+                    "SELECT set_config('idle_in_transaction_session_timeout', %s, false)", (str(self._stall_ms),)
                 )
                 if self._greeting:
                     self._connection.execute(self._greeting)
@@ -337,13 +376,13 @@ class _Connection:
 
 
 def _documents_version(connection: psycopg.Connection[Any]) -> int:
-    found = connection.execute("SELECT value FROM kafka_shim_meta WHERE name = 'documents'").fetchone()
-    assert found is not None
-    version: int = found[0]
+    row = connection.execute("SELECT value FROM kafka_shim_meta WHERE name = 'documents'").fetchone()
+    assert row is not None
+    version: int = row[0]
     return version
 
 
 def _sentence(error: psycopg.Error) -> str:
-    """The first line of the database's message, as a sentence."""
+    """Return the first line of the database's message, as a sentence."""
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
     return first if first.endswith(".") else first + "."

@@ -1,8 +1,8 @@
-"""Commits as they came, in their order, until somebody looks at single offsets.
+"""`RecentCommits`: whole commits in order of arrival, until an offset is read.
 
-A member commits the same partitions again and again. To keep each offset would be work per partition; here a commit
-that repeats takes the place of the one before, which is work per commit. Decides how many are kept so, and that one of
-other partitions each time is not: there would be ever more.
+A member commits the same partitions again and again. To store each offset costs work per partition. Here a repeated
+commit replaces the one before it, which costs work per commit. The number of such commits is bounded, and a commit of
+other partitions each time is stored offset by offset.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class RecentCommits:
         self._by_places: dict[int, OffsetCommitValues] = {}
         """By identity of their `places`, which the values keep alive; the oldest first."""
         self._by_key: dict[OffsetCommitKey, OffsetCommitValues] = {}
-        """What was written before those."""
+        """Older offsets, by key."""
 
     def __bool__(self) -> bool:
         return bool(self._by_places or self._by_key)
 
     def add(self, values: OffsetCommitValues) -> None:
-        """The newest commit."""
+        """Add the newest commit."""
         commits = self._by_places
         if values.repeats:
             places = id(values.places)
             if places in commits:
-                # At its old place it would be older than what others have committed to the same partitions since.
+                # Move it to the end: other members may have committed the same partitions since.
                 del commits[places]
             commits[places] = values
             if len(commits) > MAX_COMMITS:
@@ -45,10 +45,10 @@ class RecentCommits:
             self._by_key.update(dict.fromkeys(values.places, values))
 
     def take(self) -> dict[OffsetCommitKey, OffsetCommitValues]:
-        """For each key the newest commit that has it; nothing is here any more."""
+        """Return for each key the newest commit that has it, and become empty."""
         self._merge()
-        taken, self._by_key = self._by_key, {}
-        return taken
+        commits, self._by_key = self._by_key, {}
+        return commits
 
     def _merge(self) -> None:
         by_key = self._by_key

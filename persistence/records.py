@@ -1,9 +1,8 @@
 """Records of `__consumer_offsets`: pairs of a key and a value, byte for byte as Kafka 4.2 writes and reads them.
 
-Decides which version of a value is written; what a record does to a group is decided where it is replayed. A value is
-an int16 version and a message of that version (semantics 5.2; the fields are those of Kafka 4.2's coordinator record
-schemas). None as a value is a tombstone. Values are shared with the store and the rules: nobody changes one once it is
-written.
+A value is an int16 version and a message of that version (semantics 5.2; the fields are those of Kafka 4.2's
+coordinator record schemas). None as a value is a tombstone. The store and the rules share values: never change one
+after it was written. The code that replays a record applies it to its group.
 """
 
 from __future__ import annotations
@@ -78,6 +77,7 @@ from kafka_shim.persistence.streams_records import (
 
 __all__ = [
     "NO_TOPIC_ID",
+    "AssignedTopicPartitions",
     "ClassicMemberMetadata",
     "ClassicProtocol",
     "ConsumerGroupCurrentMemberAssignmentKey",
@@ -172,9 +172,9 @@ class OffsetCommitValue(NamedTuple):
 
 
 class OffsetCommitValues(NamedTuple):
-    """The values that one commit stores, as columns: a member commits ten offsets together, again and again, and few of
-    the values are ever read. `places` has the place of each key in the columns, whose order is the same; `repeats` says
-    that this very object has been in a commit before.
+    """The values of one commit, as columns: a member commits ten offsets together, again and again, and few of the
+    values are ever read. `places` maps each key to its index in the columns; `repeats` is set if an earlier commit had
+    the same `places` object.
     """
 
     places: Mapping[OffsetCommitKey, int]
@@ -187,7 +187,7 @@ class OffsetCommitValues(NamedTuple):
     repeats: bool = False
 
     def of(self, key: OffsetCommitKey) -> OffsetCommitValue:
-        """The value of one key."""
+        """Return the value of one key."""
         place = self.places[key]
         return OffsetCommitValue(
             self.offsets[place],
@@ -211,7 +211,7 @@ class MemberMetadata(Struct):
 
 
 class GroupMetadataValue(Message, key=2, versions="0-4", flexible="4+"):
-    """A classic group: v1 rebalance timeout, v2 timestamp of the state, v3 group instance id, v4 flexible."""
+    """A classic group. v1: rebalance timeout; v2: timestamp of the state; v3: group instance id; v4: flexible."""
 
     protocol_type: str = field(string)
     generation: int = field(int32)
@@ -264,13 +264,16 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
     classic_member_metadata: ClassicMemberMetadata | None = field(
         ClassicMemberMetadata, nullable="0+", tag=0, tagged="0+"
     )
-    """None for a member of the consumer protocol. To Kafka an empty one is the default, so it writes None out."""
+    """None for a member of the consumer protocol. Kafka writes None explicitly, because its default is an empty
+    struct.
+    """
     client_assignors: list[ClientAssignor] = field(array(ClientAssignor), tag=10_000, tagged="0+")
-    """Ours, and empty but in an experiment (docs/client-assignors.md). Kafka reads past tags that it does not know."""
+    """Ours, and empty outside of an experiment (docs/client-assignors.md). Kafka skips unknown tags."""
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, key=6, versions="0", flexible="0+"):
     assignment_epoch: int = field(int32)
+    assignment_timestamp: int = field(int64, tag=0, tagged="0+")
 
 
 class TopicPartitions(Struct):
@@ -279,7 +282,9 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, key=7, versions="0", flexible="0+"):
-    """What is tagged is ours, as `client_assignors` is: what the assignor of a client said with the partitions."""
+    """The tagged fields are ours, as `client_assignors` is: the output of a client's assignor besides the
+    partitions.
+    """
 
     topic_partitions: list[TopicPartitions] = field(array(TopicPartitions))
     error: int = field(int8, tag=10_000, tagged="0+")
@@ -287,12 +292,21 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, key=7, versions="0", fle
     metadata: bytes = field(bytes_, tag=10_002, tagged="0+")
 
 
+class AssignedTopicPartitions(Struct):
+    """`assignment_epochs`: the epoch of the target assignment with which the member got each partition. Null in records
+    of Kafka below 4.3: the member's epoch counts."""
+
+    topic_id: bytes = field(uuid)
+    partitions: list[int] = field(array(int32))
+    assignment_epochs: list[int] | None = field(array(int32), nullable="0+", tag=0, tagged="0+", default=None)
+
+
 class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions="0", flexible="0+"):
     member_epoch: int = field(int32)
     previous_member_epoch: int = field(int32)
     state: int = field(int8)
-    assigned_partitions: list[TopicPartitions] = field(array(TopicPartitions))
-    partitions_pending_revocation: list[TopicPartitions] = field(array(TopicPartitions))
+    assigned_partitions: list[AssignedTopicPartitions] = field(array(AssignedTopicPartitions))
+    partitions_pending_revocation: list[AssignedTopicPartitions] = field(array(AssignedTopicPartitions))
 
 
 class ConsumerGroupRegularExpressionValue(Message, key=16, versions="0", flexible="0+"):
@@ -315,6 +329,7 @@ class ShareGroupMetadataValue(Message, key=11, versions="0", flexible="0+"):
 
 class ShareGroupTargetAssignmentMetadataValue(Message, key=12, versions="0", flexible="0+"):
     assignment_epoch: int = field(int32)
+    assignment_timestamp: int = field(int64, tag=0, tagged="0+")
 
 
 class ShareGroupTargetAssignmentMemberValue(Message, key=13, versions="0", flexible="0+"):
@@ -340,7 +355,7 @@ class ShareTopic(Struct):
 
 
 class ShareGroupStatePartitionMetadataValue(Message, key=15, versions="0", flexible="0+"):
-    """Partitions whose share state is being made, is there, or is being deleted."""
+    """Partitions of a share group by the progress of their share state: initializing, initialized, or deleting."""
 
     initializing_topics: list[ShareTopicPartitions] = field(array(ShareTopicPartitions))
     initialized_topics: list[ShareTopicPartitions] = field(array(ShareTopicPartitions))
@@ -348,10 +363,10 @@ class ShareGroupStatePartitionMetadataValue(Message, key=15, versions="0", flexi
 
 
 class PendingOffsetValue(NamedTuple):
-    """An offset in an open transaction, of which `producer_epoch` is the producer's epoch.
+    """An offset in an open transaction; `producer_epoch` is the producer's epoch.
 
-    `sequence` grows with every such offset of a partition of `__consumer_offsets`; 0 says that the offset was committed
-    otherwise since, so that this one comes too late even if its transaction is committed.
+    `sequence` grows with every such offset of a partition of `__consumer_offsets`. 0 means that a later commit outside
+    the transaction replaced the offset: it is then ignored even if the transaction is committed.
     """
 
     producer_epoch: int
@@ -390,7 +405,7 @@ class GroupOptionsValue(Message, key=-3, versions="0"):
 
 
 class UnknownValue(NamedTuple):
-    """The value of an `UnknownKey`: `raw` is all of it, the version too."""
+    """The value of an `UnknownKey`: `raw` is the whole value, with its version."""
 
     raw: bytes
 
@@ -398,8 +413,8 @@ class UnknownValue(NamedTuple):
 Value = OffsetCommitValue | PendingOffsetValue | Message | UnknownValue
 
 _WRITTEN: Final[dict[type[Message], int]] = {
-    # Kafka 4.2 holds the group record at its last version that is not flexible, for downgrades (KIP-915); the offset
-    # record moved on to its flexible one in 4.1, for the topic id.
+    # Kafka 4.2 writes the group record in its last version that is not flexible, for downgrades (KIP-915); the offset
+    # record moved to its flexible version in 4.1, for the topic id.
     GroupMetadataValue: 3,
     ConsumerGroupMetadataValue: 0,
     ConsumerGroupPartitionMetadataValue: 0,
@@ -463,7 +478,7 @@ _PENDING: Final = Packer(">hhq")
 
 
 def encode_value(key: Key, value: Value) -> bytes:
-    """The bytes of a value, in the version Kafka 4.2 writes."""
+    """Encode a value in the version that Kafka 4.2 writes."""
     if isinstance(value, OffsetCommitValue):
         if key.__class__ is LegacyOffsetCommitKey:
             return encode_offset(value, 0)
@@ -480,10 +495,10 @@ def encode_value(key: Key, value: Value) -> bytes:
 
 
 def encode_offset(value: OffsetCommitValue, version: int) -> bytes:
-    """The bytes of a committed offset in one of its versions, 0 to 4.
+    """Encode a committed offset in one of its versions, 0 to 4.
 
-    v1 alone has the expire timestamp, v3+ the leader epoch, v4 is flexible and has the topic id as tag 0. A value whose
-    field its version lacks loses it, as in Kafka.
+    Only v1 has the expire timestamp, v3+ the leader epoch; v4 is flexible and has the topic id as tag 0. As in Kafka, a
+    field that the version lacks is lost.
     """
     text = value.metadata.encode()
     if version == 4:
@@ -500,7 +515,7 @@ def encode_offset(value: OffsetCommitValue, version: int) -> bytes:
 
 
 def decode_value(key: Key, raw: bytes) -> Value:
-    """The value in `raw`, any version. Raises RecordError."""
+    """Decode a value of any version. Raises RecordError."""
     kind = key.__class__
     if kind is OffsetCommitKey or kind is LegacyOffsetCommitKey:
         return _decode_offset(raw)
@@ -523,7 +538,7 @@ def decode_value(key: Key, raw: bytes) -> Value:
 
 def _decode_offset(raw: bytes) -> OffsetCommitValue:
     if len(raw) == 24 and raw[:2] == b"\0\4" and raw[14] == 1:
-        # No metadata and no tags: what nearly every consumer commits.
+        # Fast path without metadata and tags, as nearly every consumer commits.
         _, offset, leader_epoch, _, commit_timestamp, tags = _V4_PLAIN.unpack(raw)
         if not tags:
             return OffsetCommitValue(offset, leader_epoch, "", commit_timestamp)

@@ -1,6 +1,6 @@
-"""The value of the record of a registered group, which is our own: type -4 (docs/designs.md).
+"""Value of the record of a registered group, our own record type -4 (docs/designs.md).
 
-Decides only its fields; the key is in `keys.py`, and `records.py` encodes and decodes it.
+The key is in `keys.py`; `records.py` encodes and decodes the value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Rewind(Struct):
 
 
 class RegisteredGroupValue(Message, key=-4, versions="0"):
-    """`rewinds` are offsets that count once the owners of their partitions have registered again."""
+    """`rewinds` are offsets that take effect when the owners of their partitions have registered again."""
 
     generation: int = field(int32)
     session_timeout_ms: int = field(int64)

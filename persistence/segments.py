@@ -1,11 +1,11 @@
-"""Log segments as a broker keeps them in a partition's folder: `.log`, `.index`, `.timeindex` and the small files.
+"""Log segments in a partition's folder, as a broker keeps them: `.log`, `.index`, `.timeindex` and the small files.
 
-Decides where batches are in files and what is done about files that are not whole. It does not know what records mean.
+Reads damaged and unfinished files as far as possible, and writes complete ones.
 
 - `.log`: record batches one after the other, named after the offset of the first.
 - `.index`: pairs of int32, offset (less the file's) and position, about one for every 4 KiB of log.
 - `.timeindex`: int64 timestamp and int32 offset (less the file's): no older record comes after that offset.
-- `leader-epoch-checkpoint`: from which offset each leader epoch wrote. `partition.metadata`: the topic's id.
+- `leader-epoch-checkpoint`: the first offset of each leader epoch. `partition.metadata`: the topic's id.
 
 Sources: Kafka's documentation of its log; KIP-33 for the time index, KIP-101 for leader epochs, KIP-516 for topic ids.
 """
@@ -28,11 +28,12 @@ from kafka_shim.persistence.batch import (
     read_batch,
     write_batch,
 )
+from kafka_shim.persistence.files import new_file
 
 INDEX_INTERVAL: Final = 4096
 """index.interval.bytes: least number of bytes of log between two index entries."""
 SEGMENT_BYTES: Final = 104_857_600
-"""offsets.topic.segment.bytes: a segment that would grow larger is left for the next one."""
+"""offsets.topic.segment.bytes: a batch that would make a segment larger than this begins the next segment."""
 
 _START: Final = Struct(">qi")
 _MAGIC_AT: Final = 16
@@ -42,7 +43,7 @@ _SUFFIXES: Final = (".log.swap", ".log")
 
 
 class Problem(NamedTuple):
-    """What could not be used: where it begins in the file, and its offset in the log, None where unknown."""
+    """An unusable part of a file: its position in the file, and its offset in the log, None if unknown."""
 
     path: Path
     position: int | None
@@ -56,10 +57,10 @@ class Problem(NamedTuple):
 
 
 def read_segment(path: Path, report: Callable[[Problem], None]) -> Iterator[tuple[Batch, list[Record]]]:
-    """The batches of a `.log` file with their records.
+    """Yield the batches of a `.log` file with their records.
 
-    What cannot be read is reported and left out: a damaged batch whose length still makes sense alone, else the rest of
-    the file. A last batch that is not all there, as a crash leaves it, is reported too.
+    Unreadable data is reported and skipped: only the damaged batch if its length is plausible, else the rest of the
+    file. An incomplete last batch, as a crash leaves it, is reported too.
     """
     with path.open("rb") as file:
         if file.seek(0, 2) == 0:
@@ -68,16 +69,16 @@ def read_segment(path: Path, report: Callable[[Problem], None]) -> Iterator[tupl
             position = 0
             while position < len(data):
                 try:
-                    found = read_batch(data, position)
-                    if found is None:
+                    batch_and_end = read_batch(data, position)
+                    if batch_and_end is None:
                         report(Problem(path, position, None, "the file ends within a batch"))
                         return
-                    batch, end = found
+                    batch, end = batch_and_end
                     records = batch.records()
                 except CorruptBatch as error:
                     following = _following(data, position)
                     if following is None:
-                        reason = error.reason if data[position:].strip(b"\0") else "nothing but zeroes from here on"
+                        reason = error.reason if data[position:].strip(b"\0") else "only zeroes from here on"
                         report(Problem(path, position, error.offset, reason))
                         return
                     report(Problem(path, position, error.offset, error.reason))
@@ -88,7 +89,9 @@ def read_segment(path: Path, report: Callable[[Problem], None]) -> Iterator[tupl
 
 
 def _following(data: mmap.mmap, position: int) -> int | None:
-    """Where a damaged batch says it ends, if the file ends there or what begins there looks like a later batch."""
+    """Return the end of a damaged batch by its own length, if the file ends there or a later batch seems to begin
+    there.
+    """
     offset, length = _START.unpack_from(data, position)
     end: int = position + OVERHEAD + length
     if length < 0 or end > len(data):
@@ -103,10 +106,10 @@ def _following(data: mmap.mmap, position: int) -> int | None:
 
 
 def read_partition(folder: Path, report: Callable[[Problem], None]) -> Iterator[tuple[Batch, list[Record]]]:
-    """The batches of a partition's folder, segment by segment.
+    """Yield the batches of a partition's folder, segment by segment.
 
-    Files that a broker was about to delete or had not finished cleaning are left alone. A segment it had cleaned but
-    not yet put in place (`.swap`) comes before what it replaces, so batches may come twice.
+    Files that a broker was about to delete or had not finished cleaning are ignored. A cleaned segment that was not yet
+    renamed (`.swap`) comes before the segment that it replaces, so batches may come twice.
     """
     segments = [path for path in folder.iterdir() if path.name.endswith(_SUFFIXES)]
     for path in sorted(segments, key=lambda path: (path.name.split(".")[0], not path.name.endswith(".swap"))):
@@ -114,10 +117,11 @@ def read_partition(folder: Path, report: Callable[[Problem], None]) -> Iterator[
 
 
 class PartitionWriter:
-    """Writes a partition's folder from its first record to its last, as a broker that was shut down leaves it.
+    """Writes a partition's folder from its first record to its last, in the state of a broker that was shut down
+    cleanly.
 
-    `leader_epoch` is put on every batch. `topic_id`, in Kafka's base64 form, goes to `partition.metadata`; a broker
-    takes a folder without it for a stray one.
+    `leader_epoch` is set in every batch. `topic_id`, in Kafka's base64 form, goes to `partition.metadata`; a broker
+    treats a folder without it as stray.
     """
 
     def __init__(
@@ -140,7 +144,7 @@ class PartitionWriter:
         self._segment = _Segment(folder, 0)
 
     def append(self, records: list[Record]) -> None:
-        """Write records, whose offsets follow those written before, as one batch."""
+        """Write records as one batch; their offsets follow those of the batch before."""
         data = write_batch(records, codec=self.codec, leader_epoch=self.leader_epoch)
         if self._segment.size and self._segment.size + len(data) > self.segment_bytes:
             self._segment.close()
@@ -159,9 +163,9 @@ class _Segment:
         name = f"{base_offset:020d}"
         self.base_offset = base_offset
         self.size = 0
-        self._log = (folder / f"{name}.log").open("xb")
-        self._index = (folder / f"{name}.index").open("xb")
-        self._time_index = (folder / f"{name}.timeindex").open("xb")
+        self._log = new_file(folder / f"{name}.log")
+        self._index = new_file(folder / f"{name}.index")
+        self._time_index = new_file(folder / f"{name}.timeindex")
         self._since_entry = 0
         self._newest = (-1, base_offset)
         self._indexed = -1

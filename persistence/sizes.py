@@ -1,8 +1,7 @@
-"""How large records are in a broker's log.
+"""Size of records in a broker's log.
 
-Decides the arithmetic alone: the size of the one batch, not compressed, that Kafka's coordinator would append records
-as, and compares with max.message.bytes. Source: the message format page of Kafka's documentation;
-`DefaultRecordBatch.sizeInBytes`.
+Kafka's coordinator appends records as one uncompressed batch and compares its size with max.message.bytes. Source: the
+message format page of Kafka's documentation; `DefaultRecordBatch.sizeInBytes`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _NULL = 1
 
 
 def batch_size(records: Iterable[tuple[Key, Value | None]]) -> int:
-    """Bytes of one batch of these records, all of one time."""
+    """Return the size in bytes of one batch of these records, all of the same time."""
     size = HEADER_SIZE
     for offset, (key, value) in enumerate(records):
         body = _ATTRIBUTES + _TIMESTAMP_DELTA + _varint_size(offset) + _HEADERS
@@ -33,5 +32,5 @@ def batch_size(records: Iterable[tuple[Key, Value | None]]) -> int:
 
 
 def _varint_size(value: int) -> int:
-    """Bytes of a zigzag varint that is not negative."""
+    """Return the size in bytes of a zigzag varint that is not negative."""
     return max(1, ((value << 1).bit_length() + 6) // 7)

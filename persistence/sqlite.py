@@ -1,34 +1,41 @@
-"""The store in one SQLite file: the default of `serve`.
+"""Store in one SQLite file: the default of `serve`.
 
-Decides how a batch becomes one durable transaction, and how SQLite's errors read to an operator and to clients. It
-knows no groups. The file is in WAL mode with `synchronous=FULL`: `write` returns after the operating system reports
-that the log is on the disk. One process has the file; a second one is refused.
+A batch is one durable transaction. The file is in WAL mode with `synchronous=FULL`: `write` returns after the operating
+system reports that the log is on the disk. One process owns the file; a second one is refused.
 
-A batch is written by statements of many rows. Each runs without Python's interpreter lock, so the event loop goes on
-meanwhile; `executemany` would ask for the lock back after every row.
+A batch is written by statements of many rows. Each runs without Python's interpreter lock, so the event loop continues
+to run; `executemany` would take the lock again after every row.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.persistence.files import private
 from kafka_shim.persistence.keys import KeyDecoder
 from kafka_shim.persistence.records import Key, RecordError, Value, decode_value, encode_key, encode_value
-from kafka_shim.persistence.store import Entry, StoreError, records_of
+from kafka_shim.persistence.store import NO_PARTITION, PROBE_BYTES, Entry, StoreError, records_of
+
+log: Final = logging.getLogger("kafka_shim.persistence")
 
 SCHEMA: Final = 1
 APPLICATION: Final = 0x4B475348
-"""What marks a SQLite file as ours: "KGSH"."""
+"""Marks a SQLite file as ours: "KGSH"."""
 
 BUSY_TIMEOUT: Final = 2.0
-"""Seconds to wait for the previous owner to let go of the file."""
+"""Seconds to wait until the previous owner closes the file."""
+
+LOOK_SECONDS: Final = 1.0
+"""At most so often a write looks whether the file is still in its place."""
 
 _MOST_ROWS: Final = 8192
 """Rows of the largest statement; their parameters must stay under SQLite's default limit of 32766."""
@@ -61,13 +68,17 @@ class SqliteStore:
         self.path = path
         self.partitions = partitions
         self._connection: sqlite3.Connection | None = None
-        self._why_closed: StoreError | None = None
+        self._failure: StoreError | None = None
+        self._place: tuple[int, int] | None = None
+        """Device and inode of the open file."""
+        self._looked = 0.0
 
     def open(self) -> None:
-        # SQLite would open it all the same, for reading, and report the lock it cannot get as an error of the disk.
-        # Opening the file ourselves to find out would drop the locks that this process may have on it.
+        # SQLite would open the file for reading and then report the lock it cannot get as an error of the disk. We
+        # cannot open the file ourselves to test it: closing it would drop the locks that this process may have on it.
         if self.path.exists() and not os.access(self.path, os.W_OK, effective_ids=_EFFECTIVE_IDS):
             raise self._refuse(_REASONS["SQLITE_READONLY"][0])
+        self._make()
         try:
             # Writes come from worker threads, one at a time.
             connection = sqlite3.connect(
@@ -76,15 +87,51 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise self._explain(error) from error
         try:
-            self._take(connection)
+            self._lock(connection)
         except BaseException:
             connection.close()
             raise
         self._connection = connection
-        self._why_closed = None
+        self._failure = None
+        self._place, self._looked = self._present(), time.monotonic()
 
-    def _take(self, connection: sqlite3.Connection) -> None:
-        """Own the file from now on, and see that it is ours and of this version."""
+    def _make(self) -> None:
+        """Make the file, its owner's alone; SQLite gives its other files the same mode."""
+        try:
+            os.close(private(str(self.path), os.O_CREAT | os.O_EXCL | os.O_RDWR))
+        except FileExistsError:
+            if self.path.is_file() and not self.path.stat().st_size:
+                log.warning(
+                    "The store %s is an empty file, and a new store begins in it. If it had groups and offsets, stop"
+                    " the server and restore the file from a copy.",
+                    self.path,
+                )
+        except OSError:
+            # SQLite says it in its words.
+            return
+
+    def _present(self) -> tuple[int, int] | None:
+        """Device and inode of the file that has the name of the store now."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _look(self) -> None:
+        """Raise StoreError if the file was removed or replaced: what is written now would be gone at the next start."""
+        self._looked = time.monotonic()
+        if self._present() != self._place:
+            self.close()
+            self._failure = self._refuse(
+                "was removed or replaced while it was open, and is written no more: stop the server, put the file back"
+                " or restore it from a copy, and start again"
+            )
+            self._failure.is_final = True
+            raise self._failure.again()
+
+    def _lock(self, connection: sqlite3.Connection) -> None:
+        """Lock the file for this process, and check that it is ours and of this version."""
         try:
             # In exclusive mode the lock of the first transaction is kept, and the log needs no shared memory.
             connection.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -102,12 +149,15 @@ class SqliteStore:
                 )
             elif application != APPLICATION:
                 raise self._refuse("is a SQLite database of another program")
+            elif schema == 0:
+                raise self._refuse("has lost its version: another program has changed it; restore it from a copy")
             elif schema != SCHEMA:
-                raise self._refuse(f"was written by a newer version (schema {schema}, this one reads {SCHEMA})")
+                age = "a newer" if schema > SCHEMA else "an older"
+                raise self._refuse(f"was written by {age} version (schema {schema}, this one reads {SCHEMA})")
             else:
                 partitions = connection.execute("SELECT partitions FROM topic").fetchone()[0]
                 if partitions != self.partitions:
-                    raise self._refuse(f"was made for offsets.topic.num.partitions={partitions}, not {self.partitions}")
+                    raise self._refuse(f"has offsets.topic.num.partitions={partitions}, not {self.partitions}")
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
@@ -129,19 +179,37 @@ class SqliteStore:
             else:
                 upserts.append((partition, encode_key(key), encode_value(key, value)))
         upserts.sort()
-        connection = self._opened()
-        try:
-            connection.execute("BEGIN IMMEDIATE")
+        with self._transaction() as connection:
             _run(connection, _upsert, upserts)
             _run(connection, _delete, deletes)
+
+    def probe(self) -> None:
+        # In two transactions: pages that one transaction takes and frees are not written.
+        with self._transaction() as connection:
+            _run(connection, _upsert, [(NO_PARTITION, b"", bytes(PROBE_BYTES))])
+        with self._transaction() as connection:
+            _run(connection, _delete, [(NO_PARTITION, b"")])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._opened()
+        if time.monotonic() - self._looked > LOOK_SECONDS:
+            self._look()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
                 connection.rollback()
             raise self._fail(error) from error
+        except BaseException:
+            # Whatever it was: the next batch begins a transaction of its own.
+            connection.rollback()
+            raise
 
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
-        # A statement never stays open between two rows: other partitions are written while this one is loaded slowly.
+        # No statement stays open between two rows: other partitions are written while this one is loaded slowly.
         decode_key = KeyDecoder().decode
         last_key = b""
         try:
@@ -166,7 +234,7 @@ class SqliteStore:
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise self._refuse("is not open") if self._why_closed is None else self._why_closed.again()
+            raise self._refuse("is not open") if self._failure is None else self._failure.again()
         return self._connection
 
     def _refuse(self, reason: str) -> StoreError:
@@ -178,16 +246,18 @@ class SqliteStore:
         primary = "_".join(name.split("_")[:2])
         if primary in _REASONS:
             reason, code = _REASONS[primary]
+            if primary == "SQLITE_CANTOPEN" and self.path.is_dir():
+                reason = "is a folder: name a file in it"
             return StoreError(f"The store {self.path} {reason}.", code)
         return StoreError(f"The store {self.path} failed: {error}.", ErrorCode.NOT_COORDINATOR)
 
     def _fail(self, error: sqlite3.Error) -> StoreError:
         failure = self._explain(error)
         if failure.error is ErrorCode.NOT_COORDINATOR:
-            # Nobody can know what the file holds now: after a failed sync, a later one that succeeds proves nothing.
+            # The content of the file is unknown now: after a failed sync, a later sync that succeeds proves nothing.
             self.close()
             failure.is_final = True
-            self._why_closed = failure
+            self._failure = failure
         return failure
 
 
@@ -206,18 +276,17 @@ def _delete(rows: int) -> str:
 def _run(connection: sqlite3.Connection, statement: Callable[[int], str], rows: list[Any]) -> None:
     """Run statements over all rows, in as few calls as a small number of prepared sizes allows.
 
-    Sizes are powers of two. What is left for the last statement is filled up with its last row, which is the same as
-    saying it once.
+    Sizes are powers of two. The last statement is padded with copies of its last row, which change nothing.
     """
     at = 0
-    left = len(rows)
-    while left:
-        size = min(1 << left.bit_length() - 1, _MOST_ROWS)
-        if left - size <= size >> 2 or size == _MOST_ROWS:
+    remaining = len(rows)
+    while remaining:
+        size = min(1 << remaining.bit_length() - 1, _MOST_ROWS)
+        if remaining - size <= size >> 2 or size == _MOST_ROWS:
             chunk = rows[at : at + size]
         else:
             size <<= 1
-            chunk = rows[at:] + rows[-1:] * (size - left)
+            chunk = rows[at:] + rows[-1:] * (size - remaining)
         connection.execute(statement(size), [column for row in chunk for column in row])
         at += size
-        left = max(left - size, 0)
+        remaining = max(remaining - size, 0)

@@ -1,18 +1,17 @@
-"""What a store of `__consumer_offsets` must do, and how it fails.
+"""Interface of a store of `__consumer_offsets`, and its errors.
 
-A store is the compacted topic: for each partition the newest value of every key; a tombstone removes the key. It
-decides nothing about groups. The interface blocks: whoever calls it on an event loop uses a worker thread, unless the
-store is `durable_at_once`.
+A store is the compacted topic: for each partition the newest value of every key; a tombstone removes the key. The
+interface blocks: call it from a worker thread, unless the store is `durable_at_once`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.persistence.leases import View
-from kafka_shim.persistence.records import OffsetCommitValues
+from kafka_shim.persistence.records import OffsetCommitValues, encode_key, encode_value
 
 Entry: TypeAlias = tuple[int, Any, Any]
 """`(partition, key, value)`: a key and value of `kafka_shim.persistence.records`; value None is a tombstone.
@@ -22,15 +21,20 @@ Entry: TypeAlias = tuple[int, Any, Any]
 
 
 Documents: TypeAlias = dict[tuple[str, str], str]
-"""`(kind, name)` -> text: what all processes of a shared store must know alike."""
+"""`(kind, name)` -> text: data that all processes of a shared store must agree on."""
+
+
+PROBE_BYTES: Final = 64 * 1024
+NO_PARTITION: Final = -2
+"""The partition of the bytes of a probe, which is never loaded: they stay there if the process is killed."""
 
 
 class StoreError(Exception):
-    """The store has failed; the message is one sentence for the operator.
+    """The store failed; the message is one sentence for the operator.
 
-    `error` is what clients get while it lasts (semantics 2.10): COORDINATOR_NOT_AVAILABLE (15) when the next try may
-    succeed, NOT_COORDINATOR (16) when this process can serve the partition no more. `is_final`: nothing can be done
-    with the store any more, whatever the partition.
+    `error` is the answer to clients as long as it lasts (semantics 2.10): COORDINATOR_NOT_AVAILABLE (15) if the next
+    try may succeed, NOT_COORDINATOR (16) if this process can no longer serve the partition. `is_final`: the store is
+    unusable for every partition.
     """
 
     def __init__(
@@ -45,7 +49,7 @@ class StoreError(Exception):
         self.is_final = is_final
 
     def again(self) -> StoreError:
-        """The same error, to be raised once more."""
+        """Return a copy, to raise it once more."""
         return StoreError(str(self), self.error, is_final=self.is_final)
 
 
@@ -61,7 +65,7 @@ class FencedError(StoreError):
 
 
 def records_of(batch: Iterable[Entry]) -> Iterator[Entry]:
-    """The records of a batch one by one, those of a commit too."""
+    """Yield the records of a batch one by one, including those of whole commits."""
     for entry in batch:
         partition, _, values = entry
         if isinstance(values, OffsetCommitValues):
@@ -71,65 +75,89 @@ def records_of(batch: Iterable[Entry]) -> Iterator[Entry]:
             yield entry
 
 
-class Store(Protocol):
-    """Where records live. Every method may raise `StoreError`.
+def unwritable(batch: Iterable[Entry]) -> list[Entry]:
+    """The entries of a batch that have no bytes: no store that keeps bytes can take them."""
+    entries = []
+    for entry in batch:
+        try:
+            for _, key, value in records_of([entry]):
+                encode_key(key)
+                if value is not None:
+                    encode_value(key, value)
+        except Exception:
+            entries.append(entry)
+    return entries
 
-    `write` and `load` are called from one thread at a time, not always the same one.
+
+class Store(Protocol):
+    """Place of the records. Every method may raise `StoreError`.
+
+    `write`, `probe` and `load` are called from one thread at a time, not always the same one.
     """
 
     durable_at_once: bool
-    """`write` never blocks, and what it wrote is as durable as it gets: no worker thread needed."""
+    """`write` never blocks, and its data is as durable as it can be, so it needs no worker thread."""
 
     def open(self) -> None:
-        """Take ownership and check that the store can be served. Call once, before all else."""
+        """Take ownership and check that the store is usable. Call it once, before all other methods."""
 
     def write(self, batch: Sequence[Entry]) -> None:
-        """All of `batch`, in its order, or nothing; durable when it returns."""
+        """Write all of `batch`, in its order, or nothing; it is durable on return."""
+
+    def probe(self) -> None:
+        """Write `PROBE_BYTES` and remove them, durably: return if the store can take a batch. No `load` shows them."""
 
     def load(self, partition: int) -> Iterator[tuple[Any, Any]]:
-        """The live `(key, value)` pairs of a partition, in no particular order."""
+        """Yield the live `(key, value)` pairs of a partition, in no particular order."""
 
     def close(self) -> None:
-        """Give the store up. Calling it again does nothing."""
+        """Give up the store. A second call does nothing."""
 
 
 @runtime_checkable
 class SharedStore(Store, Protocol):
-    """A store of several processes, which share the partitions among them by leases.
+    """A store of several processes, which divide the partitions among them by leases.
 
-    A partition is written by the one process that holds its lease, and every lease given has an epoch greater than the
-    one before: `write` raises `FencedError` for partitions whose epoch is not this process's any more. `renew`, `claim`
-    and `release` are called at any time but for `claim`: no `write` may be under way then, because a batch of an
-    old epoch must not pass for one of the new.
+    Only the process with a partition's lease writes the partition, and every new lease has a greater epoch than the one
+    before: `write` raises `FencedError` for partitions with a newer epoch than this process's. `renew` and `release`
+    may be called at any time; `claim` only while no `write` is running, because a batch of an old epoch must not pass
+    for one of the new epoch.
 
-    Beside records it has documents, which anybody may change who knows their newest version.
+    Besides records the store has documents, which any process may change that knows their newest version.
     """
 
     lease_s: float
-    """Seconds for which a lease is given."""
+    """Duration of a lease in seconds."""
     cluster_seed: int
-    """A number that all processes of this store see, and no other store has; known once it is open."""
+    """A number that all processes of this store share, different in every other store; set once the store is open."""
     epochs: dict[int, int]
-    """partition -> epoch, of the leases this process was given and has not been seen to lose."""
+    """partition -> epoch, of the leases that this process got and, as far as it knows, still has."""
 
-    def register(self, node_id: int, host: str, port: int) -> None:
-        """Tell the other processes who this one is. Raises StoreError when a live process has the id."""
+    def register(self, node_id: int, host: str, port: int, listeners: Mapping[str, tuple[str, int]] = ...) -> None:
+        """Announce this process to the others, with its host and port for each listener by name. Raises StoreError if a
+        live process has the same id."""
 
     def renew(self) -> View:
-        """Prolong this process's place and leases, and say who lives and who owns what."""
+        """Extend this process's place and leases; return the live nodes and the owners of partitions."""
 
     def claim(self, node_id: int, partitions: Sequence[int]) -> dict[int, int]:
-        """Take those of `partitions` that nobody holds. Returns partition -> epoch."""
+        """Claim those of `partitions` that are free. Returns partition -> epoch."""
 
     def release(self, partitions: Sequence[int]) -> None:
-        """Give up `partitions`; whatever was to be written to them has been, or is dropped."""
+        """Give up `partitions`. The caller has finished or dropped its writes to them."""
 
     def documents(self) -> tuple[int, Documents]:
-        """The version of the documents, which every change makes greater, and all of them."""
+        """Return all documents and their version, which grows with every change."""
+
+    def documents_version(self) -> int:
+        """Return the version of the documents."""
 
     def change_documents(self, version: int, changes: Mapping[tuple[str, str], str | None]) -> bool:
-        """Make these changes, None deletes, and a new version; False and nothing if `version` is not the newest."""
+        """Apply these changes (None deletes) and return True; return False, without a change, if `version` is
+        outdated.
+        """
 
     def wait(self, seconds: float) -> None:
-        """Return when another process came or went, took or gave up partitions, or changed documents, and after
-        `seconds` at the latest."""
+        """Return when another process started or ended, claimed or released partitions, or changed documents, or after
+        `seconds`.
+        """

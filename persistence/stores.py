@@ -1,4 +1,4 @@
-"""Which stores there are, each by its URL."""
+"""`open_store`: the store for a URL."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kafka_shim.persistence.store import Store, StoreError
 def open_store(url: str, partitions: int, *, lease_s: float = 6.0) -> Store:
     """Open `memory:`, `sqlite:PATH` or `postgresql://...` for `__consumer_offsets` of `partitions` partitions.
 
-    `lease_s` is for how many seconds a shared store gives leases. Raises StoreError, also for a URL of an unknown kind.
+    `lease_s` is the duration of a shared store's leases in seconds. Raises StoreError, also for an unknown kind of URL.
     """
-    # Each kind is imported when it is used: a store's library need not be there for the other kinds.
+    # Import only the requested kind: its library may be missing for the others.
     scheme, colon, rest = url.partition(":")
     store: Store
     if scheme == "memory" and colon and not rest:

@@ -1,6 +1,6 @@
 """Values of the records of streams groups (KIP-1071), byte for byte as Kafka 4.2 writes and reads them.
 
-Decides only their fields; keys are in `keys.py`, and `records.py` encodes and decodes them. Types 17 and 19 to 23.
+Types 17 and 19 to 23. Keys are in `keys.py`; `records.py` encodes and decodes the values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ class AssignmentConfig(Struct):
 
 
 class StreamsGroupMetadataValue(Message, key=17, versions="0", flexible="0+"):
-    """`validated_topology_epoch` is -1 until every topic of the topology is there as it must be."""
+    """`validated_topology_epoch` is -1 until every topic of the topology exists as required.
+
+    `stored_description_topology_epoch` is the epoch of the topology description that is kept, -1 for none, -2 while it
+    is being stored; `failed_description_topology_epoch` that of one that was refused for good (Kafka 4.4).
+    """
 
     epoch: int = field(int32)
     metadata_hash: int = field(int64)
@@ -22,6 +26,8 @@ class StreamsGroupMetadataValue(Message, key=17, versions="0", flexible="0+"):
     last_assignment_configs: list[AssignmentConfig] | None = field(
         array(AssignmentConfig), nullable="0+", tag=1, tagged="0+", default=None
     )
+    stored_description_topology_epoch: int = field(int32, tag=2, tagged="0+", default=-1)
+    failed_description_topology_epoch: int = field(int32, tag=3, tagged="0+", default=-1)
 
 
 class StreamsEndpoint(Struct):
@@ -48,6 +54,7 @@ class StreamsGroupMemberMetadataValue(Message, key=19, versions="0", flexible="0
 
 class StreamsGroupTargetAssignmentMetadataValue(Message, key=20, versions="0", flexible="0+"):
     assignment_epoch: int = field(int32)
+    assignment_timestamp: int = field(int64, tag=0, tagged="0+")
 
 
 class TargetTaskIds(Struct):
@@ -62,7 +69,7 @@ class StreamsGroupTargetAssignmentMemberValue(Message, key=21, versions="0", fle
 
 
 class CurrentTaskIds(Struct):
-    """`assignment_epochs`, for active tasks alone: the member epoch that each task was assigned at."""
+    """`assignment_epochs`, only for active tasks: the member epoch at which each task was assigned."""
 
     subtopology_id: str = field(string)
     partitions: list[int] = field(array(int32))

@@ -1,1 +1,1 @@
-"""Messages that were proposed and never released, one module per API as in `apis/`. Only experiments import them."""
+"""Messages of proposals that were never released, one module per API as in `apis/`. Only experiments import them."""

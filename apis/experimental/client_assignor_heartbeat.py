@@ -1,9 +1,9 @@
-"""ClientAssignorHeartbeat: ConsumerGroupHeartbeat as KIP-848 first had it, with assignors of the clients.
+"""ClientAssignorHeartbeat: ConsumerGroupHeartbeat as in the draft of KIP-848, with assignors of the clients.
 
 v0  flexible
 
-The fields are those of the KIP's text while it was under discussion, in its order. Kafka took out what concerns the
-clients' assignors before it released ConsumerGroupHeartbeat (68), which is another API here too.
+The fields and their order are those of the KIP's draft. Kafka removed the clients' assignors before it released
+ConsumerGroupHeartbeat (68), which is a separate API here.
 """
 
 from kafka_shim.apis.api import Api
@@ -16,7 +16,8 @@ KEY = ExperimentalKey.CLIENT_ASSIGNOR_HEARTBEAT
 
 
 class ClientAssignorHeartbeatRequest(Message, key=KEY, versions="0", flexible="0+"):
-    """What did not change since the last heartbeat is null, or -1. The best of `client_assignors` comes first.
+    """A field that did not change since the last heartbeat is null, or -1. `client_assignors` begins with the preferred
+    one.
 
     `member_epoch`: 0 joins, -1 leaves, -2 leaves for a while, as a static member.
     """
@@ -35,8 +36,9 @@ class ClientAssignorHeartbeatRequest(Message, key=KEY, versions="0", flexible="0
 
 
 class Assignment(Struct):
-    """`assigned` can be used at once, `pending` when their former owners have given them up. `error` and `metadata` are
-    the assignor's."""
+    """`assigned` partitions can be used at once, `pending` ones after their former owners have revoked them. `error`
+    and `metadata` are the assignor's.
+    """
 
     error: int = field(int8)
     assigned: list[TopicPartitions] = field(array(TopicPartitions))
@@ -46,8 +48,9 @@ class Assignment(Struct):
 
 
 class ClientAssignorHeartbeatResponse(Message, key=KEY, versions="0", flexible="0+"):
-    """A null `assignment` means that it did not change. With `should_compute_assignment` the member is to compute the
-    assignment of the group."""
+    """A null `assignment` did not change. `should_compute_assignment` asks the member to compute the group's
+    assignment.
+    """
 
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
@@ -59,8 +62,10 @@ class ClientAssignorHeartbeatResponse(Message, key=KEY, versions="0", flexible="
     assignment: Assignment | None = field(Assignment, nullable="0+", default=None)
 
 
-def error(request: ClientAssignorHeartbeatRequest, code: int) -> ClientAssignorHeartbeatResponse:
-    return ClientAssignorHeartbeatResponse(error_code=code)
+def error(
+    request: ClientAssignorHeartbeatRequest, code: int, message: str | None = None
+) -> ClientAssignorHeartbeatResponse:
+    return ClientAssignorHeartbeatResponse(error_code=code, error_message=message)
 
 
 API = Api(KEY, "ClientAssignorHeartbeat", ClientAssignorHeartbeatRequest, ClientAssignorHeartbeatResponse, error)

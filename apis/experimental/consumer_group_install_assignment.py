@@ -1,8 +1,8 @@
-"""ConsumerGroupInstallAssignment: the member that has computed the assignment of its group hands it in.
+"""ConsumerGroupInstallAssignment: a member sends the assignment that it computed for its group.
 
 v0  flexible
 
-After KIP-848 while it was under discussion, whose text has the purpose of each field; that of the error is added.
+Source: the draft of KIP-848, which explains the fields; `error_message` is ours.
 """
 
 from kafka_shim.apis.api import Api
@@ -21,8 +21,9 @@ class InstalledMember(Struct):
 
 
 class ConsumerGroupInstallAssignmentRequest(Message, key=KEY, versions="0", flexible="0+"):
-    """`group_epoch` is the one that the assignment was computed for. With an `error`, which is the assignor's own,
-    everybody keeps what they have."""
+    """`group_epoch` is the epoch the assignment was computed for. An `error`, the assignor's own, leaves every member's
+    assignment unchanged.
+    """
 
     group_id: str = field(string)
     member_id: str = field(string)

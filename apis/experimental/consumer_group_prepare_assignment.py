@@ -1,8 +1,8 @@
-"""ConsumerGroupPrepareAssignment: the member that computes the assignment of its group gets all there is to know.
+"""ConsumerGroupPrepareAssignment: a member fetches the input for the assignment of its group.
 
 v0  flexible
 
-After KIP-848 while it was under discussion, whose text has the purpose of each field; that of the error is added.
+Source: the draft of KIP-848, which explains the fields; `error_message` is ours.
 """
 
 from kafka_shim.apis.api import Api
@@ -21,7 +21,7 @@ class ConsumerGroupPrepareAssignmentRequest(Message, key=KEY, versions="0", flex
 
 
 class PreparedMember(Struct):
-    """`assignor` is what the member said of the assignor that is to be used, `target` its present target assignment."""
+    """`assignor` is the member's entry for the assignor in use, `target` its present target assignment."""
 
     member_id: str = field(string)
     member_epoch: int = field(int32)
@@ -39,7 +39,7 @@ class PreparedTopic(Struct):
 
 
 class ConsumerGroupPrepareAssignmentResponse(Message, key=KEY, versions="0", flexible="0+"):
-    """`group_epoch` is the epoch that the assignment will be of."""
+    """`group_epoch` is the epoch of the assignment to compute."""
 
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)

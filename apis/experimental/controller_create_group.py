@@ -1,4 +1,4 @@
-"""ControllerCreateGroup: a group with its topics, before its first member.
+"""ControllerCreateGroup: creates a group with its topics, before its first member.
 
 v0  the only one
 
@@ -14,8 +14,9 @@ KEY = ExperimentalKey.CONTROLLER_CREATE_GROUP
 
 
 class ControllerCreateGroupRequest(Message, key=KEY, versions="0"):
-    """No member may be silent for longer than `session_timeout` milliseconds. An `ephemeral` group goes with its last
-    member; the flag is in the proposal's table, and not in its layout."""
+    """A member silent for more than `session_timeout` milliseconds is removed. An `ephemeral` group is deleted with its
+    last member; the flag is in the proposal's table but missing from its layout.
+    """
 
     group_id: str = field(string)
     session_timeout: int = field(int64)

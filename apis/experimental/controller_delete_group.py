@@ -1,4 +1,4 @@
-"""ControllerDeleteGroup: groups without members go, with their offsets.
+"""ControllerDeleteGroup: deletes groups without members, with their offsets.
 
 v0  the only one
 

@@ -1,4 +1,4 @@
-"""ControllerHeartbeat: a consumer is alive, and hears whether it has to register again.
+"""ControllerHeartbeat: keeps a consumer alive; the answer tells whether it must register again.
 
 v0  the only one
 
@@ -14,7 +14,7 @@ KEY = ExperimentalKey.CONTROLLER_HEARTBEAT
 
 
 class ControllerHeartbeatRequest(Message, key=KEY, versions="0"):
-    """The proposal's layout has `session_timeout` alone, in milliseconds, while its text sends the generation too."""
+    """The proposal's layout has only `session_timeout`, in milliseconds; its text sends the generation too."""
 
     group_id: str = field(string)
     consumer_id: str = field(string)

@@ -1,4 +1,4 @@
-"""ControllerListGroups: where the controller of a group is, and who is in the group.
+"""ControllerListGroups: the address of a group's controller, and the members of the group.
 
 v0  the only one
 
@@ -14,13 +14,13 @@ KEY = ExperimentalKey.CONTROLLER_LIST_GROUPS
 
 
 class ControllerListGroupsRequest(Message, key=KEY, versions="0"):
-    """Without `groups`, all whose controller this server is."""
+    """Without `groups`: all groups of this controller."""
 
     groups: list[str] = field(array(string))
 
 
 class GroupInfo(Struct):
-    """Only the group's controller knows `members`, `topics` and `session_timeout`, in milliseconds."""
+    """`members`, `topics` and `session_timeout` (milliseconds) are filled in only by the group's controller."""
 
     group: str = field(string)
     members: list[str] = field(array(string))

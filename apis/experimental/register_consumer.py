@@ -1,4 +1,4 @@
-"""RegisterConsumer: a consumer joins, and is answered with its partitions once everybody has registered.
+"""RegisterConsumer: a consumer joins, and gets its partitions once all members have registered.
 
 v0  the only one
 
@@ -21,7 +21,7 @@ class RegisterConsumerRequest(Message, key=KEY, versions="0"):
 
 
 class PartitionToOwn(Struct):
-    """`offset` is where to begin, -1 if the group has committed none."""
+    """`offset` is the first offset to read, -1 if the group has committed none."""
 
     topic: str = field(string)
     partition: int = field(int16)
@@ -29,7 +29,7 @@ class PartitionToOwn(Struct):
 
 
 class RegisterConsumerResponse(Message, key=KEY, versions="0"):
-    """The generation, which heartbeats and commits carry, is in the proposal's text and not in its layout."""
+    """The generation, which heartbeats and commits carry, is in the proposal's text but missing from its layout."""
 
     group_id: str = field(string)
     generation_id: int = field(int64)

@@ -1,4 +1,4 @@
-"""RewindConsumer: a group goes on from other offsets.
+"""RewindConsumer: sets the offsets from which a group continues.
 
 v0  the only one
 
@@ -20,7 +20,7 @@ class RewindConsumerRequest(Message, key=KEY, versions="0"):
 
 
 class RewindConsumerResponse(Message, key=KEY, versions="0"):
-    """The `offsets` count for those who own the partitions once they have registered again."""
+    """The new `offsets` take effect when the owners of the partitions have registered again."""
 
     group_id: str = field(string)
     offsets: list[PartitionToOwn] = field(array(PartitionToOwn))

@@ -1,7 +1,4 @@
-"""What the bytes mean: messages declared once, compiled to a decoder and an encoder per version.
-
-Knows nothing of any particular API, of sockets or of groups.
-"""
+"""The wire codec: messages are declared once and compiled to one decoder and one encoder per version."""
 
 from kafka_shim.apis.wire.declared import Struct as Struct
 from kafka_shim.apis.wire.declared import field as field

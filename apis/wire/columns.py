@@ -1,10 +1,9 @@
-"""Writing a long array of flat structs column by column.
+"""Column-wise encoding of long arrays of flat structs.
 
-A list comprehension over one attribute of all elements costs a third of what the same attribute costs in a loop over
-elements. So the pieces of all elements are laid out in one list, every column of it filled at once, and what all
-elements have in common (nulls, equal lengths, the empty tagged fields) becomes one constant. Decides which arrays can
-be written so, and how. A length too long for the table of lengths, and a value the version does not have, are left to
-the element-by-element loop that follows in the encoder.
+A list comprehension over one attribute of all elements costs a third of the same attribute in a loop over elements. So
+the pieces of all elements are laid out in one list, each column is filled at once, and parts that all elements share
+(nulls, equal lengths, the empty tagged fields) become one constant. Two cases fall back to the element-by-element loop
+that follows in the encoder: a length too long for the table of lengths, and a value that the version does not have.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.types import Blob, Fixed
 
 WORTHWHILE: Final = 32
-"""Shorter arrays are written faster one by one."""
+"""Shorter arrays are written faster one element at a time."""
 
 Column = bytes | list[bytes]
-"""The pieces of all elements in one place, or the one piece that all have there."""
+"""One piece per element, or the single piece that all elements share."""
 
 
 class Writer(Protocol):
-    """What writes the encoder around the columns; `encoding.py` has it."""
+    """The encoder around the columns; `encoding.py` implements it."""
 
     source: Source
     version: int
@@ -37,7 +36,7 @@ class Writer(Protocol):
 
 
 def write_columns(writer: Writer, cls: type[Struct], items: str, count: str) -> None:
-    """Write the columns, if elements of `cls` can be written so: they go to `pieces` and leave `items` empty."""
+    """Write the code for the columns, if elements of `cls` are flat; it adds to `pieces` and leaves `items` empty."""
     present = [each for each in cls.fields if writer.version in each.versions]
     flat = all(isinstance(each.type, (Fixed, Blob)) and writer.version not in each.tagged for each in present)
     if not present or not flat:
@@ -83,7 +82,7 @@ def write_columns(writer: Writer, cls: type[Struct], items: str, count: str) -> 
 
 
 def led(values: list[bytes], lengths: tuple[bytes, ...]) -> tuple[Column, Column]:
-    """The columns of values and of the lengths before them. Raises IndexError at one too long for `lengths`."""
+    """Return the column of lengths and that of values. Raises IndexError for a value too long for `lengths`."""
     if len(values[0]) == len(values[-1]):
         sizes = [len(value) for value in values]
         if sizes.count(sizes[0]) == len(values):
@@ -92,7 +91,7 @@ def led(values: list[bytes], lengths: tuple[bytes, ...]) -> tuple[Column, Column
 
 
 def nullable(values: list[str | bytes | None], lengths: tuple[bytes, ...], null: bytes) -> tuple[Column, ...]:
-    """The columns of values, of which any may be null, with their lengths. Raises IndexError as `led` does."""
+    """Return the columns of values that may be null, with their lengths. Raises IndexError as `led` does."""
     first = values[0]
     if first == values[-1] and values.count(first) == len(values):
         return (null,) if first is None else (lengths[len(value := _encoded(first))] + value,)

@@ -1,7 +1,7 @@
-"""How the parts of messages are declared: `Struct` and `field`, and what every declared class has.
+"""Declaration of message parts: `Struct`, `field`, and the metaclass behind them.
 
-Decides what a declared class looks like to Python code: slots, a constructor by position or keyword, equality, a repr,
-and a hash where it is frozen. Does not know a byte of the wire form.
+A declared class has slots, a constructor by position or keyword, equality, a repr, and a hash if it is frozen. The
+encoding to bytes is elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ZERO: Final = object()
 
 
 class Field:
-    """One field of a message or struct as declared. `versions`, `nullable` and `tagged` are ranges of versions."""
+    """One declared field of a message or struct. `versions`, `nullable` and `tagged` are ranges of versions."""
 
     __slots__ = ("default", "ignorable", "name", "nullable", "tag", "tagged", "type", "versions")
 
@@ -46,11 +46,11 @@ class Field:
 
     @property
     def is_mutable(self) -> bool:
-        """Whether every instance needs a default value of its own."""
+        """True if every instance needs its own default value."""
         return self.default is _ZERO and isinstance(self.type, (Array, Nested))
 
     def default_value(self) -> Any:
-        """What the field is in a message that does not say."""
+        """Return the value of a field that a message leaves out."""
         return self.type.zero() if self.default is _ZERO else self.default
 
 
@@ -108,15 +108,16 @@ def field(
 ) -> Any:
     """Declare a field of a `Message` or `Struct`, in the order of the wire.
 
-    `type`: a type of `apis/wire/types.py`, or a `Struct` class. `versions`, `nullable` and `tagged` say in Kafka's
-    notation (`"0-4"`, `"3+"`, `"2"`) in which versions of the message the field exists, may be null, and is a tagged
-    field of number `tag`. A version without the field decodes to `default` and refuses to encode anything else, unless
-    the field is `ignorable`. A default left out is the type's zero: 0, "", b"", False, a new empty list or struct.
+    `type`: a type of `apis/wire/types.py`, or a `Struct` class. `versions`, `nullable` and `tagged` are the versions of
+    the message, in Kafka's notation (`"0-4"`, `"3+"`, `"2"`), in which the field exists, may be null, and is a tagged
+    field of number `tag`. A version without the field decodes to `default` and refuses to encode any other value,
+    unless the field is `ignorable`. The default of `default` is the type's zero: 0, "", b"", False, a new empty list or
+    struct.
     """
     if (tag is None) != (tagged == ""):
         raise TypeError("a tagged field needs both its tag and the versions in which it is tagged")
     if isinstance(default, list):
-        raise TypeError("the default of an array is null or the empty array, which is the default's default")
+        raise TypeError("the default of an array is null or left out")
     return Field(
         as_type(type),
         parse_versions(versions),
@@ -129,7 +130,7 @@ def field(
 
 
 class Declared(type):
-    """The metaclass that turns declared fields into slots."""
+    """Metaclass that turns declared fields into slots."""
 
     fields: tuple[Field, ...]
     frozen: bool
@@ -143,7 +144,7 @@ class Declared(type):
         fields = tuple(value for value in namespace.values() if isinstance(value, Field))
         for attribute in [key for key, value in namespace.items() if isinstance(value, Field)]:
             if any(hasattr(base, attribute) for base in bases):
-                raise TypeError(f"{name}.{attribute}: the name is taken")
+                raise TypeError(f"{name}.{attribute}: a base class has this name")
             namespace.pop(attribute).name = attribute
         names = tuple(each.name for each in fields)
         namespace["__slots__"] = namespace["__match_args__"] = names
@@ -168,9 +169,9 @@ def _hash(self: Declarable) -> int:
 
 
 class Declarable(metaclass=Declared):
-    """What messages and structs have in common: constructor, equality and repr by their fields, in their order.
+    """Base of messages and structs: constructor, equality and repr by their fields, in order.
 
-    `_values(instance)` is the tuple of an instance's values; of a single field, the value itself.
+    `_values(instance)` is the tuple of an instance's values; for a single field, the value itself.
     """
 
     fields: ClassVar[tuple[Field, ...]]
@@ -178,22 +179,23 @@ class Declarable(metaclass=Declared):
     _values: ClassVar[Callable[[Any], Any]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Most runs of the program construct few of the many classes, so a constructor is compiled when first called.
+        # Most runs of the program construct only few of the many classes, so a constructor is compiled on its first
+        # call.
         cls = type(self)
         if cls is Declarable or Declarable in cls.__bases__:
-            raise TypeError(f"{cls.__name__} declares nothing")
+            raise TypeError(f"{cls.__name__} declares no fields")
         compiled = cls.__init__ = _compile_constructor(cls)  # type: ignore[method-assign]
         compiled(self, *args, **kwargs)
 
     def copied(self: D) -> D:
-        """Another instance with the same values; what is in arrays and structs is shared."""
+        """Return another instance with the same values; the content of arrays and structs is shared."""
         cls = type(self)
         copy = cls.__dict__.get("_copy")
         if copy is None:
             copy = _compile_copy(cls)
             type.__setattr__(cls, "_copy", staticmethod(copy))
-        made: D = copy(self)
-        return made
+        instance: D = copy(self)
+        return instance
 
     def __eq__(self, other: object) -> bool:
         if self.__class__ is not other.__class__:
@@ -202,8 +204,8 @@ class Declarable(metaclass=Declared):
         return bool(values(self) == values(other))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in self.fields)
-        return f"{type(self).__name__}({shown})"
+        values = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in self.fields)
+        return f"{type(self).__name__}({values})"
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         return type(self), tuple(getattr(self, each.name) for each in self.fields)
@@ -235,16 +237,16 @@ def _compile_constructor(cls: type[Declarable]) -> Callable[..., None]:
 def _compile_copy(cls: type[Declarable]) -> Callable[[Any], Any]:
     source = Source(f"{cls.__name__} copy")
     with source.block("def copy(o):"):
-        source.line(f"made = {source.constant('new', object.__new__)}({source.constant('cls', cls)})")
-        source.lines([f"made.{each.name} = o.{each.name}" for each in cls.fields])
-        source.line("return made")
+        source.line(f"copy = {source.constant('new', object.__new__)}({source.constant('cls', cls)})")
+        source.lines([f"copy.{each.name} = o.{each.name}" for each in cls.fields])
+        source.line("return copy")
     copy: Callable[[Any], Any] = source.compile("copy")["copy"]
     return copy
 
 
 @dataclass_transform()
 class Struct(Declarable):
-    """Base of the structs inside messages. A struct has no versions of its own: its fields count the message's.
+    """Base of the structs inside messages. A struct has no versions of its own: its fields use those of the message.
 
     Class keyword: `frozen=True` makes instances immutable and hashable.
     """

@@ -1,20 +1,20 @@
-"""The decoder of one message class in one version, as straight-line Python source.
+"""Decoder compiler: straight-line Python source that decodes one message class in one version.
 
-Decides how bytes become objects. Runs of fixed-width fields are read by one `struct` call, into which the length or
-count that follows them is fused; structs in place are part of the run. What is rare (long varints, nulls, tagged
-fields) is left to `primitives.py`, arrays whose elements all look alike to `strides.py`.
+One `struct` call reads a run of fixed-width fields, including the length or count that follows them and structs in
+place. Rare cases (long varints, nulls, tagged fields) are left to `primitives.py`, arrays whose elements all look alike
+to `strides.py`.
 
-Bounds: an index past the end raises IndexError and a short `struct` read raises `struct.error`; a slice that is too
-short moves `pos` past the end, where the next read or the last check finds it. An array is built only if its elements
-at their smallest fit into what is left. So whatever the bytes, the caller sees a message or a DecodeError, and memory
-stays in proportion to the input.
+Bounds: an index past the end raises IndexError, and a short `struct` read raises `struct.error`. A slice that is too
+short moves `pos` past the end, where the next read or the last check detects it. An array is built only if its elements
+at their smallest fit into the rest of the data, and if the caller allows so many elements in the whole message. So for
+any bytes, the caller gets a message or a DecodeError, and memory stays in proportion to the input.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any, Final
+import sys
+from typing import Any, Final, Protocol
 
 from kafka_shim.apis.wire import primitives
 from kafka_shim.apis.wire.declared import Declarable, Field
@@ -23,18 +23,24 @@ from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.strides import read_alike
 from kafka_shim.apis.wire.types import Array, Blob, Fixed, Nested, Type
 
-Decoder = Callable[[bytes, int], tuple[Any, int]]
 
-TEXT: Final = '.decode("utf-8", "replace")'
-"""How bytes become a string: as in Kafka, what is no UTF-8 is replaced, not refused."""
+class Decoder(Protocol):
+    """Compiled code: reads a message at `pos` that has at most `remaining` elements in all its arrays, counting unknown
+    tagged fields. Returns the message and the offset after it; raises DecodeError."""
+
+    def __call__(self, data: bytes, pos: int, remaining: int = ..., /) -> tuple[Any, int]: ...
+
+
+TEXT: Final = f'.decode("utf-8", "{primitives.TEXT_ERRORS}")'
+"""How bytes become a string; see `TEXT_ERRORS`."""
 
 
 def compile_decoder(cls: type[Declarable], version: int, flexible: bool) -> Decoder:
-    """The decoder of `cls` in `version`: `(data, offset) -> (message, offset after it)`."""
+    """Compile the decoder of `cls` in `version`."""
     writer = DecoderWriter(f"{cls.__name__} v{version} decoder", version, flexible)
     source = writer.source
     failures = source.constant("failures", (DecodeError, IndexError, struct.error))
-    with source.block("def decode(data, pos):"):
+    with source.block(f"def decode(data, pos, remaining={sys.maxsize}):"):
         with source.block("try:"):
             message = writer.struct(cls)
             writer.flush()
@@ -49,7 +55,7 @@ def compile_decoder(cls: type[Declarable], version: int, flexible: bool) -> Deco
 
 
 def minimum_size(type: Type[Any], version: int, flexible: bool, nullable: bool = False) -> int:
-    """The fewest bytes a value of `type` takes in `version`."""
+    """Return the smallest number of bytes that a value of `type` takes in `version`."""
     if isinstance(type, Fixed):
         return type.size
     if isinstance(type, Nested):
@@ -74,17 +80,17 @@ class DecoderWriter:
         self.version = version
         self.flexible = flexible
         self._run: list[tuple[str, str]] = []
-        for taken in ("data", "pos", "error"):
-            self.source.name(taken)
+        for name in ("data", "pos", "remaining", "error"):
+            self.source.name(name)
 
     def flush(self) -> None:
-        """Write the pending reads out and move `pos` past them."""
+        """Write out the pending reads and move `pos` past them."""
         if self._run:
             size = self._unpack()
             self.source.line(f"pos += {size}")
 
     def flush_with(self, code: str, stem: str = "n") -> tuple[str, int]:
-        """Write the pending reads out with one more of format `code`; `pos` is for the caller to move.
+        """Write out the pending reads and one more of format `code`; the caller moves `pos`.
 
         Returns the variable of that last read and the size of the run.
         """
@@ -106,7 +112,7 @@ class DecoderWriter:
         return struct.calcsize(">" + codes)
 
     def struct(self, cls: type[Declarable]) -> str:
-        """Write the reading of a struct's fields; returns the expression of the object, complete once flushed."""
+        """Write the code that reads a struct's fields; return the expression of the object, complete once flushed."""
         present = [each for each in cls.fields if self.version in each.versions]
         tagged = [each for each in present if self.version in each.tagged]
         if tagged and not self.flexible:
@@ -131,13 +137,13 @@ class DecoderWriter:
         return created
 
     def default(self, field: Field) -> str:
-        """The expression of a field's default value."""
+        """Return the expression of a field's default value."""
         if not field.is_mutable:
             return self.source.literal(field.default_value())
         return "[]" if isinstance(field.type, Array) else f"{self.source.constant('zero', field.type.zero)}()"
 
     def value(self, type: Type[Any], target: str, nullable: bool) -> None:
-        """Write the reading of one value into `target`."""
+        """Write the code that reads one value into `target`."""
         if isinstance(type, Fixed):
             self._run.append((type.code, target))
         elif isinstance(type, Blob):
@@ -154,7 +160,9 @@ class DecoderWriter:
         self.source.line(f"{target} = {created}")
 
     def nullable_struct(self, type: Nested[Any], target: str, null: str = "< 0") -> None:
-        """A byte says whether there is one; in a tagged field it is a varint of which 0 is null (KIP-893)."""
+        """Write the code for a nullable struct: a byte in front of it, or in a tagged field a varint of which 0 is null
+        (KIP-893).
+        """
         present, size = self.flush_with("b")
         self.source.line(f"pos += {size}")
         with self.source.block(f"if {present} {null}:"):
@@ -200,11 +208,18 @@ class DecoderWriter:
         with self.source.block(f"if {count} > 0:"):
             with self.source.block(f"if {count} * {smallest} > len(data) - pos:"):
                 self.source.line(f"{self.source.helper(primitives.too_many)}({count}, data, pos)")
+            self.spend(count)
             self.elements(element, target, count)
         with self.source.block(f"elif {count} == 0:"):
             self.source.line(f"{target} = []")
         with self.source.block("else:"):
             self.source.line(f"{target} = None" if nullable else f"{self.source.helper(primitives.null)}(pos)")
+
+    def spend(self, count: str) -> None:
+        """Write the check that so many elements are allowed still."""
+        self.source.line(f"remaining -= {count}")
+        with self.source.block("if remaining < 0:"):
+            self.source.line(f"{self.source.helper(primitives.not_allowed)}(pos)")
 
     def elements(self, element: Type[Any], target: str, count: str) -> None:
         if isinstance(element, Fixed) and len(element.code) == 1:
@@ -225,14 +240,14 @@ class DecoderWriter:
             self.source.line(f"{items}.append({item})")
 
     def tagged(self, fields: list[Field], targets: dict[str, str]) -> None:
-        """Write the reading of a section of tagged fields, `fields` among them."""
+        """Write the code that reads a section of tagged fields, `fields` among them."""
         for each in fields:
             self.source.line(f"{targets[each.name]} = {self.default(each)}")
         count, size = self.flush_with("B")
         if not fields:
             with self.source.block(f"if {count}:"):
                 skip = self.source.helper(primitives.skip_tagged)
-                self.source.line(f"pos = {skip}(data, {_plus('pos', size - 1)})")
+                self.source.line(f"pos, remaining = {skip}(data, {_plus('pos', size - 1)}, remaining)")
             with self.source.block("else:"):
                 self.source.line(f"pos += {size}")
             return
@@ -241,6 +256,7 @@ class DecoderWriter:
         self.source.line(f"pos += {size}")
         with self.source.block(f"if {count}:"):
             self.source.line(f"{count}, pos = {read}(data, pos - 1)")
+            self.spend(count)
             with self.source.block(f"for _ in range({count}):"):
                 self.source.line(f"{tag}, pos = {read}(data, pos)")
                 self.source.line(f"pos, {end} = {self.source.helper(primitives.tagged_span)}(data, pos)")

@@ -1,9 +1,8 @@
-"""The encoder of one message class in one version, as straight-line Python source.
+"""Encoder compiler: straight-line Python source that encodes one message class in one version.
 
-Decides how objects become bytes: the encoder collects pieces and joins them once. Runs of fixed-width fields are packed
-by one `struct` call; what never changes is a constant; long arrays of flat structs are written by `columns.py`. A value
-that the version cannot say raises EncodeError, as Kafka's writers do: a field it does not have and that is not
-ignorable must have its default.
+The encoder collects pieces and joins them once. One `struct` call packs a run of fixed-width fields; parts that never
+change are constants; `columns.py` writes long arrays of flat structs. A value that the version cannot hold raises
+EncodeError, as in Kafka's writers: a field that the version lacks must have its default, unless it is ignorable.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _FAILURES: Final = (EncodeError, struct.error, AttributeError, TypeError, ValueE
 
 
 def compile_encoder(cls: type[Declarable], version: int, flexible: bool) -> Callable[[Any], bytes]:
-    """The encoder of `cls` in `version`: `(message) -> bytes`."""
+    """Compile the encoder of `cls` in `version`: `(message) -> bytes`."""
     writer = EncoderWriter(f"{cls.__name__} v{version} encoder", version, flexible)
     source = writer.source
     with source.block("def encode(message):"):
@@ -37,6 +36,29 @@ def compile_encoder(cls: type[Declarable], version: int, flexible: bool) -> Call
     return encoder
 
 
+def compile_part_encoder(
+    cls: type[Declarable], version: int, flexible: bool, array: str
+) -> Callable[[Any], tuple[bytes, bytes, bytes]]:
+    """Compile the encoder of a message whose field `array` is long and written in parts: what is before the count of
+    its elements, these elements, and what is after them."""
+    writer = EncoderWriter(f"{cls.__name__} v{version} encoder in parts", version, flexible, array)
+    source = writer.source
+    with source.block("def encode(message):"):
+        with source.block("try:"):
+            writer.struct(cls, "message")
+            writer.cut("tail")
+            source.line("return head, elements, tail")
+        with source.block(f"except {source.constant('failures', _FAILURES)} as error:"):
+            source.line(f"raise {source.helper(_explain)}(error, {cls.__name__!r}, {version}) from error")
+    encoder: Callable[[Any], tuple[bytes, bytes, bytes]] = source.compile("encode")["encode"]
+    return encoder
+
+
+def encoded_count(count: int, flexible: bool) -> bytes:
+    """Encode the count that leads the elements of an array."""
+    return primitives.compact_length(count) if flexible else struct.pack(">i", count)
+
+
 def _explain(error: Exception, message: str, version: int) -> EncodeError:
     return EncodeError(f"{message} v{version}: {error}")
 
@@ -45,33 +67,32 @@ def _refuse(field: str, value: object) -> NoReturn:
     raise EncodeError(f"no field {field} in this version, but it is {value!r:.100}")
 
 
-def sixteen(value: bytes) -> bytes:
-    """The uuid itself; `struct` would cut or fill what has not 16 bytes."""
-    if len(value) != 16:
-        raise EncodeError(f"a uuid has 16 bytes, not {len(value)}")
-    return value
+def refuse_uuid(value: bytes) -> NoReturn:
+    """Refuse a uuid of another length than 16 bytes; `struct` would silently cut or pad it."""
+    raise EncodeError(f"a uuid has 16 bytes, not {len(value)}")
 
 
 class EncoderWriter:
     """Writes the body of one encoder.
 
     `_run` holds the fixed-width values that are not yet a piece, `_ready` the pieces that are not yet written out to
-    the list `pieces`, which is made when it is first needed.
+    the list `pieces`, which is created on first need.
     """
 
-    def __init__(self, title: str, version: int, flexible: bool) -> None:
+    def __init__(self, title: str, version: int, flexible: bool, apart: str | None = None) -> None:
         self.source = Source(title)
+        self.apart = apart
         self.version = version
         self.flexible = flexible
         self.pieces = self.source.name("pieces")
-        self._made = False
+        self._has_list = False
         self._run: list[tuple[str, str]] = []
         self._ready: list[str] = []
-        for taken in ("message", "error"):
-            self.source.name(taken)
+        for name in ("message", "error", "head", "elements", "tail"):
+            self.source.name(name)
 
     def packed(self, run: list[tuple[str, str]]) -> str:
-        """The expression that packs a run of `(format, expression)`."""
+        """Return the expression that packs a run of `(format, expression)`."""
         codes = "".join(code for code, _ in run)
         values = [value for _, value in run]
         if all(value.isdecimal() for value in values):
@@ -80,17 +101,17 @@ class EncoderWriter:
         return f"{pack}({', '.join(values)})"
 
     def end_run(self) -> None:
-        """Make one piece of the pending fixed-width values."""
+        """Turn the pending fixed-width values into one piece."""
         run, self._run = self._run, []
         if run:
             self._ready.append(self.packed(run))
 
     def flush(self) -> None:
-        """Write all that is pending out. To be called before anything that is written conditionally or repeatedly."""
+        """Write out all pending values. Call it before code that is written inside a condition or a loop."""
         self.end_run()
         ready, self._ready = self._ready, []
-        if not self._made:
-            self._made = True
+        if not self._has_list:
+            self._has_list = True
             self.source.line(f"{self.pieces} = [{', '.join(ready)}]")
         elif len(ready) == 1:
             self.source.line(f"{self.pieces}.append({ready[0]})")
@@ -100,7 +121,7 @@ class EncoderWriter:
     def finish(self) -> None:
         """Write the return of all pieces as one."""
         self.end_run()
-        if self._made:
+        if self._has_list:
             self.flush()
             self.source.line(f"return b''.join({self.pieces})")
         elif len(self._ready) == 1:
@@ -109,7 +130,7 @@ class EncoderWriter:
             self.source.line(f"return b''.join(({', '.join(self._ready)}))")
 
     def struct(self, cls: type[Declarable], value: str) -> None:
-        """Write the writing of a struct's fields."""
+        """Write the code that encodes a struct's fields."""
         tagged = []
         for each in cls.fields:
             target = f"{value}.{each.name}"
@@ -119,13 +140,15 @@ class EncoderWriter:
                         self.source.line(f"{self.source.helper(_refuse)}({f'{cls.__name__}.{each.name}'!r}, {target})")
             elif self.version in each.tagged:
                 tagged.append(each)
+            elif each.name == self.apart and value == "message" and isinstance(each.type, Array):
+                self.elements_apart(each.type.element, target)
             else:
                 self.value(each.type, target, self.version in each.nullable)
         if self.flexible:
             self.tagged(sorted(tagged, key=lambda each: each.tag or 0), value)
 
     def differs(self, field: Field, value: str) -> str:
-        """The condition under which `value` is not the field's default."""
+        """Return the condition under which `value` is not the field's default."""
         default = field.default_value()
         if default is None:
             return f"{value} is not None"
@@ -134,7 +157,7 @@ class EncoderWriter:
         return f"{value} != {self.source.literal(default)}"
 
     def value(self, type: Type[Any], value: str, nullable: bool) -> None:
-        """Write the writing of one value."""
+        """Write the code that encodes one value."""
         if isinstance(type, Fixed):
             self._run.append((type.code, self.fixed(type, value)))
         elif isinstance(type, Blob):
@@ -145,11 +168,15 @@ class EncoderWriter:
             self.nested(type.struct, value, nullable)
 
     def fixed(self, type: Fixed[Any], value: str) -> str:
-        """The expression to be packed for a fixed-width value."""
-        return f"{self.source.helper(sixteen)}({value})" if type.code == "16s" else value
+        """Return the expression to pack for a fixed-width value."""
+        if type.code != "16s":
+            return value
+        return f"({value} if len({value}) == 16 else {self.source.helper(refuse_uuid)}({value}))"
 
     def nested(self, cls: type[Struct], value: str, nullable: bool, null: bytes = b"\xff") -> None:
-        """A nullable one is led by a byte; in a tagged field it is a varint of which 0 is null (KIP-893)."""
+        """Write the code for a struct. A nullable one begins with a byte; in a tagged field with a varint of which 0 is
+        null (KIP-893).
+        """
         local = self.source.name("o")
         if not nullable:
             self.source.line(f"{local} = {value}")
@@ -177,15 +204,15 @@ class EncoderWriter:
         else:
             self.source.line(f"{local} = {encoded}")
             self.source.line(f"{length} = len({local})")
-        self.length(length, type.code)
+        self.length(length, type.code, primitives.compact_text_length if type.is_text else primitives.compact_length)
         self._ready.append(local)
 
-    def length(self, length: str, code: str) -> None:
+    def length(self, length: str, code: str, compact: Callable[[int], bytes] = primitives.compact_length) -> None:
         """Add a length or count; -1 stands for null."""
         if self.flexible:
             self.end_run()
             table = self.source.constant("lengths", primitives.COMPACT_LENGTHS_OR_NULL)
-            slow = self.source.helper(primitives.compact_length)
+            slow = self.source.helper(compact)
             self._ready.append(f"{table}[{length}] if {length} < {primitives.SMALL} else {slow}({length})")
         else:
             self._run.append((code, length))
@@ -204,6 +231,21 @@ class EncoderWriter:
             self.elements(element, items, count)
             self.flush()
 
+    def elements_apart(self, element: Type[Any], value: str) -> None:
+        """Write the code for the elements of the array that is written in parts, which has no nulls."""
+        self.cut("head")
+        items, count = self.source.name("items"), self.source.name("n")
+        self.source.line(f"{items} = {value}")
+        self.source.line(f"{count} = len({items})")
+        self.each(element, items, count)
+        self.cut("elements")
+
+    def cut(self, name: str) -> None:
+        """Write the join of all pieces up to here, under a name of its own."""
+        self.flush()
+        self.source.line(f"{name} = b''.join({self.pieces})")
+        self.source.line(f"{self.pieces} = []")
+
     def elements(self, element: Type[Any], items: str, count: str) -> None:
         self.source.line(f"{count} = len({items})")
         self.length(count, "i")
@@ -211,6 +253,9 @@ class EncoderWriter:
             pack = self.source.helper(struct.pack)
             self._ready.append(f'{pack}(f">{{{count}}}{element.code}", *{items})')
             return
+        self.each(element, items, count)
+
+    def each(self, element: Type[Any], items: str, count: str) -> None:
         self.flush()
         if isinstance(element, Nested):
             write_columns(self, element.struct, items, count)
@@ -223,7 +268,7 @@ class EncoderWriter:
             self.flush()
 
     def tagged(self, fields: list[Field], value: str) -> None:
-        """Write the writing of a section of tagged fields: those of `fields` that have not their default."""
+        """Write the code that encodes a section of tagged fields: those of `fields` that differ from their default."""
         if not fields:
             self._run.append(("B", "0"))
             return
@@ -249,10 +294,10 @@ class EncoderWriter:
 
     @contextmanager
     def _into(self, pieces: str) -> Iterator[None]:
-        """Collect the pieces of what is written within the context in a list of their own."""
+        """Collect the pieces written within the context in a separate list."""
         outer, self.pieces = self.pieces, pieces
-        self._made = False
+        self._has_list = False
         yield
         self.flush()
         self.pieces = outer
-        self._made = True
+        self._has_list = True

@@ -1,8 +1,4 @@
-"""Every error code of the protocol, by Kafka's name.
-
-Knows numbers and names alone: which request answers with which code is the rules' to decide. Source: the protocol
-guide's table of error codes, Kafka 4.2.
-"""
+"""`ErrorCode`: every error code of the protocol by Kafka's name. Source: the protocol guide's table, Kafka 4.4."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from typing import Final
 
 
 class ErrorCode(IntEnum):
-    """An error code as it stands in responses. `retriable`: the same request may succeed later."""
+    """An error code of a response. `retriable`: the same request may succeed later."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -148,10 +144,13 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later, by the Java client's exception classes."""
+        """True if the same request may succeed later, by the Java client's exception classes."""
         return self in _RETRIABLE
 
 

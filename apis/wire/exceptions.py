@@ -1,20 +1,17 @@
-"""What goes wrong between bytes and messages: `DecodeError` blames who sent the bytes, `EncodeError` our own caller.
-
-Decides nothing else; which Kafka error code a client gets for either is not known here.
-"""
+"""Errors of the codec: `DecodeError` blames the sender of the bytes, `EncodeError` our own caller."""
 
 from __future__ import annotations
 
 
 class WireError(ValueError):
-    """Bytes and messages do not fit together."""
+    """Base of the codec's errors."""
 
 
 class DecodeError(WireError):
-    """The bytes are no message of the type and version asked for.
+    """The bytes do not form a message of the expected type and version.
 
-    `reason` says why, `message` is the type that was being read, `position` the byte offset at which decoding stood:
-    where the value begins that is wrong, or the run of fixed-width values before it that is read with it.
+    `reason` is the cause, `message` the type that was being read, `position` the byte offset of the error: the start of
+    the wrong value, or of the run of fixed-width values that is read together with it.
     """
 
     def __init__(self, reason: str, position: int, message: str = "") -> None:
@@ -24,16 +21,16 @@ class DecodeError(WireError):
         self.message = message
 
     def __str__(self) -> str:
-        what = f"{self.message}: " if self.message else ""
-        return f"{what}{self.reason} at byte {self.position}"
+        prefix = f"{self.message}: " if self.message else ""
+        return f"{prefix}{self.reason} at byte {self.position}"
 
 
 class EncodeError(WireError):
-    """The message cannot be said in this version: a value out of range, or a field the version does not have."""
+    """The version cannot hold the message: a value is out of range, or the version lacks a field."""
 
 
 def explain(error: Exception, data: bytes, position: int, message: str) -> DecodeError:
-    """The DecodeError that tells what a failure of generated code at `position` means."""
+    """Build the DecodeError for a failure of generated code at `position`."""
     match error:
         case DecodeError():
             return DecodeError(error.reason, error.position, message)

@@ -1,7 +1,4 @@
-"""Frames: each request and response is preceded by its size, an int32.
-
-Decides where one frame ends and the next begins, and which sizes are refused. Does not know what is in a frame.
-"""
+"""Frames: each request and response comes after its size, an int32."""
 
 from __future__ import annotations
 
@@ -18,37 +15,38 @@ _pack_size: Final = struct.Struct(">i").pack
 
 
 def frame(payload: bytes) -> bytes:
-    """`payload` with its size before it."""
+    """Put the size in front of `payload`."""
     return _pack_size(len(payload)) + payload
 
 
 class FrameSplitter:
-    """Cuts a stream of bytes into frames. `max_bytes` is the largest size a frame may have."""
+    """Cuts a stream of bytes into frames. `max_bytes` is the largest accepted size of a frame."""
 
-    __slots__ = ("_buffer", "_frame_size", "max_bytes")
+    __slots__ = ("_frame_size", "max_bytes", "unfinished")
 
     def __init__(self, max_bytes: int = MAX_REQUEST_BYTES) -> None:
         self.max_bytes = max_bytes
-        self._buffer = bytearray()
+        self.unfinished = bytearray()
+        """The bytes of the unfinished frame."""
         self._frame_size = 4
 
     @property
     def buffered(self) -> int:
-        """How many bytes of an unfinished frame are held."""
-        return len(self._buffer)
+        """Number of bytes of the unfinished frame."""
+        return len(self.unfinished)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that `data` completes, without their sizes, in order.
+        """Return the frames that `data` completes, without their sizes, in order.
 
-        Raises DecodeError at a size that is negative or above `max_bytes`. The stream cannot be read any further then;
-        frames that the same `data` completed before the bad size are in the error's `frames`.
+        Raises FrameError, a DecodeError, for a size that is negative or above `max_bytes`. The stream cannot be read
+        any further then; frames that the same `data` completed before the bad size are in the error's `frames`.
         """
-        if self._buffer:
-            self._buffer += data
-            if len(self._buffer) < self._frame_size:
+        if self.unfinished:
+            self.unfinished += data
+            if len(self.unfinished) < self._frame_size:
                 return []
-            data = bytes(self._buffer)
-            self._buffer.clear()
+            data = bytes(self.unfinished)
+            self.unfinished.clear()
         frames: list[bytes] = []
         position = 0
         available = len(data)
@@ -64,12 +62,12 @@ class FrameSplitter:
             frames.append(data[position + 4 : end])
             position = end
         if position < available:
-            self._buffer += data[position:]
+            self.unfinished += data[position:]
         return frames
 
 
 class FrameError(DecodeError):
-    """A frame's size is one we do not accept. `frames` are those that were complete before it."""
+    """A frame has a size that is not accepted. `frames` are the complete frames before it."""
 
     def __init__(self, size: int, max_bytes: int, frames: list[bytes]) -> None:
         super().__init__(f"a frame of {size} bytes; 0 to {max_bytes} are accepted", 0, "frame")

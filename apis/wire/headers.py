@@ -1,10 +1,8 @@
 """Request and response headers.
 
-Decides which header version a request or response has: it follows from API key and version alone, by the first
-flexible version of each API. Decides nothing about whether a key or version is served. A request of a key or version
-we have never heard of is read with the version 1 header, whose fields every request header begins with.
-
-Source: KIP-482; `flexibleVersions` of each API in Kafka 4.2.
+The header version follows from API key and version alone, by the first flexible version of each API. A request with an
+unknown key or version is read with the version 1 header: every request header begins with its fields. Source: KIP-482;
+`flexibleVersions` of each API in Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Final
 
 from kafka_shim.apis.keys import ApiKey, ExperimentalKey
 from kafka_shim.apis.wire.exceptions import DecodeError, EncodeError, explain
-from kafka_shim.apis.wire.primitives import skip_tagged
+from kafka_shim.apis.wire.primitives import MAX_ELEMENTS, TEXT_ERRORS, skip_tagged
 
 _NEVER: Final = 0x8000
 
@@ -27,7 +25,7 @@ _OF_KAFKA: Final[dict[int, int]] = dict(enumerate((
     2,        2, 4, 2,      2,      2, 2,      2, 2, 2,  # 30 CreateAcls
     2,        2, 2, 2,      1,      0, 0, _NEVER, 1, 1,  # 40 ExpireDelegationToken
     0,        0, 0, 1,      1,                           # 50 DescribeUserScramCredentials
-    *(0,) * 38,                                          # 55 and above: flexible from the first
+    *(0,) * 40,                                          # 55 and above: flexible from the first
 )))
 # fmt: on
 
@@ -36,7 +34,7 @@ FIRST_FLEXIBLE: Final[dict[int, int]] = _OF_KAFKA | {
     ExperimentalKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT: 0,
     ExperimentalKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT: 0,
 }
-"""The first flexible version of each API key."""
+"""First flexible version of each API key."""
 
 
 _FIXED: Final = struct.Struct(">hhih")
@@ -47,12 +45,14 @@ _first_flexible: Final = FIRST_FLEXIBLE.get
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether the request has a version 2 header and, but for ApiVersions, its response a version 1 header."""
+    """Return True if the request has a version 2 header; its response then has a version 1 header, except for
+    ApiVersions.
+    """
     return version >= FIRST_FLEXIBLE.get(api_key, _NEVER)
 
 
 def decode_request_header(data: bytes) -> tuple[int, int, int, str | None, int]:
-    """The header that the frame `data` begins with: version 2 where `is_flexible`, version 1 otherwise.
+    """Decode the header at the start of a frame: version 2 if `is_flexible`, version 1 otherwise.
 
     Returns `(api_key, version, correlation_id, client_id, body_offset)`. Raises DecodeError.
     """
@@ -61,13 +61,13 @@ def decode_request_header(data: bytes) -> tuple[int, int, int, str | None, int]:
         api_key, version, correlation_id, length = _unpack(data)
         if length >= 0:
             offset = 10 + length
-            client_id = data[10:offset].decode("utf-8", "replace")
+            client_id = data[10:offset].decode("utf-8", TEXT_ERRORS)
         else:
             offset = 10
             client_id = None
         if version >= _first_flexible(api_key, _NEVER):
             if data[offset]:
-                offset = skip_tagged(data, offset)
+                offset, _ = skip_tagged(data, offset, MAX_ELEMENTS)
             else:
                 offset += 1
         elif offset > len(data):
@@ -78,7 +78,7 @@ def decode_request_header(data: bytes) -> tuple[int, int, int, str | None, int]:
 
 
 def encode_request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The header of a request, without the frame's size. Raises EncodeError."""
+    """Encode the header of a request, without the frame's size. Raises EncodeError."""
     name = None if client_id is None else client_id.encode()
     try:
         head = _FIXED.pack(api_key, version, correlation_id, -1 if name is None else len(name))
@@ -88,20 +88,22 @@ def encode_request_header(api_key: int, version: int, correlation_id: int, clien
 
 
 def decode_response_header(data: bytes, api_key: int, version: int) -> tuple[int, int]:
-    """The correlation id of a response to a request of `version`, and the offset of its body. Raises DecodeError."""
+    """Return the correlation id of a response to a request of `version`, and the offset of its body. Raises
+    DecodeError.
+    """
     try:
         (correlation_id,) = _unpack_id(data)
         if is_flexible(api_key, version) and api_key != ApiKey.API_VERSIONS:
-            return correlation_id, skip_tagged(data, 4)
+            return correlation_id, skip_tagged(data, 4, MAX_ELEMENTS)[0]
     except (DecodeError, IndexError, struct.error) as error:
         raise explain(error, data, 4, "ResponseHeader") from None
     return correlation_id, 4
 
 
 def encode_response_header(api_key: int, version: int, correlation_id: int) -> bytes:
-    """The header of the response to a request of `version`, without the frame's size.
+    """Encode the header of the response to a request of `version`, without the frame's size.
 
-    ApiVersions always has version 0: its reader cannot know yet what the writer speaks.
+    ApiVersions always has header version 0: the client does not know the broker's versions yet.
     """
     if is_flexible(api_key, version) and api_key != ApiKey.API_VERSIONS:
         return _pack_id(correlation_id) + b"\x00"

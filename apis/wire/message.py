@@ -1,7 +1,6 @@
-"""How messages are declared: `Message`.
+"""`Message`: the base class of declared messages, with one decoder and one encoder per version.
 
-Decides which versions a message has and finds its decoder and encoder: `decoding.py` and `encoding.py` compile them for
-one version when it is first asked for. What a declared class looks like to Python code is in `declared.py`.
+`decoding.py` and `encoding.py` compile them on the first use of a version; `declared.py` has the fields.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from kafka_shim.apis.keys import ApiKey, ExperimentalKey
 from kafka_shim.apis.wire.declared import Declarable
-from kafka_shim.apis.wire.decoding import compile_decoder
+from kafka_shim.apis.wire.decoding import Decoder, compile_decoder
 from kafka_shim.apis.wire.encoding import compile_encoder
 from kafka_shim.apis.wire.exceptions import DecodeError, EncodeError
 from kafka_shim.apis.wire.types import parse_versions
@@ -21,17 +20,18 @@ M = TypeVar("M", bound="Message")
 
 @dataclass_transform()
 class Message(Declarable):
-    """Base of requests, responses and everything else that has versions of its own.
+    """Base of requests, responses and all other messages with versions of their own.
 
     Class keywords: `versions`, the versions that exist; `flexible`, those with compact lengths and tagged fields
-    (KIP-482), none unless said; `key`, the API key, None for what is no request or response; `frozen=True` makes
-    instances immutable and hashable. The class attributes `api_key`, `versions` and `flexible` tell them.
+    (KIP-482), by default none; `key`, the API key, None unless the message is a request or response; `frozen=True`
+    makes instances immutable and hashable. They become the class attributes `api_key`, `versions`, `flexible` and
+    `frozen`.
     """
 
     api_key: ClassVar[ApiKey | ExperimentalKey | None] = None
     versions: ClassVar[range] = range(0)
     flexible: ClassVar[range] = range(0)
-    _decoders: ClassVar[dict[int, Callable[[bytes, int], tuple[Any, int]]]]
+    _decoders: ClassVar[dict[int, Decoder]]
     _encoders: ClassVar[dict[int, Callable[[Any], bytes]]]
 
     def __init_subclass__(
@@ -45,32 +45,33 @@ class Message(Declarable):
 
     @classmethod
     def decode(cls: type[M], data: bytes, version: int) -> M:
-        """The message that `data` begins with, in the form of `version`. What follows it is ignored, as Kafka does.
+        """Decode the message at the start of `data`, in the form of `version`. As in Kafka, bytes after it are ignored.
 
-        Raises DecodeError, and nothing else, whatever the bytes.
+        Raises DecodeError, and no other error, for any bytes.
         """
         return cls.decoder(version)(data, 0)[0]
 
     @classmethod
-    def decoder(cls: type[M], version: int) -> Callable[[bytes, int], tuple[M, int]]:
-        """The compiled decoder of `version`: from bytes and an offset to the message and the offset after it."""
-        found = cls._decoders.get(version)
-        if found is None:
+    def decoder(cls: type[M], version: int) -> Callable[..., tuple[M, int]]:
+        """Return the compiled decoder of `version`: from bytes, an offset and, optionally, the number of elements that
+        are allowed, to the message and the offset after it."""
+        decoder = cls._decoders.get(version)
+        if decoder is None:
             if version not in cls.versions:
                 raise DecodeError(f"no version {version}", 0, cls.__name__)
-            found = cls._decoders[version] = compile_decoder(cls, version, version in cls.flexible)
-        return cast("Callable[[bytes, int], tuple[M, int]]", found)
+            decoder = cls._decoders[version] = compile_decoder(cls, version, version in cls.flexible)
+        return cast("Callable[..., tuple[M, int]]", decoder)
 
     def encode(self, version: int) -> bytes:
-        """The bytes of this message in the form of `version`. Raises EncodeError when the version cannot say it."""
+        """Encode this message in the form of `version`. Raises EncodeError if the version cannot hold it."""
         return self.encoder(version)(self)
 
     @classmethod
     def encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
-        """The compiled encoder of `version`."""
-        found = cls._encoders.get(version)
-        if found is None:
+        """Return the compiled encoder of `version`."""
+        encoder = cls._encoders.get(version)
+        if encoder is None:
             if version not in cls.versions:
                 raise EncodeError(f"{cls.__name__}: no version {version}")
-            found = cls._encoders[version] = compile_encoder(cls, version, version in cls.flexible)
-        return found
+            encoder = cls._encoders[version] = compile_encoder(cls, version, version in cls.flexible)
+        return encoder

@@ -1,7 +1,6 @@
-"""Python source under construction: lines, indentation, fresh names, constants, and its compilation.
+"""Python source under construction: lines, indentation, unique names, constants, and compilation.
 
-Knows nothing of messages. The source of every compiled function stays readable: `inspect.getsource(function)` shows it
-and so do tracebacks and debuggers.
+The source of every compiled function stays readable: `inspect.getsource(function)`, tracebacks and debuggers show it.
 """
 
 from __future__ import annotations
@@ -33,38 +32,38 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Add `head`; what is added within the context is indented under it."""
+        """Add `head`, and indent under it the lines added within the context."""
         self.line(head)
         self._indent += 1
         yield
         self._indent -= 1
 
     def name(self, stem: str) -> str:
-        """A name nobody else has: `stem`, or `stem` and a number."""
+        """Return a unique name: `stem`, or `stem` and a number."""
         number = self._taken[stem] = self._taken.get(stem, 0) + 1
         return stem if number == 1 else f"{stem}_{number}"
 
     def constant(self, stem: str, value: Any) -> str:
-        """A name by which the source can refer to `value`. The same object keeps its name."""
-        for name, known in self._constants.items():
-            if known is value:
+        """Return a name for `value` in the source. The same object keeps its name."""
+        for name, constant in self._constants.items():
+            if constant is value:
                 return name
         name = self.name(stem)
         self._constants[name] = value
         return name
 
     def helper(self, function: Callable[..., Any]) -> str:
-        """A name by which the source can call `function`."""
+        """Return a name by which the source can call `function`."""
         return self.constant(function.__name__, function)
 
     def literal(self, value: Any) -> str:
-        """An expression for `value`."""
+        """Return an expression for `value`."""
         if isinstance(value, (bool, int, str, bytes, type(None))):
             return repr(value)
         return self.constant("constant", value)
 
     def compile(self, *names: str) -> dict[str, Any]:
-        """Run the source; the functions it defines under `names`."""
+        """Run the source; return the functions it defines under `names`."""
         text = "\n".join(self._lines) + "\n"
         filename = f"<{self.title}>"
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)

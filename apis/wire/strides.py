@@ -1,10 +1,10 @@
-"""Reading an array of structs whose elements all look alike in one sweep.
+"""Decoding of an array of structs that all have the same layout, in one sweep.
 
 Most long arrays are uniform: the partitions of a commit all have empty metadata, the members of a group have ids and
-subscriptions of one length. Then every element begins one stride after the one before. Decides, from the lengths in
-the first element, what the stride is; checks with strided slices that every element has these lengths and no tagged
-fields; and reads all of them by one `struct` layout. Where a check fails, the element-by-element loop that follows in
-the decoder does the work. A value whose length takes more than one byte to say is left to that loop too.
+subscriptions of equal length. Then every element begins one stride after the element before. The code computes the
+stride from the lengths in the first element, checks with strided slices that every element has these lengths and no
+tagged fields, and reads all of them by one `struct` layout. If a check fails, or a length takes more than one byte, the
+element-by-element loop that follows in the decoder does the work.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from contextlib import ExitStack
 from typing import Any, Final, Protocol
 
 from kafka_shim.apis.wire.declared import Declarable, Field
-from kafka_shim.apis.wire.primitives import unpacker
+from kafka_shim.apis.wire.primitives import TEXT_ERRORS, unpacker
 from kafka_shim.apis.wire.source import Source
 from kafka_shim.apis.wire.types import Blob, Fixed
 
 WORTHWHILE: Final = 8
-"""Shorter arrays are read faster one by one."""
+"""Shorter arrays are read faster one element at a time."""
 
 
 class Writer(Protocol):
-    """What writes the decoder around the sweep; `decoding.py` has it."""
+    """The decoder around the sweep; `decoding.py` implements it."""
 
     source: Source
     version: int
@@ -33,7 +33,7 @@ class Writer(Protocol):
 
 
 def read_alike(writer: Writer, cls: type[Declarable], items: str, count: str) -> None:
-    """Write the sweep, if elements of `cls` can be read so. It fills `items`, moves `pos` and leaves `count` at 0."""
+    """Write the sweep, if elements of `cls` are flat. Its code fills `items`, moves `pos` and leaves `count` at 0."""
     present = [each for each in cls.fields if writer.version in each.versions and writer.version not in each.tagged]
     if cls.frozen or not present or not all(isinstance(each.type, (Fixed, Blob)) for each in present):
         return
@@ -43,10 +43,10 @@ def read_alike(writer: Writer, cls: type[Declarable], items: str, count: str) ->
 
 
 class _Sweep:
-    """One sweep being written; `blocks` closes the conditions that hold for the rest of it.
+    """One sweep under construction; `blocks` closes the conditions around it.
 
-    `_at` is the expression of a place in the first element, `_past` how many bytes after it we are; `_layout` is the
-    inside of the f-string that makes the layout of all elements, `_checks` what makes it true.
+    `_at` is the expression of a place in the first element, `_past` the number of bytes after it; `_layout` is the
+    inside of the f-string that builds the layout of all elements, `_checks` are its conditions.
     """
 
     def __init__(self, writer: Writer, count: str, blocks: ExitStack) -> None:
@@ -92,11 +92,11 @@ class _Sweep:
             self.source.line(f"{self.count} = 0")
 
     def place(self) -> str:
-        """The expression of where in the first element we are."""
+        """Return the expression of the present place in the first element."""
         return f"{self._at} + {self._past}" if self._past else self._at
 
     def blob(self, type: Blob[Any], value: str, nullable: bool) -> str:
-        """Write the step over the first element's value; returns the expression of the object made of each `value`."""
+        """Write the step over the first element's value; return the expression of the object for each `value`."""
         at, length = self.source.name("at"), self.source.name("n")
         self.source.line(f"{at} = {self.place()}")
         if self.writer.flexible:
@@ -129,5 +129,5 @@ class _Sweep:
             self.source.line(f"{missing} = None if {is_null} else {empty}")
             empty = missing
         if type.is_text:
-            return f'{value}.decode("utf-8", "replace") if {value} else {empty}'
+            return f'{value}.decode("utf-8", "{TEXT_ERRORS}") if {value} else {empty}'
         return f"{value} or {empty}" if nullable else value

@@ -1,8 +1,6 @@
-"""The types a field can have, each with what the message compiler must know of it.
+"""Field types: the `struct` code, zero value and Python type of each, and the notation of version ranges.
 
-Decides which `struct` code and which zero value a type has, and how version ranges are written. Does not know how
-anything is read or written: that is `decoding.py` and `encoding.py`. Source: Kafka's protocol guide, "Protocol
-Primitive Types", and KIP-482 for the compact forms.
+Source: Kafka's protocol guide, "Protocol Primitive Types", and KIP-482 for the compact forms.
 """
 
 from __future__ import annotations
@@ -16,11 +14,11 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 NEWEST: Final = 0x7FFF
-"""The highest version there can be: `api_version` is an int16."""
+"""The highest possible version: `api_version` is an int16."""
 
 
 class Type(Generic[T]):
-    """A type of the protocol; `T` is what Python code sees. `name` is Kafka's."""
+    """A type of the protocol; `T` is its Python type. `name` is Kafka's."""
 
     __slots__ = ("name", "zero")
 
@@ -44,7 +42,7 @@ class Fixed(Type[T]):
 
 
 class Blob(Type[T]):
-    """A length and as many bytes. `code` is the `struct` format of the length where the version is not flexible."""
+    """A length and as many bytes. `code` is the `struct` format of the length in versions that are not flexible."""
 
     __slots__ = ("code", "is_text")
 
@@ -93,18 +91,18 @@ def array(element: Type[T]) -> Array[T]: ...
 @overload
 def array(element: type[S]) -> Array[S]: ...
 def array(element: Any) -> Array[Any]:
-    """The type of an array of `element`: one of the types above, or a `Struct` class."""
+    """Return the type of an array of `element`: one of the types above, or a `Struct` class."""
     return Array(as_type(element))
 
 
 def as_type(type_or_struct: Any) -> Type[Any]:
-    """The type itself, or the type of a struct in place for a `Struct` class."""
+    """Return a type as it is, and for a `Struct` class the type of such a struct in place."""
     return type_or_struct if isinstance(type_or_struct, Type) else Nested(type_or_struct)
 
 
 @cache
 def parse_versions(text: str) -> range:
-    """The versions that Kafka's notation means: `"0-4"`, `"3+"`, `"2"`; `""` and `"none"` mean no version."""
+    """Return the versions of Kafka's notation: `"0-4"`, `"3+"`, `"2"`; `""` and `"none"` mean no version."""
     if text in ("", "none"):
         return range(0)
     if text.endswith("+"):
@@ -114,12 +112,12 @@ def parse_versions(text: str) -> range:
 
 
 def uuid_text(value: bytes) -> str:
-    """A uuid as Kafka prints it: URL-safe base64 of the 16 bytes without padding, 22 characters."""
+    """Format a uuid as Kafka does: URL-safe base64 of the 16 bytes without padding, 22 characters."""
     return base64.urlsafe_b64encode(value)[:22].decode("ascii")
 
 
 def uuid_from_text(text: str) -> bytes:
-    """The 16 bytes of a uuid as Kafka prints it. Raises ValueError when `text` is no such uuid."""
+    """Parse a uuid as Kafka prints it into its 16 bytes. Raises ValueError for any other text."""
     if len(text) != 22 or "+" in text or "/" in text:
         raise ValueError(f"not a uuid: {text!r}")
     return base64.b64decode(text + "==", altchars=b"-_", validate=True)
