@@ -1,7 +1,7 @@
-"""The committed offsets of one shard.
+"""Committed offsets of one shard: storage and lookup.
 
-Decides how they are kept and found. It does not know who may commit (`commits.py`), nor who is shown what and when an
-offset goes away (`offsets.py`). They change in `replay` alone, whether a record was just written or is read back.
+`commits.py` accepts commits; `offsets.py` fetches, deletes and expires. Only `replay` changes the offsets, for new
+records and after a restart.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _NO_TOPICS: Final[ByTopic] = {}
 
 
 class CommittedOffsets:
-    """The committed offsets of one shard: hard state, changed by records alone.
+    """Committed offsets of one shard: hard state, changed only by records.
 
-    A member commits again and again, and its offsets are read when the next one takes over. So what a commit stored is
-    kept as it came, in `_recent`, until somebody reads or another record comes.
+    Members commit often, and their offsets are read only when another member takes over. So a commit is stored
+    unchanged in `_recent` until the next read or other record.
     """
 
     __slots__ = ("_count", "_groups", "_recent", "replay_commit")
@@ -33,21 +33,25 @@ class CommittedOffsets:
         self._count = 0
         self._recent = RecentCommits()
         self.replay_commit = self._recent.add
-        """What `replay` does to each record of a commit."""
+        """Replay all records of a commit at once."""
 
     @property
     def count(self) -> int:
-        """How many there are, over all groups."""
+        """Number of offsets, over all groups."""
         self._read()
         return self._count
 
     def of(self, group_id: str) -> ByTopic:
-        """The offsets of a group by topic and partition; not to be changed."""
+        """Return the offsets of a group by topic and partition; read-only."""
         self._read()
         return self._groups.get(group_id, _NO_TOPICS)
 
+    def value(self, key: OffsetCommitKey) -> OffsetCommitValue:
+        """Return the offset of an existing key."""
+        return self.of(key.group)[key.topic][key.partition]
+
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        """Let the record of one offset take effect; None as a value is a tombstone."""
+        """Apply the record of one offset; None as a value is a tombstone."""
         self._read()
         group_id, topic, partition, _ = key
         if value is None:
@@ -85,13 +89,13 @@ class CommittedOffsets:
                 del self._groups[group_id]
 
     def keys_of(self, group_id: str) -> Iterator[OffsetCommitKey]:
-        """A key for each offset of a group; what is yielded may be deleted on the way."""
+        """Yield a key for each offset of a group; the caller may delete it during the iteration."""
         for topic, by_partition in list(self.of(group_id).items()):
             for partition in list(by_partition):
                 yield OffsetCommitKey(group_id, topic, partition)
 
     def keys_of_topic(self, topic: str) -> Iterator[OffsetCommitKey]:
-        """A key for each offset any group has in a topic; what is yielded may be deleted on the way."""
+        """Yield a key for each offset of any group in a topic; the caller may delete it during the iteration."""
         self._read()
         for group_id, by_topic in list(self._groups.items()):
             for partition in list(by_topic.get(topic, NO_PARTITIONS)):

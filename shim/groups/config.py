@@ -1,8 +1,4 @@
-"""Configuration of the group coordinator, by Kafka's names and with Kafka's defaults.
-
-Decides which settings exist, how their values are read and whether they go together. It does not know where a setting
-comes from. Source: semantics 6.2.
-"""
+"""Configuration of the group coordinator, with Kafka's names and defaults. Source: semantics 6.2."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from typing import Final
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be used; the message is one sentence for the operator."""
+    """Invalid setting; the message is one sentence for the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +19,24 @@ class GroupConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2**31 - 1
+    group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_assignors: str = "uniform,range"
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = 2**31 - 1
     group_consumer_migration_policy: str = "bidirectional"
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_session_timeout_ms: int = 45_000
+    group_streams_acceptable_recovery_lag: int = 10_000
+    group_streams_assignment_interval_ms: int = 1_000
     group_streams_heartbeat_interval_ms: int = 5_000
     group_streams_initial_rebalance_delay_ms: int = 3_000
     group_streams_max_size: int = 2**31 - 1
     group_streams_num_standby_replicas: int = 0
+    group_streams_rack_aware_assignment_tags: str = ""
     group_streams_session_timeout_ms: int = 45_000
+    group_streams_task_offset_interval_ms: int = 60_000
+    group_streams_topology_description_plugin_class: str = ""
+    group_share_assignment_interval_ms: int = 1_000
     group_share_heartbeat_interval_ms: int = 5_000
     group_share_max_size: int = 200
     group_share_session_timeout_ms: int = 45_000
@@ -58,7 +61,7 @@ class GroupConfig:
                 raise ConfigError(f"{kafka_name(name)} must be one of {', '.join(choices)}.")
 
     def with_settings(self, settings: Iterable[str]) -> GroupConfig:
-        """This configuration with `name=value` strings applied; the last one of a name counts.
+        """Return this configuration with `name=value` strings applied; the last one of a name counts.
 
         Raises ConfigError for an unknown name, a value that is no integer or out of range.
         """
@@ -81,7 +84,7 @@ class GroupConfig:
 
 
 def kafka_name(field_name: str) -> str:
-    """Kafka's name of a field of `GroupConfig`."""
+    """Return Kafka's name of a field of `GroupConfig`."""
     return field_name.replace("_", ".")
 
 
@@ -90,15 +93,20 @@ AT_LEAST: Final = {
     "group_max_session_timeout_ms": 1,
     "group_initial_rebalance_delay_ms": 0,
     "group_max_size": 1,
+    "group_consumer_assignment_interval_ms": 0,
     "group_consumer_heartbeat_interval_ms": 1,
     "group_consumer_max_size": 1,
     "group_consumer_regex_refresh_interval_ms": 10_000,
     "group_consumer_session_timeout_ms": 1,
+    "group_streams_acceptable_recovery_lag": 0,
+    "group_streams_assignment_interval_ms": 0,
     "group_streams_heartbeat_interval_ms": 1,
     "group_streams_initial_rebalance_delay_ms": 0,
     "group_streams_max_size": 1,
     "group_streams_num_standby_replicas": 0,
     "group_streams_session_timeout_ms": 1,
+    "group_streams_task_offset_interval_ms": 1,
+    "group_share_assignment_interval_ms": 0,
     "group_share_heartbeat_interval_ms": 1,
     "group_share_max_size": 1,
     "group_share_session_timeout_ms": 1,

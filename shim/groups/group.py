@@ -1,8 +1,8 @@
-"""What every kind of group can do: the protocol `Group`, and what it shows of itself.
+"""The interface of a group: the methods and the descriptions that every kind of group has (a `typing.Protocol`).
 
-Decides nothing. A shard calls these methods and knows no more of a group; the kinds that implement them are listed in
-`kinds.py`, and `docs/kinds.md` says how one is added. A group lives in one shard, from its creation until it is
-dropped, and has it at hand: no method takes one. `now` is monotonic seconds; errors are Kafka's, NONE (0) for none.
+A shard uses groups only through these methods. `kinds.py` lists the kinds; `docs/kinds.md` tells how to add one. A
+group belongs to one shard from its creation until it is dropped. `now` is monotonic seconds; errors are Kafka's, NONE
+(0) for none.
 """
 
 from __future__ import annotations
@@ -10,144 +10,156 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.timers import Timer
 
+CLASSIC: Final = "classic"
+"""Type of the groups that a group of another kind may replace."""
+
 
 class GroupSummary(Protocol):
-    """What every list of groups shows."""
+    """Summary of a group, for lists of groups."""
 
     @property
     def type(self) -> str:
-        """The kind of group, as ListGroups spells it: `classic`, `consumer`."""
+        """Kind of group, as ListGroups spells it: `classic`, `consumer`."""
 
     @property
     def group_id(self) -> str: ...
 
     @property
     def partition(self) -> int:
-        """The partition of `__consumer_offsets` it lives in."""
+        """Partition of `__consumer_offsets` with its records."""
 
     @property
     def state(self) -> StrEnum:
-        """Its state, in Kafka's spelling on the wire."""
+        """State, in Kafka's spelling on the wire."""
 
     @property
     def generation(self) -> int:
-        """The generation, or the group epoch."""
+        """Generation, or group epoch."""
 
     @property
     def protocol_type(self) -> str | None:
-        """As ListGroups shows it; None for a group that has only offsets."""
+        """Protocol type in ListGroups; None for a group that has offsets alone."""
 
     @property
     def protocol(self) -> str | None:
-        """The assignor in use; None if there is none."""
+        """Assignor in use; None if there is none."""
 
     @property
     def leader(self) -> str | None:
-        """Member id of the leader, where there is one."""
+        """Member id of the leader; None if there is none."""
 
     @property
     def size(self) -> int:
-        """How many members it has."""
+        """Number of members."""
 
 
 class Group(GroupSummary, Protocol):
-    """One group. Its hard state changes in `replay` alone, whether a record was just written or is read back."""
+    """Group. Only `replay` changes its hard state, for new records and after a restart."""
 
     @property
     def is_simple(self) -> bool:
-        """Whether it has only offsets, and no record of its own: a record of another kind may take its place."""
+        """True if the group has offsets alone and no record: a record of another kind may replace it."""
 
-    # Life
+    # Load and unload
 
     def activate(self, now: float) -> None:
-        """Begin to coordinate a group that was just loaded: arm timers, and see whether the world has changed."""
+        """Begin to coordinate a loaded group: arm timers, and check for changed topics and limits."""
 
     def resign(self) -> None:
-        """Stop coordinating: answer what is parked with NOT_COORDINATOR (16) and drop the group from its shard."""
+        """Stop coordinating: answer parked requests with NOT_COORDINATOR (16) and drop the group from its shard."""
 
     def release(self) -> None:
-        """Cancel every timer: the group has just been dropped."""
+        """Cancel every timer of a dropped group."""
 
     def replay(self, key: Any, value: Any) -> None:
-        """Let a record of this kind take effect; None as a value is a tombstone, which may drop the group."""
+        """Apply a record of this kind; None as a value is a tombstone, which may drop the group."""
 
     def fire(self, timer: Timer, now: float) -> None:
-        """Run the rule of a timer of this group, which is due."""
+        """Run the rule of a due timer of this group."""
 
     def topic_changed(self, topic: str, now: float) -> None:
-        """A topic was created, has grown, or was deleted; the offsets in a deleted one are gone already."""
+        """Note a topic that was created, has grown, or was deleted; its offsets are deleted before."""
 
     # Members
 
     def heartbeat(self, member_id: str, group_instance_id: str | None, generation: int, now: float) -> int:
-        """The error of the answer to a Heartbeat (12), 0 for none. Accepted ones renew the session."""
+        """Handle a Heartbeat (12): return its error, 0 for none. An accepted one renews the session."""
 
     def renew(self, member_id: str, now: float) -> None:
-        """The offsets of this member were just committed: a sign of life, if this kind takes it for one."""
+        """Note a commit of this member: it renews the session, if this kind wants that."""
 
     def expel(self, now: float) -> list[Expelled]:
-        """Remove every member: each is answered UNKNOWN_MEMBER_ID (25) from now on, and may begin anew."""
+        """Remove every member; later requests of each are answered UNKNOWN_MEMBER_ID (25)."""
 
-    # Who may
+    # Checks
 
     def check_commit(
         self, member_id: str, group_instance_id: str | None, generation: int, *, member_epochs: bool
     ) -> ErrorCode:
-        """Whether a plain OffsetCommit is accepted. `generation` is the member epoch where there is one;
-        `member_epochs`: the version of the request knows them (v9+, KIP-848)."""
+        """Check a plain OffsetCommit. `generation` is the member epoch if the kind has one.
+
+        `member_epochs`: the version of the request has member epochs (v9+, KIP-848).
+        """
 
     def check_commit_in_transaction(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
-        """Whether a TxnOffsetCommit is accepted."""
+        """Check a TxnOffsetCommit."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Whether an OffsetFetch is answered; before v9 `member_id` is None and `member_epoch` -1 (KIP-848)."""
+        """Check an OffsetFetch; before v9 `member_id` is None and `member_epoch` -1 (KIP-848)."""
 
     def check_delete(self) -> ErrorCode:
-        """Whether DeleteGroups may delete it: NONE, NON_EMPTY_GROUP (68) or GROUP_ID_NOT_FOUND (69)."""
+        """Check a DeleteGroups: NONE, NON_EMPTY_GROUP (68) or GROUP_ID_NOT_FOUND (69)."""
 
     def check_delete_offsets(self) -> ErrorCode:
-        """Whether OffsetDelete may delete offsets of topics nobody subscribes to: NONE, 68 or 69."""
+        """Check an OffsetDelete of topics without subscribers: NONE, 68 or 69."""
 
     # Offsets
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether offsets of the topic are in use; True also when that cannot be read."""
+        """Return True if members subscribe to the topic, or if their subscriptions cannot be decoded."""
 
     def offsets_expire_since(self, commit_timestamp: int) -> int | None:
-        """From when the retention of an offset counts, in milliseconds of Unix time; None if it does not expire."""
+        """Return the start of an offset's retention in milliseconds of Unix time; None if it does not expire."""
 
     @property
     def is_disposable(self) -> bool:
-        """Whether it goes once it has no offsets: it is Empty, and nobody is to come."""
+        """True if the group can be deleted once it has no offsets: it is Empty, and expects no member."""
 
     def erase(self) -> None:
-        """Write the tombstones of all its records, but for offsets; replaying them drops the group."""
+        """Write the tombstones of all its records except offsets; their replay drops the group."""
 
-    # What is shown
+    # Description
 
     def describe(self) -> GroupDescription:
-        """The group for people and tests; what the APIs answer is for the rules of the kind."""
+        """Describe the group for the console, HTTP and tests; the rules of the kind answer the APIs."""
+
+
+@runtime_checkable
+class Attached(Protocol):
+    """Group with something beside its records that has to go before the group; optional for a kind."""
+
+    def let_go(self) -> bool:
+        """Remove it from an Empty group; return False if there is nothing."""
 
 
 @runtime_checkable
 class LateCommits(Protocol):
-    """A group that lets commits in that were under way while a member epoch grew; a kind need not."""
+    """Group that accepts commits sent before its member epoch grew; optional for a kind."""
 
     def allows_late_commit(self, member_id: str, member_epoch: int, partitions: Iterable[tuple[str, int]]) -> bool:
-        """Whether a commit to these topics and partitions, which was refused for its member epoch, is accepted all the
-        same."""
+        """Return True if a commit of these partitions is accepted in spite of its old member epoch."""
 
 
 class Expelled(NamedTuple):
-    """A member that was removed by `Group.expel`.
+    """Member that `Group.expel` removed.
 
-    `exchange` is the request it had parked, which is answered now, or None; `silence_ends` is when its session would
-    have run out, monotonic seconds; `rebalance_timeout` is in seconds.
+    `exchange` is its parked request, to be answered now, or None; `silence_ends` is the end of its session in monotonic
+    seconds; `rebalance_timeout` is in seconds.
     """
 
     member_id: str
@@ -159,7 +171,7 @@ class Expelled(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What a member subscribes to. `regex` is KIP-848's, `user_data_bytes` the classic protocol's."""
+    """Subscription of a member. `regex` is for KIP-848, `user_data_bytes` for the classic protocol."""
 
     topics: list[str]
     regex: str | None = None
@@ -171,11 +183,11 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberDescription:
-    """A member as its coordinator has it.
+    """Description of a member by its coordinator.
 
-    `protocols` are the assignors it offers, best first. `parked` is the request it waits for an answer to, `join` or
-    `sync`. `subscription` and `assignment` (partitions by topic) are None where they cannot be read. `has_assignment`:
-    it has got that of the current generation.
+    `protocols` are the assignors that it offers, the preferred one first. `parked` is its request that waits for an
+    answer, `join` or `sync`. `subscription` and `assignment` (partitions by topic) are None if they cannot be decoded.
+    `has_assignment`: it has the assignment of the current generation.
     """
 
     member_id: str
@@ -191,13 +203,27 @@ class MemberDescription:
     has_assignment: bool
 
 
+@dataclass(frozen=True, slots=True)
+class TopologyNode:
+    """Node of the topology of a streams application. `type` is `source`, `processor` or `sink`; `subtopology` is empty
+    for a node of a global store."""
+
+    subtopology: str
+    name: str
+    type: str
+    topics: list[str]
+    stores: list[str]
+    successors: list[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """A group as its coordinator has it.
+    """Description of a group by its coordinator.
 
-    `protocol` is the assignor in use. `cause`, `trigger` and `dropped` are of the rebalance under way or the last one,
-    `cause` None if there was none here. `pending_members` are ids that were handed out and not used yet. `ephemeral`
-    and `heartbeat_bound_ms` are of a group that was created before its first member came.
+    `protocol` is the assignor in use. `cause`, `trigger` and `dropped` belong to the rebalance under way or the last
+    one; `cause` is None if there was none here. `pending_members` are ids that were given and have not joined yet.
+    `ephemeral` and `heartbeat_bound_ms` belong to a group that was created before its first member. `topology` has the
+    nodes that a streams application has described.
     """
 
     type: str
@@ -214,3 +240,4 @@ class GroupDescription:
     pending_members: list[str] = field(default_factory=list)
     ephemeral: bool = False
     heartbeat_bound_ms: int | None = None
+    topology: list[TopologyNode] = field(default_factory=list)

@@ -1,18 +1,21 @@
-"""What rules and those who run them say to each other besides messages.
+"""Types that rules and the server exchange besides messages.
 
-Decides nothing. A rule gets a request, who sent it (`Client`) and an opaque object to reply to; it returns its answer,
-or `PARKED`, or `NO_REPLY`. Rules and the server both import this module; it knows neither.
+A rule gets a request, its sender (`Client`) and an opaque object to reply to; it returns its answer, `PARKED` or
+`NO_REPLY`, or raises `Refusal` before it has written anything.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple, Protocol
 
+from kafka_shim.apis.wire.errors import ErrorCode
+
 
 class Parked:
-    """The type of `PARKED`: no answer yet; the rule will put it in the outbox later."""
+    """Type of `PARKED`: no answer yet; the rule puts it into the outbox later."""
 
     def __repr__(self) -> str:
         return "PARKED"
@@ -22,7 +25,7 @@ PARKED: Final = Parked()
 
 
 class NoReply:
-    """The type of `NO_REPLY`: the client waits for no answer and gets none (Produce with acks 0)."""
+    """Type of `NO_REPLY`: the client expects no answer (Produce with acks 0)."""
 
     def __repr__(self) -> str:
         return "NO_REPLY"
@@ -31,37 +34,63 @@ class NoReply:
 NO_REPLY: Final = NoReply()
 
 
+class Refusal(Exception):
+    """Refusal of a request: an error code and Kafka's message. Nothing was written."""
+
+    def __init__(self, code: ErrorCode, message: str | None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
 class Computation(Protocol):
-    """What takes too long for the event loop. It has copies of all it needs: nothing that others change meanwhile."""
+    """Computation that takes too long for the event loop. It has copies of all its inputs."""
 
     def compute(self) -> Any:
-        """The result. It is called in another thread, has no effects, and depends on nothing but this object."""
+        """Return the result. Runs in another thread, without side effects, and depends only on this object."""
+
+    def stop(self) -> None:
+        """Make `compute` return soon with any result: the process ends. For libraries in other languages, which would
+        run on."""
 
     def finish(self, result: Any, now: float) -> None:
-        """Go on with the result, in the thread of the rules; that of an exception if `compute` raised one."""
+        """Use the result, in the thread of the rules; the result is the exception if `compute` raised one."""
 
 
 class GroupComputation(Computation, Protocol):
-    """One of those that requests about a group wait for in `line`."""
+    """Computation for a group, with the requests that wait for it in `queue`."""
 
-    line: deque[Any]
+    queue: deque[Any]
 
     def topic_changed(self, topic: str, now: float) -> None:
-        """A topic was created, has grown, or is gone."""
+        """Note a topic that was created, has grown, or was deleted."""
 
     def abandon(self) -> None:
-        """The group is not coordinated here any more: answer those in line."""
+        """Answer all waiting requests: the group has moved to another coordinator."""
 
 
 class Client(NamedTuple):
-    """Who sent a request: `client_id` of the header, and the address in Java's spelling, `/127.0.0.1`."""
+    """Sender of a request: `client_id` of the header, the address in Java's spelling, `/127.0.0.1`, and the principal
+    in Kafka's spelling, `User:alice`. `is_proved`: the client has proved its name, and not by a delegation token."""
 
     client_id: str
     client_host: str
+    principal: str = "User:ANONYMOUS"
+    is_proved: bool = False
+
+
+class TopicRights(Protocol):
+    """The topics that principals may describe. `of_members`: a pattern shows each member its own, not those of the one
+    whose heartbeat had it resolved."""
+
+    of_members: bool
+
+    def described(self, principal: str, host: str, topics: Iterable[str]) -> frozenset[str]:
+        """Return those of the topics that a principal at an address, in Java's spelling, may describe."""
 
 
 class TransactionSupportedOperation(Enum):
-    """What is done about a partition that a producer writes to and has not added to its transaction (KIP-890).
+    """Treatment of a partition that a producer writes to without adding it to its transaction (KIP-890).
 
     DEFAULT_ERROR refuses it with INVALID_TXN_STATE (48), GENERIC_ERROR_SUPPORTED with TRANSACTION_ABORTABLE (120),
     ADD_PARTITION adds it. The names are those of Kafka's AddPartitionsToTxnManager.

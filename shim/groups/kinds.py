@@ -1,6 +1,6 @@
-"""The kinds of groups: which there are, and which of them answers a request or replays a record.
+"""Kinds of groups: the list of them, and lookup by request or record.
 
-Decides only that. What every kind can do is `Group` in `group.py`; how one is added is in `docs/kinds.md`.
+`Group` in `group.py` is their interface; `docs/kinds.md` tells how to add one.
 """
 
 from __future__ import annotations
@@ -19,28 +19,33 @@ from kafka_shim.groups.streams.kind import KIND as STREAMS
 
 
 class Kinds:
-    """Kinds of groups, in order: a request that several have a rule for goes, if there is no group, to the first."""
+    """Ordered kinds of groups. Without a group, the first kind with a rule for a request answers it."""
 
     def __init__(self, *kinds: Kind) -> None:
         self.by_name = {kind.name: kind for kind in kinds}
-        """By the type of its groups."""
+        """Kinds by type."""
         self.by_record = {record: kind for kind in kinds for record in kind.records}
-        """By class of its key, the kind that replays a record."""
+        """Kind that replays a record, by class of its key."""
+        self.checks = {request: check for kind in kinds for request, check in kind.checks.items()}
+        """Checks before the lookup of the group, by class of request."""
         self._defaults = {request: kind for kind in reversed(kinds) for request in kind.rules}
+        defaults = {request: kind.rules[request] for request, kind in self._defaults.items()}
+        self.rules: dict[tuple[type, str | None], Callable[..., Any]] = {
+            (request, None if kind is None else kind.name): rule
+            for kind in (None, *kinds)
+            for request, rule in (defaults if kind is None else {**defaults, **kind.rules}).items()
+        }
+        """Rule by class of request and type of the group, None without a group: that of the group's kind, else of the
+        first kind with one. In the second case the rule may find a group of another kind."""
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(self.by_name.values())
 
-    def rule_for(self, request: type, group: Group | None = None) -> Callable[..., Any]:
-        """The rule that answers a class of request: that of the group's kind. If that kind has none, or there is no
-        group, it is the rule of the first kind that has one; that rule then finds a group of another kind."""
-        rule = None if group is None else self.by_name[group.type].rules.get(request)
-        return self._defaults[request].rules[request] if rule is None else rule
-
     def row_of(self, request: Any, group: Group | None, *, member_id_required: bool) -> Row | None:
-        """The row of a table that decides about a request as things are now, by the kind whose rule answers it; None
-        if no table decides. `member_id_required`: a version of JoinGroup whose members come back with the id they were
-        given (v4+, KIP-394)."""
+        """Return the row of the table that selects the rule for a request now; None if no table does.
+
+        `member_id_required`: a version of JoinGroup with MEMBER_ID_REQUIRED (v4+, KIP-394).
+        """
         default = self._defaults.get(type(request))
         own = None if group is None else self.by_name[group.type]
         kind = default if own is None or (default is not None and type(request) not in own.rules) else own
@@ -48,10 +53,10 @@ class Kinds:
 
 
 KINDS: Final = Kinds(CLASSIC, CONSUMER, SHARE, STREAMS)
-"""The kinds that a coordinator has."""
+"""Kinds of a coordinator."""
 
 SIMPLE: Final = CLASSIC
-"""The kind of a group that was made by a commit and has only offsets."""
+"""Kind of a group that a commit created and that has offsets alone."""
 
 precreate: Final = records.precreate
-"""Makes a group before anybody joins it."""
+"""Creates a group before its first member."""

@@ -1,7 +1,7 @@
 """Trace events of offsets: refused commits, transactions, expiry.
 
-Decides how they are built. Callers check first whether anybody listens. `trace.py` says what the fields are; the event
-of an accepted commit is built in `commits.py`.
+Callers check first that the trace has a listener. `shim/trace/schema.py` lists the fields; `commits.py` reports
+accepted commits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafka_shim.persistence.records import OffsetCommitKey, PendingOffsetKey, Pe
 
 
 def commit_refused(shard: Shard, request: OffsetCommitRequest, error: int) -> None:
-    """An OffsetCommit was refused as a whole."""
+    """Report an OffsetCommit that was refused as a whole."""
     shard.outbox.event(
         "commit",
         group=request.group_id,
@@ -30,11 +30,11 @@ def commit_refused(shard: Shard, request: OffsetCommitRequest, error: int) -> No
 def transaction_offsets(
     shard: Shard, change: str, offsets: Iterable[tuple[PendingOffsetKey, PendingOffsetValue]]
 ) -> None:
-    """These pending offsets became pending, or their transaction has just ended."""
+    """Report offsets that became pending or left a transaction at its end."""
     by_group: dict[tuple[str, int, int], list[dict[str, Any]]] = {}
     for key, value in offsets:
-        shown = {"topic": key.topic, "partition": key.partition, "offset": value.offset.offset}
-        by_group.setdefault((key.group, key.producer_id, value.producer_epoch), []).append(shown)
+        entry = {"topic": key.topic, "partition": key.partition, "offset": value.offset.offset}
+        by_group.setdefault((key.group, key.producer_id, value.producer_epoch), []).append(entry)
     for (group_id, producer_id, producer_epoch), each in by_group.items():
         shard.outbox.event(
             "transaction_offsets",
@@ -48,11 +48,11 @@ def transaction_offsets(
 
 
 def committed_by_transaction(shard: Shard, offsets: Iterable[tuple[PendingOffsetKey, PendingOffsetValue]]) -> None:
-    """These offsets, which were pending, have just become those of their groups."""
+    """Report pending offsets that were just committed."""
     by_group: dict[str, list[dict[str, Any]]] = {}
     for key, value in offsets:
-        shown = {"topic": key.topic, "partition": key.partition, "offset": value.offset.offset}
-        by_group.setdefault(key.group, []).append(shown)
+        entry = {"topic": key.topic, "partition": key.partition, "offset": value.offset.offset}
+        by_group.setdefault(key.group, []).append(entry)
     for group_id, each in by_group.items():
         shard.outbox.event(
             "commit", group=group_id, partition=shard.partition, member_id="", generation=-1, error=0, offsets=each
@@ -60,7 +60,7 @@ def committed_by_transaction(shard: Shard, offsets: Iterable[tuple[PendingOffset
 
 
 def offsets_expired(shard: Shard, group_id: str, expired: list[OffsetCommitKey]) -> None:
-    """These offsets of a group have just expired."""
+    """Report offsets of a group that have just expired."""
     shard.outbox.event(
         "offsets_expired",
         group=group_id,

@@ -1,8 +1,7 @@
-"""Committed offsets of one shard: fetch, delete, and when they go away by themselves.
+"""OffsetFetch, OffsetDelete and the expiry of offsets in one shard.
 
-Decides what a fetch shows and which offsets have expired. It does not know versions of requests, which topics exist, or
-who coordinates the group, which is checked before; nor who may commit, which is in `commits.py`. Who may fetch and
-delete, and from when an offset ages, the group decides, whatever its kind.
+The server has already checked the topics and the coordinator; the group checks members and determines the start of
+retention. `commits.py` accepts commits.
 
 Source: semantics 3.3, 3.4, 3.5.
 """
@@ -26,7 +25,7 @@ from kafka_shim.apis.offset_fetch import (
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups import events, offset_events
 from kafka_shim.groups.committed_offsets import NO_PARTITIONS, ByTopic
-from kafka_shim.groups.group import Group
+from kafka_shim.groups.group import Attached, Group
 from kafka_shim.groups.shard import Shard
 from kafka_shim.persistence.records import NO_TOPIC_ID, OffsetCommitKey, OffsetCommitValue
 
@@ -39,11 +38,11 @@ _GROUP_SUBSCRIBED_TO_TOPIC = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
 
 
 def fetch(shard: Shard, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
-    """The committed offsets of a group; -1, without an error, where there is none (semantics 3.3).
+    """Fetch the committed offsets of a group; -1, without an error, for a missing one (semantics 3.3).
 
-    A group that does not exist has none. `topics` None asks for all. An offset that was committed for another topic of
-    the same name, by topic id, is not shown. With `require_stable`, one that an open transaction may change is
-    UNSTABLE_OFFSET_COMMIT (88) (KIP-447). The group may refuse the member that asks: an error for the whole.
+    An unknown group has no offsets. `topics` None asks for all. An offset that was committed for a deleted topic of the
+    same name counts as missing. With `require_stable`, an offset that an open transaction may change is
+    UNSTABLE_OFFSET_COMMIT (88) (KIP-447). The group may refuse the member: an error for the whole request.
     """
     shard.outbox.touch(shard)
     group = shard.groups.get(request.group_id)
@@ -61,7 +60,9 @@ def _fetch(shard: Shard, request: OffsetFetchRequestGroup) -> OffsetFetchRespons
             request.group_id,
             [
                 OffsetFetchResponseTopics(
-                    name, NO_TOPIC_ID, [_shown(partition, value) for partition, value in by_partition.items()]
+                    name,
+                    NO_TOPIC_ID,
+                    [_partition(partition, value) for partition, value in by_partition.items()],
                 )
                 for name, by_partition in committed.items()
             ],
@@ -77,13 +78,13 @@ def _fetch(shard: Shard, request: OffsetFetchRequestGroup) -> OffsetFetchRespons
             if value is None or _of_another_topic(value.topic_id, topic_id):
                 partitions.append(OffsetFetchResponsePartitions(index, -1, -1, "", _NONE))
             else:
-                partitions.append(_shown(index, value))
+                partitions.append(_partition(index, value))
         topics.append(OffsetFetchResponseTopics(topic.name, topic_id, partitions))
     return OffsetFetchResponseGroup(request.group_id, topics, _NONE)
 
 
 def _stable(shard: Shard, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    """What is shown without minding transactions, but for what is unstable."""
+    """Fetch as `_fetch` does, and mark the unstable offsets."""
     answer = _fetch(shard, request)
     for topic in answer.topics:
         for each in topic.partitions:
@@ -94,7 +95,7 @@ def _stable(shard: Shard, request: OffsetFetchRequestGroup) -> OffsetFetchRespon
     return answer
 
 
-def _shown(partition: int, value: OffsetCommitValue) -> OffsetFetchResponsePartitions:
+def _partition(partition: int, value: OffsetCommitValue) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata, _NONE)
 
 
@@ -106,7 +107,7 @@ def _of_another_topic(stored: bytes, requested: bytes) -> bool:
 
 
 def delete(shard: Shard, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Delete single offsets; an offset that is not there is deleted all the same (semantics 3.5, KIP-496).
+    """Delete single offsets; a missing one counts as deleted (semantics 3.5, KIP-496).
 
     Errors: GROUP_ID_NOT_FOUND (69), NON_EMPTY_GROUP (68) for the whole; GROUP_SUBSCRIBED_TO_TOPIC (86) per partition.
     """
@@ -123,9 +124,9 @@ def delete(shard: Shard, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
             continue
         error = _GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else _NONE
         if not error:
-            there = committed.get(topic.name, NO_PARTITIONS)
+            existing = committed.get(topic.name, NO_PARTITIONS)
             for index in indexes:
-                if index in there:
+                if index in existing:
                     shard.write(OffsetCommitKey(request.group_id, topic.name, index), None)
                     shard.counters.offset_deletions += 1
                 for key in shard.pending.keys(request.group_id, topic.name, index):
@@ -136,20 +137,28 @@ def delete(shard: Shard, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
 
 
 def delete_all(shard: Shard, group_id: str) -> int:
-    """Write a tombstone for every offset of a group that is being deleted; returns how many there were.
+    """Write a tombstone for every offset of a group that is being deleted; return their number.
 
-    Pending offsets go too: a transaction that is committed later has nothing to commit here.
+    Deletes pending offsets too: a later commit of their transaction has no effect here.
     """
     for key in shard.pending.keys_of(group_id):
         shard.write(key, None)
     return _delete_each(shard, shard.offsets.keys_of(group_id))
 
 
-def delete_topic(shard: Shard, topic: str) -> int:
-    """Write a tombstone for every offset in a topic that was deleted, pending ones too; returns how many there were."""
-    for key in shard.pending.keys_of_topic(topic):
-        shard.write(key, None)
-    return _delete_each(shard, shard.offsets.keys_of_topic(topic))
+def delete_topic(shard: Shard, topic: str, topic_id: bytes) -> int:
+    """Write a tombstone for every offset in a deleted topic, pending ones too; return their number.
+
+    An offset with the id of another topic of that name stays, if the release looks at ids.
+    """
+    for_all = not shard.rules.offsets_end_with_topic_id
+    for pending in shard.pending.keys_of_topic(topic):
+        if for_all or not _of_another_topic(shard.pending.value(pending).offset.topic_id, topic_id):
+            shard.write(pending, None)
+    keys = shard.offsets.keys_of_topic(topic)
+    if not for_all:
+        keys = (key for key in keys if not _of_another_topic(shard.offsets.value(key).topic_id, topic_id))
+    return _delete_each(shard, keys)
 
 
 def _delete_each(shard: Shard, keys: Iterator[OffsetCommitKey]) -> int:
@@ -165,15 +174,15 @@ def _delete_each(shard: Shard, keys: Iterator[OffsetCommitKey]) -> int:
 
 
 def schedule_expiry(shard: Shard, now: float) -> None:
-    """The next pass is one offsets.retention.check.interval.ms from now."""
+    """Arm the timer of the next pass, in offsets.retention.check.interval.ms."""
     shard.arm(shard.expiry_timer, now + shard.config.offsets_retention_check_interval_ms / 1000)
 
 
 def expire(shard: Shard, now: float) -> int:
-    """Delete the offsets that have expired, then the groups that are left with nothing; returns how many offsets.
+    """Delete expired offsets, then the groups without any offset; return the number of offsets.
 
-    One pass of semantics 3.4. What a transaction is open for stays. A group that is Empty and has no offsets goes at
-    the next pass, however young it is.
+    One pass of semantics 3.4. Offsets in an open transaction stay. An Empty group without offsets is deleted at the
+    next pass, whatever its age.
     """
     wall_ms = shard.wall_ms(now)
     retention_ms = shard.config.offsets_retention_minutes * 60_000
@@ -188,7 +197,11 @@ def expire(shard: Shard, now: float) -> int:
         if expired and shard.outbox.listening:
             offset_events.offsets_expired(shard, group_id, expired)
         total += len(expired)
-        if group.is_disposable and not shard.offsets.of(group_id) and not shard.pending.has_group(group_id):
+        if group.size or shard.offsets.of(group_id) or shard.pending.has_group(group_id):
+            continue
+        if isinstance(group, Attached) and group.let_go():
+            continue
+        if group.is_disposable:
             group.erase()
             if shard.outbox.listening:
                 events.group(shard.outbox, group, "expired")

@@ -1,7 +1,8 @@
-"""What rules leave behind: replies to parked requests, records to make durable, trace events, what follows once
-records are durable, and what is to be computed elsewhere. All of it is data.
+"""Outbox: the effects of rules as data.
 
-The one effect channel of the rules. It decides nothing; the server empties it after every request and every timer.
+Replies to parked requests, records to make durable, trace events, effects to run once records are durable, and
+computations for other threads. Rules have no other side effects. The server empties the outbox after every request and
+every timer.
 """
 
 from __future__ import annotations
@@ -9,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from kafka_shim.groups.event_templates import Event
 from kafka_shim.groups.interface import Computation
+from kafka_shim.trace.templates import Event
 
 
 class Sharded(Protocol):
-    """Something whose records go to one partition of `__consumer_offsets`."""
+    """Object with records in one partition of `__consumer_offsets`."""
 
     partition: int
     batch: int
 
 
 class Reply(NamedTuple):
-    """The answer to a parked request. It leaves when batch `required_batch` is durable."""
+    """Answer to a parked request, sent when batch `required_batch` is durable."""
 
     exchange: Any
     response: Any
@@ -29,9 +30,9 @@ class Reply(NamedTuple):
 
 
 class WhenDurable(NamedTuple):
-    """What follows once a batch is durable: a value, which whoever dispatches it knows by its type.
+    """Effect to run once a batch is durable; its type selects the handler.
 
-    It is dropped if the batch fails, or the partition goes elsewhere before.
+    It is dropped if the batch fails or the partition moves to another node before.
     """
 
     batch: int
@@ -39,14 +40,23 @@ class WhenDurable(NamedTuple):
     effect: object
 
 
-class Outbox:
-    """Replies, records and events of the current tick, and what is to follow once records are durable.
+class Failure(NamedTuple):
+    """A rule has raised where the request under way is not to blame: an effect. `exchange` waits for an answer, unless
+    it is None; `place` is for people."""
 
-    `required_batch` is the highest batch number whose records the answer of the current request may show: the server
-    holds the answer until that batch is durable. `batch` is the number of the batch being filled. `listening` says
-    whether anybody listens to trace events; rules build none when it is False. `tracing` says whether somebody listens
-    to those too that come with every request: exchanges, timers, commits that are accepted. `offloads` says whether
-    somebody takes `computations`; otherwise rules compute whatever they need themselves.
+    error: Exception
+    place: str
+    exchange: Any = None
+
+
+class Outbox:
+    """Replies, records and events of the current tick, and effects to run once records are durable.
+
+    `required_batch` is the highest batch whose records the answer of the current request may contain: the server holds
+    the answer until that batch is durable. `batch` is the number of the batch under construction. `listening`: trace
+    events have a listener; without one rules build none. `tracing`: the listener also wants the events of every
+    request: exchanges, timers, accepted commits. `offloads`: other threads run `computations`; otherwise rules compute
+    at once.
     """
 
     __slots__ = (
@@ -74,40 +84,40 @@ class Outbox:
         self.listening = False
         self.tracing = False
 
-    def begin(self) -> None:
-        """A request is about to be handed to its rule: its answer shows nothing yet."""
-        self.required_batch = 0
-
     def reply(self, exchange: object, response: Any, shard: Sharded) -> None:
-        """Answer a parked request; the answer leaves when the shard's newest records are durable."""
+        """Answer a parked request, once the shard's newest records are durable."""
         self.replies.append(Reply(exchange, response, shard.batch))
 
     def reply_at_once(self, exchange: object, response: Any) -> None:
-        """Answer a parked request; the answer shows nothing that is not durable."""
+        """Answer a parked request at once; the answer depends on no record that is not durable."""
         self.replies.append(Reply(exchange, response, 0))
 
     def write(self, shard: Sharded, key: Any, value: Any) -> None:
-        """Make a record (or a tombstone, `value` None) durable with the current batch; without a key, those of a
+        """Write a record (a tombstone if `value` is None) with the current batch; without a key, the records of a
         commit."""
         self.records.append((shard.partition, key, value))
         shard.batch = self.required_batch = self.batch
 
     def write_all(self, shard: Sharded, records: Sequence[tuple[Any, Any]]) -> None:
-        """The same for several records, which stay in this order."""
+        """Write several records in this order."""
         if records:
             partition = shard.partition
             self.records += [(partition, key, value) for key, value in records]
             shard.batch = self.required_batch = self.batch
 
     def when_durable(self, shard: Sharded, effect: object) -> None:
-        """Let `effect` follow when the shard's newest records are durable."""
+        """Run `effect` once the shard's newest records are durable."""
         self.effects.append(WhenDurable(shard.batch, shard.partition, effect))
 
+    def failed(self, error: Exception, place: str, *, exchange: object = None) -> None:
+        """A rule has raised while others must go on; see `Failure`."""
+        self.effects.append(WhenDurable(0, -1, Failure(error, place, exchange)))
+
     def touch(self, shard: Sharded) -> None:
-        """The current answer may show what this shard wrote last."""
+        """Mark that the current answer may contain the shard's newest records."""
         if shard.batch > self.required_batch:
             self.required_batch = shard.batch
 
     def event(self, kind: str, /, **fields: Any) -> None:
-        """Add a trace event of the schema in `shim/groups/trace.py`; call it only when `listening`."""
+        """Add a trace event of the schema in `shim/trace/schema.py`; only if `listening`."""
         self.events.append({"event": kind, **fields})

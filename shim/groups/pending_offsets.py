@@ -1,7 +1,7 @@
-"""The pending offsets of one shard: those of open transactions.
+"""Pending offsets of one shard, that is of open transactions: storage and lookup.
 
-Decides how they are kept and found. It does not know who may commit in a transaction, nor which of them count when it
-ends (`transactions.py`). They change in `replay` alone, whether a record was just written or is read back.
+`transactions.py` accepts them and ends their transactions. Only `replay` changes them, for new records and after a
+restart.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Final
 from kafka_shim.persistence.records import PendingOffsetKey, PendingOffsetValue
 
 OVERTAKEN: Final = 0
-"""The sequence of a pending offset that was committed otherwise since."""
+"""Sequence of a pending offset that was overwritten by a later commit."""
 
 _NO_OFFSETS: Final[Mapping[PendingOffsetKey, PendingOffsetValue]] = {}
 
 
 class MarkerEpochs:
-    """By producer, the epoch of the coordinator that ended its last transaction somewhere; of the newest producers."""
+    """Coordinator epoch at the end of the last transaction, for the most recent producers."""
 
     __slots__ = ("_epochs",)
 
-    KEPT: Final = 10_000
+    MAX: Final = 10_000
 
     def __init__(self) -> None:
         self._epochs: dict[int, int] = {}
@@ -30,22 +30,22 @@ class MarkerEpochs:
     def note(self, producer_id: int, epoch: int) -> None:
         self._epochs.pop(producer_id, None)
         self._epochs[producer_id] = epoch
-        if len(self._epochs) > self.KEPT:
+        if len(self._epochs) > self.MAX:
             del self._epochs[next(iter(self._epochs))]
 
     def of(self, producer_id: int) -> int:
-        """-1 where there is none."""
+        """Return the epoch of a producer; -1 if it is unknown."""
         return self._epochs.get(producer_id, -1)
 
 
 class PendingOffsets:
-    """The pending offsets of one shard: hard state, changed by records alone, but for `marker_epochs`."""
+    """Pending offsets of one shard: hard state, changed only by records, except `marker_epochs`."""
 
     __slots__ = ("_by_group", "_by_producer", "marker_epochs", "newest")
 
     def __init__(self) -> None:
         self.newest = OVERTAKEN
-        """The largest sequence there was."""
+        """Largest sequence so far."""
         self.marker_epochs = MarkerEpochs()
         self._by_producer: dict[int, dict[PendingOffsetKey, PendingOffsetValue]] = {}
         self._by_group: dict[str, dict[tuple[str, int], dict[int, PendingOffsetKey]]] = {}
@@ -54,7 +54,7 @@ class PendingOffsets:
         return bool(self._by_producer)
 
     def replay(self, key: PendingOffsetKey, value: PendingOffsetValue | None) -> None:
-        """Let the record of one pending offset take effect; None as a value is a tombstone."""
+        """Apply the record of one pending offset; None as a value is a tombstone."""
         group, topic, partition, producer_id, _ = key
         if value is not None:
             self.newest = max(self.newest, value.sequence)
@@ -74,31 +74,31 @@ class PendingOffsets:
                 del self._by_group[group]
 
     def of_producer(self, producer_id: int) -> Mapping[PendingOffsetKey, PendingOffsetValue]:
-        """The offsets in the producer's open transaction; not to be changed."""
+        """Return the offsets in the producer's open transaction; read-only."""
         return self._by_producer.get(producer_id, _NO_OFFSETS)
 
     def has_group(self, group_id: str) -> bool:
-        """Whether a transaction is open that has an offset of the group."""
+        """Return True if an open transaction has an offset of the group."""
         return group_id in self._by_group
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether a transaction is open that has this offset."""
+        """Return True if an open transaction has this offset."""
         by_partition = self._by_group.get(group_id)
         return by_partition is not None and (topic, partition) in by_partition
 
     def keys(self, group_id: str, topic: str, partition: int) -> list[PendingOffsetKey]:
-        """A key for each open transaction that has this offset."""
+        """Return a key for each open transaction with this offset."""
         return list(self._by_group.get(group_id, {}).get((topic, partition), {}).values())
 
     def keys_of(self, group_id: str) -> list[PendingOffsetKey]:
-        """A key for each pending offset of a group."""
+        """Return a key for each pending offset of a group."""
         return [key for keys in self._by_group.get(group_id, {}).values() for key in keys.values()]
 
     def keys_of_topic(self, topic: str) -> Iterator[PendingOffsetKey]:
-        """A key for each pending offset any group has in a topic; what is yielded may be deleted on the way."""
+        """Yield a key for each pending offset in a topic; the caller may delete it during the iteration."""
         for offsets in list(self._by_producer.values()):
             yield from [key for key in offsets if key.topic == topic]
 
     def value(self, key: PendingOffsetKey) -> PendingOffsetValue:
-        """The pending offset of a key that is there."""
+        """Return the pending offset of an existing key."""
         return self._by_producer[key.producer_id][key]

@@ -1,6 +1,6 @@
-"""Rows of the tables that rules are chosen by, as people read them: what a request met, and what is done then.
+"""Rows of the rule tables in readable form: the situations of a request, and the rule for each.
 
-Decides only how a row is written. Each kind of group knows which of its rows a request meets (`Kind.row_of`).
+`Kind.row_of` selects the row of a request.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Cell(NamedTuple):
-    """One column of a row: a state or situation, and what is done in it; `here` if the request found it."""
+    """Column of a row: a state or situation, and the action in it; `here` if the request was in it."""
 
     column: str
     does: str
@@ -19,7 +19,7 @@ class Cell(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a table of rules. `does` is what the rule that answers does, and `error` its error code."""
+    """Row of a rule table. `does` is the action of the rule that answers, `error` its error code."""
 
     table: str
     name: str
@@ -28,14 +28,16 @@ class Row(NamedTuple):
     error: int
 
 
-def row(table: str, trigger: Enum, cells: Mapping[Any, Enum], found: Enum, does: str, error: int) -> Row:
-    """The row of a trigger in a table (trigger, what it finds) -> rule. `cells` are its rules by what it may find."""
-    shown = tuple(Cell(column.value, rule.value, column is found) for column, rule in cells.items())
-    return Row(table, trigger.value, shown, does, error)
+def row(table: str, trigger: Enum, cells: Mapping[Any, Enum], current: Enum, does: str, error: int) -> Row:
+    """Return the row of a trigger in a table (trigger, situation) -> rule; `cells` are its rules by situation."""
+    row_cells = tuple(Cell(column.value, rule.value, column is current) for column, rule in cells.items())
+    return Row(table, trigger.value, row_cells, does, error)
 
 
 def steps_row(table: str, state: Enum, steps: Mapping[tuple[Any, Any], Enum]) -> Row:
-    """The row of a member's state in a table of reconciliation (state, situation) -> step. Which situation it is, shows
-    only after the heartbeat was heard: the group may get a new epoch by it."""
+    """Return the row of a member's state in a table of reconciliation (state, situation) -> step.
+
+    No cell is marked: the situation depends on the effect of the heartbeat, which may start a new epoch.
+    """
     cells = tuple(Cell(situation.value, step.value, False) for (of, situation), step in steps.items() if of is state)
     return Row(table, f"a heartbeat in {state.name}", cells, "", 0)

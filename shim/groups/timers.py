@@ -1,91 +1,117 @@
-"""Deadlines: when a rule must run without a request.
+"""Timers of a node: deadlines of rules, in a lazy heap.
 
-Decides only what is due and in which order. A timer carries what it is for: `kind`, one of `ShardTimer` or, for a timer
-of a group, one of those that its kind of group declares. Time is monotonic seconds, handed in.
+The `kind` of a timer is a `ShardTimer`, or a kind declared by the group's kind. Time is monotonic seconds, passed in.
 
-A `Timer` is made once by whom it belongs to and is armed, moved and cancelled any number of times, so there is never
-more than one per (kind, group, member). The heap is lazy. An entry says only "look at this timer then": moving a
-deadline later, as every heartbeat does, changes one attribute; the old entry, when its time comes, puts the timer back
-at the new deadline. `queued` is the time of the one entry that counts, which tells it from older entries.
+Its owner creates a `Timer` once and arms, moves and cancels it any number of times, so there is never more than one per
+(kind, group, member). An entry of the heap only says "check this timer then": a later deadline, as after every
+heartbeat, changes one attribute; when the time of the old entry comes, the timer is put back at the new deadline.
+`queued` is the time of the one valid entry; older entries are skipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from typing import Final
+
+from kafka_shim.groups.outbox import Outbox
 
 NEVER: Final = inf
 
 
 class ShardTimer(StrEnum):
-    """What timers are for that belong to no group."""
+    """Kind of a timer that belongs to no group."""
 
     OFFSET_EXPIRY = "offset-expiry"
     TRANSACTION = "transaction"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Timer:
-    """One deadline, in monotonic seconds; `NEVER` when it is not armed.
+    """Deadline in monotonic seconds; `NEVER` while it is not armed.
 
-    It is fired by the group `group_id`, unless `kind` is a `ShardTimer`. `group_id` and `member_id` are empty for kinds
-    that belong to a partition or to a whole group. The timer of a transaction has the transactional id for a group id.
+    The group `group_id` fires it, unless `kind` is a `ShardTimer`. `group_id` and `member_id` are empty for kinds that
+    belong to a partition or to a whole group. The timer of a transaction has the transactional id as its group id.
     """
 
-    __slots__ = ("deadline", "group_id", "kind", "member_id", "partition", "queued")
-
-    def __init__(self, kind: StrEnum, partition: int, group_id: str = "", member_id: str = "") -> None:
-        self.kind = kind
-        self.partition = partition
-        self.group_id = group_id
-        self.member_id = member_id
-        self.deadline = NEVER
-        self.queued = NEVER
+    kind: StrEnum
+    partition: int
+    group_id: str = ""
+    member_id: str = ""
+    deadline: float = NEVER
+    queued: float = NEVER
 
     def __repr__(self) -> str:
         return f"<Timer {self.kind} {self.group_id!r} {self.member_id!r} at {self.deadline}>"
 
 
+class TimerFailed(Exception):
+    """Failure of a timer's rule; its cause is the error. The timer is disarmed."""
+
+    def __init__(self, timer: Timer) -> None:
+        super().__init__(f"the rule of {timer!r} has raised")
+        self.timer = timer
+
+
 class Timers:
-    """All timers of a node."""
+    """Timers of a node. Arming, cancelling and firing are events for a trace of every request."""
 
-    __slots__ = ("_dead", "_heap", "_order")
+    __slots__ = ("_dead", "_heap", "_order", "_outbox")
 
-    def __init__(self) -> None:
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = 0
         self._dead = 0
 
     def arm(self, timer: Timer, deadline: float) -> None:
-        """Let `timer` fire at `deadline`, whatever it was set to before."""
+        """Arm `timer` at `deadline`, in place of any earlier deadline."""
         timer.deadline = deadline
         if deadline < timer.queued:
-            self._abandon(timer)
-            self._push(timer, deadline)
+            if timer.queued != NEVER:
+                self._dead += 1
+            timer.queued = deadline
+            self._order += 1
+            heappush(self._heap, (deadline, self._order, timer))
+            if self._dead > 64 and self._dead * 2 > len(self._heap):
+                self._remove_invalid()
+        if self._outbox.tracing:
+            self._report(timer, "armed", deadline)
 
     def cancel(self, timer: Timer) -> None:
-        """Let `timer` not fire until it is armed again."""
-        timer.deadline = NEVER
-        self._abandon(timer)
+        """Cancel `timer` until it is armed again; does nothing if it is not armed."""
+        if timer.deadline == NEVER:
+            return
+        if self._outbox.tracing:
+            self._report(timer, "cancelled", timer.deadline)
+        timer.deadline = timer.queued = NEVER
+        self._dead += 1
 
     def pop(self, now: float) -> Timer | None:
-        """The timer that is due first, no longer armed; None if none is due at `now`."""
+        """Return the first due timer and disarm it; None if none is due at `now`."""
         heap = self._heap
         while heap and heap[0][0] <= now:
-            at, _, timer = heappop(heap)
+            at, _, timer = heap[0]
             if at != timer.queued:
+                heappop(heap)
                 self._dead -= 1
             elif timer.deadline > now:
-                self._push(timer, timer.deadline)
+                timer.queued = timer.deadline
+                self._order += 1
+                heapreplace(heap, (timer.deadline, self._order, timer))
             else:
+                heappop(heap)
                 timer.deadline = timer.queued = NEVER
+                if self._outbox.tracing:
+                    self._report(timer, "fired", None)
                 return timer
         return None
 
     def next_deadline(self) -> float:
-        """When `pop` is worth calling next; may be early, is never late; `NEVER` if nothing is armed."""
+        """Return a time not later than the next deadline; `NEVER` if no timer is armed."""
         heap = self._heap
         while heap and heap[0][0] != heap[0][2].queued:
             heappop(heap)
@@ -93,22 +119,24 @@ class Timers:
         return heap[0][0] if heap else NEVER
 
     def armed(self) -> Iterator[Timer]:
-        """Every armed timer, in no particular order."""
-        # One that was cancelled and armed again for the same moment has two entries alike.
+        """Return all armed timers, in no particular order."""
+        # A timer that was cancelled and armed again for the same moment has two equal entries.
         return iter({timer for at, _, timer in self._heap if at == timer.queued})
 
-    def _push(self, timer: Timer, at: float) -> None:
-        timer.queued = at
-        self._order += 1
-        heappush(self._heap, (at, self._order, timer))
+    def _remove_invalid(self) -> None:
+        """Remove the invalid entries, which are most of the heap."""
+        self._heap = [entry for entry in self._heap if entry[0] == entry[2].queued]
+        heapify(self._heap)
+        self._dead = 0
 
-    def _abandon(self, timer: Timer) -> None:
-        """Let the timer's entry, if it has one, count no more; when most entries are dead they are swept out."""
-        if timer.queued == NEVER:
-            return
-        timer.queued = NEVER
-        self._dead += 1
-        if self._dead > 64 and self._dead * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[0] == entry[2].queued]
-            heapify(self._heap)
-            self._dead = 0
+    def _report(self, timer: Timer, change: str, deadline: float | None) -> None:
+        """Report a timer that was armed or fired, or is about to be cancelled."""
+        self._outbox.event(
+            "timer",
+            change=change,
+            kind=timer.kind.value,
+            partition=timer.partition,
+            group=timer.group_id,
+            member_id=timer.member_id,
+            deadline=deadline,
+        )

@@ -1,7 +1,6 @@
-"""A transactional id and its open or last transaction, as a shard keeps them.
+"""Transactional id of a shard, with its open or last transaction.
 
-Decides what its record does to it. It does not know when a transaction begins or ends: that is the transaction
-coordinator, `shim/broker/transactions.py`.
+The transaction coordinator, `shim/broker/transactions.py`, begins and ends transactions.
 
 Source: KIP-98, KIP-360, KIP-890.
 """
@@ -15,7 +14,8 @@ from kafka_shim.persistence.records import TransactionValue
 
 
 class Status(IntEnum):
-    """State of a transactional id, by Kafka's numbers. What is prepared is decided; some partitions lack the marker."""
+    """State of a transactional id, by Kafka's numbers. A prepared transaction is decided; some partitions lack the
+    marker."""
 
     EMPTY = 0
     ONGOING = 1
@@ -26,19 +26,20 @@ class Status(IntEnum):
 
 
 class Transaction:
-    """A transactional id, and its open or last transaction: hard state but for the timer, the previous producer, and
-    which partitions have yet to receive the marker of a decision.
+    """Transactional id with its open or last transaction.
 
-    `last_producer` is the id and epoch before the newest ones, by which a producer that missed the answer to its
-    InitProducerId is recognised (KIP-360); it is forgotten with the process, as in Kafka. While a decision is carried
-    out `producer_epoch` is that of its markers, and `next_producer_id` the id that follows if the epoch was the last,
-    else -1. `ending` is an object of its own for each decision; `unmarked` are the partitions that still
-    lack the marker, and `in_flight` those of them whose marker is on its way to another process.
+    Hard state except for the timer, the previous producer, and the partitions that lack the marker of a decision.
+    `last_producer` is the id and epoch before the newest ones; it identifies a producer that missed the answer to its
+    InitProducerId (KIP-360). A restart loses it, as in Kafka. While a decision is carried out, `producer_epoch` is the
+    epoch of its markers, and `next_producer_id` the following id if the epoch was the last one, else -1. `ending` is a
+    new object for each decision; `unmarked` are the partitions that lack the marker, each with the last answer to it as
+    text; `in_flight` those with a marker on its way to another process. `attempts` counts how often markers were sent.
     """
 
     __slots__ = (
-        "in_flight",
+        "attempts",
         "ending",
+        "in_flight",
         "last_producer",
         "next_producer_id",
         "partitions",
@@ -58,14 +59,15 @@ class Transaction:
         self.next_producer_id = -1
         self.timeout_ms = 0
         self.updated_ms = 0
-        """Unix time of the last change."""
+        """Unix time of the last change in milliseconds."""
         self.started_ms = -1
-        """Unix time at which the open or last transaction began; -1 where there was none since the producer's start."""
+        """Start of the open or last transaction in milliseconds of Unix time; -1 if the producer has begun none."""
         self.status = Status.EMPTY
         self.partitions: dict[tuple[str, int], None] = {}
         self.ending: object | None = None
-        self.unmarked: set[tuple[str, int]] = set()
+        self.unmarked: dict[tuple[str, int], str] = {}
         self.in_flight: set[tuple[str, int]] = set()
+        self.attempts = 0
         self.last_producer = (-1, -1)
         self.timer = Timer(ShardTimer.TRANSACTION, partition, transactional_id)
 
@@ -75,16 +77,16 @@ class Transaction:
 
     @property
     def is_prepared(self) -> bool:
-        """Decided; some partitions have yet to receive the marker."""
+        """True if the transaction is decided and some partitions lack the marker."""
         return self.status in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
 
     @property
     def is_committed(self) -> bool:
-        """What was decided, or was in the end."""
+        """True if the decision is, or was, to commit."""
         return self.status in (Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT)
 
     def apply(self, value: TransactionValue) -> None:
-        """Make it what its record says."""
+        """Apply its record."""
         self.producer_id = value.producer_id
         self.producer_epoch = value.producer_epoch
         self.next_producer_id = value.next_producer_id
@@ -98,5 +100,6 @@ class Transaction:
             for partition in topic.partition_ids
         }
         self.ending = object() if self.is_prepared else None
-        self.unmarked = set(self.partitions) if self.is_prepared else set()
+        self.unmarked = dict.fromkeys(self.partitions, "") if self.is_prepared else {}
         self.in_flight = set()
+        self.attempts = 0

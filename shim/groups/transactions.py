@@ -1,13 +1,12 @@
-"""What transactions mean to one shard: offsets that are pending until their transaction ends, and transactional ids.
+"""Transactions in one shard: pending offsets and the records of transactional ids.
 
-Decides who may commit offsets within a transaction, which pending offset counts when its transaction is committed, and
-what an open transaction keeps from being deleted. It does not decide when a transaction ends, nor whether a producer is
-the one its transactional id belongs to: that is the transaction coordinator, `shim/broker/transactions.py`.
+Checks commits of offsets within a transaction, and applies those that count when it is committed. The transaction
+coordinator, `shim/broker/transactions.py`, ends transactions and checks producers.
 
 In Kafka a pending offset is a record in a transactional batch, and the marker that ends the transaction follows it in
 the log. Our store keeps the newest record of every key and no order between keys, so a pending offset is a record of
-its own kind, keyed by its producer too; the marker is its tombstone, in one batch with the offsets it commits. The
-order that Kafka reads from the log, the latest write wins, is kept in `PendingOffsetValue.sequence`.
+its own kind, with its producer in the key; the marker is its tombstone, in one batch with the offsets that it commits.
+`PendingOffsetValue.sequence` replaces the order of Kafka's log, by which the latest write wins.
 
 Source: semantics 3.2, 3.3, 3.5; KIP-98, KIP-447, KIP-890.
 """
@@ -31,6 +30,7 @@ from kafka_shim.groups.pending_offsets import OVERTAKEN
 from kafka_shim.groups.shard import Shard
 from kafka_shim.groups.transactional_ids import Status
 from kafka_shim.persistence.records import (
+    NO_TOPIC_ID,
     OffsetCommitKey,
     OffsetCommitValue,
     PendingOffsetKey,
@@ -41,32 +41,38 @@ from kafka_shim.persistence.records import (
 )
 
 _NONE: Final = int(ErrorCode.NONE)
+_OTHER_EPOCH: Final = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION)
 _OFFSET_METADATA_TOO_LARGE: Final = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 _NO_PARTITIONS: Final[Mapping[tuple[str, int], None]] = {}
 
 
 def is_within(shard: Shard, producer_id: int, producer_epoch: int) -> bool:
-    """Whether the producer's open transaction has offsets here already, so that it was verified before."""
+    """Return True if the producer's open transaction already has offsets here, and so was verified before."""
     return any(value.producer_epoch == producer_epoch for value in shard.pending.of_producer(producer_id).values())
 
 
-def commit(shard: Shard, request: TxnOffsetCommitRequest, now: float) -> TxnOffsetCommitResponse:
+def commit(
+    shard: Shard, request: TxnOffsetCommitRequest, now: float, *, epoch_errors: bool = False
+) -> TxnOffsetCommitResponse:
     """Accept or refuse offsets of a group in a producer's transaction (semantics 3.2).
 
-    Errors: COORDINATOR_NOT_AVAILABLE (15), ILLEGAL_GENERATION (22), UNKNOWN_MEMBER_ID (25), FENCED_INSTANCE_ID (82) for
-    all, or UNKNOWN_SERVER_ERROR (-1) if the records are too large together; OFFSET_METADATA_TOO_LARGE (12) for single
-    partitions.
+    Errors for all: COORDINATOR_NOT_AVAILABLE (15), ILLEGAL_GENERATION (22), UNKNOWN_MEMBER_ID (25), FENCED_INSTANCE_ID
+    (82), or UNKNOWN_SERVER_ERROR (-1) if the records are too large together; OFFSET_METADATA_TOO_LARGE (12) for single
+    partitions. `epoch_errors`: v6+ knows GROUP_ID_NOT_FOUND (69) and STALE_MEMBER_EPOCH (113), which are 22 before.
     """
     group_id = request.group_id
     group = shard.groups.get(group_id)
     if group is not None:
         error = group.check_commit_in_transaction(request.member_id, request.group_instance_id, request.generation_id)
-        if error is ErrorCode.ILLEGAL_GENERATION and isinstance(group, LateCommits):
+        if error in _OTHER_EPOCH and isinstance(group, LateCommits):
             places = ((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
             if group.allows_late_commit(request.member_id, request.generation_id, places):
                 error = ErrorCode.NONE
     else:
-        error = ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+        missing = ErrorCode.GROUP_ID_NOT_FOUND if epoch_errors else ErrorCode.ILLEGAL_GENERATION
+        error = ErrorCode.NONE if request.generation_id < 0 else missing
+    if error is ErrorCode.STALE_MEMBER_EPOCH and not epoch_errors:
+        error = ErrorCode.ILLEGAL_GENERATION
     if error:
         return refuse(request, int(error))
     limit = shard.config.offset_metadata_max_bytes
@@ -74,19 +80,23 @@ def commit(shard: Shard, request: TxnOffsetCommitRequest, now: float) -> TxnOffs
     sequence = shard.pending.newest
     pending: list[tuple[PendingOffsetKey, PendingOffsetValue]] = []
     topics = []
+    ids_are_stored = shard.rules.ids_in_transactions
     for topic in request.topics:
         partitions = []
+        topic_id = (shard.topics.topic_id(topic.name) if ids_are_stored else None) or NO_TOPIC_ID
         for each in topic.partitions:
             metadata = each.committed_metadata or ""
             if len(metadata.encode("utf-16-le")) // 2 > limit:
                 partitions.append(TxnOffsetCommitResponsePartition(each.partition_index, _OFFSET_METADATA_TOO_LARGE))
                 continue
-            offset = OffsetCommitValue(each.committed_offset, each.committed_leader_epoch, metadata, timestamp)
+            offset = OffsetCommitValue(
+                each.committed_offset, each.committed_leader_epoch, metadata, timestamp, topic_id=topic_id
+            )
             key = PendingOffsetKey(group_id, topic.name, each.partition_index, request.producer_id)
             sequence += 1
             pending.append((key, PendingOffsetValue(request.producer_epoch, sequence, offset)))
             partitions.append(TxnOffsetCommitResponsePartition(each.partition_index, _NONE))
-        topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
+        topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
     records = [(OffsetCommitKey(group_id, key.topic, key.partition), value.offset) for key, value in pending]
     if not shard.has_room_for(records):
         return refuse(request, int(ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -101,9 +111,9 @@ def commit(shard: Shard, request: TxnOffsetCommitRequest, now: float) -> TxnOffs
 
 
 def end(shard: Shard, producer_id: int, coordinator_epoch: int, *, committed: bool) -> None:
-    """A producer's transaction has ended: its offsets become the group's, those that came later stay; or they go.
+    """End a producer's transaction: commit its pending offsets, except where a later commit won, or drop them.
 
-    A producer without a transaction here has nothing to end.
+    Does nothing if the producer has no transaction here.
     """
     shard.outbox.touch(shard)
     shard.pending.marker_epochs.note(producer_id, coordinator_epoch)
@@ -120,7 +130,7 @@ def end(shard: Shard, producer_id: int, coordinator_epoch: int, *, committed: bo
 
 
 def overtake(shard: Shard, group_id: str, topic: str, partition: int, *, before: int | None = None) -> None:
-    """An offset was committed: pending ones that are older (than `before`, unless None) come too late from now on."""
+    """Mark pending offsets of a partition as overwritten by a commit; with `before`, only those of lower sequence."""
     for key in shard.pending.keys(group_id, topic, partition):
         value = shard.pending.value(key)
         if value.sequence != OVERTAKEN and (before is None or value.sequence < before):
@@ -173,7 +183,7 @@ def write_transaction(
 
 
 def activate(shard: Shard, now: float) -> None:
-    """Transactions that were open when the shard was loaded have their whole time again; what was decided is due."""
+    """Restart the timers after a load: the full timeout for open transactions, at once for decided ones."""
     for transaction in shard.transactions.values():
         if transaction.is_ongoing:
             shard.arm(transaction.timer, now + transaction.timeout_ms / 1000)
@@ -182,6 +192,6 @@ def activate(shard: Shard, now: float) -> None:
 
 
 def resign(shard: Shard) -> None:
-    """The shard is this node's no more."""
+    """Cancel the timers of a shard that moves to another node."""
     for transaction in shard.transactions.values():
         shard.cancel(transaction.timer)

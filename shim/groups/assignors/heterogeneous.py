@@ -1,9 +1,9 @@
-"""Assignor `uniform` for a group whose members subscribe to different topics.
+"""Assignor `uniform` for a group whose members have different subscriptions.
 
-What a member may keep it keeps; what nobody has goes, topic by topic, to the subscriber with the fewest partitions;
-then partitions move from subscribers with many to subscribers with few until no topic can be balanced further, or
-`ROUNDS` are over. The outcome is what Kafka's `UniformHeterogeneousAssignmentBuilder` of 4.2 answers for the same
-members in the same order, partition by partition; a test compares the two. It looks at no racks.
+Members keep partitions of topics they subscribe to. Free partitions go, topic by topic, to the subscriber with the
+fewest partitions. Then partitions move from subscribers with many to subscribers with few until no topic can be
+balanced further, or for `ROUNDS` rounds. The result equals that of Kafka's `UniformHeterogeneousAssignmentBuilder` of
+4.2 for the same members in the same order, partition by partition; a test compares the two. Racks are ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import chain
 from .spec import GroupSpec, Partitions
 
 ROUNDS = 16
-"""How often the topics are gone through; overlapping subscriptions may need more, but each round gains less."""
+"""Largest number of passes over all topics; overlapping subscriptions may need more, but each pass gains less."""
 
 _NOBODY = -1
 
@@ -24,18 +24,18 @@ def assign(spec: GroupSpec) -> Mapping[str, Partitions]:
 
 
 class _Heterogeneous:
-    """One assignment in the making. Members are numbered in the order of the group."""
+    """One assignment under construction. Members are numbered in the order of the group."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self.spec = spec
         self.sizes = [0] * len(spec.members)
-        """Partitions of each member, over all topics."""
+        """Number of partitions of each member, over all topics."""
         self.subscribers = _subscribers(spec)
         self.owners = {topic: [_NOBODY] * spec.partition_counts[topic] for topic in self.subscribers}
         """Topic -> the owner of each partition."""
         self.topics = sorted(self.subscribers, key=self._urgency)
         self.changes: dict[bytes, set[int]] = {}
-        """By topic, the members whose partitions of it are not those they had."""
+        """By topic, the members whose partitions of it have changed."""
 
     def assign(self) -> Mapping[str, Partitions]:
         if not self.subscribers:
@@ -47,14 +47,16 @@ class _Heterogeneous:
         return self._assignments()
 
     def _urgency(self, topic: bytes) -> tuple[float, int, int, int]:
-        """Many partitions for each subscriber first, then few subscribers, then ids as Kafka's `Uuid` orders them."""
+        """Sort topics: many partitions per subscriber first, then few subscribers, then ids as Kafka's `Uuid` orders
+        them.
+        """
         count = len(self.subscribers[topic])
         high = int.from_bytes(topic[:8], signed=True)
         low = int.from_bytes(topic[8:], signed=True)
         return -self.spec.partition_counts[topic] / count, count, high, low
 
     def _keep(self) -> None:
-        """Members keep what they have of the topics they subscribe to."""
+        """Let members keep their partitions of the topics they subscribe to."""
         for number, member in enumerate(self.spec.members.values()):
             size = member.size
             for topic, partitions in member.assignment.items():
@@ -87,13 +89,13 @@ class _Heterogeneous:
                 if topic == last:
                     return
                 subscribers = self.subscribers[topic]
-                # Topics with the same subscribers follow each other where they have as many partitions.
+                # Topics with the same subscribers follow each other if they have equally many partitions.
                 if subscribers is not balanced and self._is_balanced(subscribers):
                     balanced = subscribers
-                moved = subscribers is not balanced and self._balance_topic(topic)
-                if moved:
+                has_moved = subscribers is not balanced and self._balance_topic(topic)
+                if has_moved:
                     balanced = None
-                if moved or last is None:
+                if has_moved or last is None:
                     last = topic
 
     def _is_balanced(self, members: list[int]) -> bool:
@@ -101,14 +103,14 @@ class _Heterogeneous:
         return max(sizes) - min(sizes) <= 1
 
     def _balance_topic(self, topic: bytes) -> bool:
-        """Move partitions of one topic among its subscribers; whether any moved."""
+        """Move partitions of one topic among its subscribers; return True if any moved."""
         owners = self.owners[topic]
         owned: dict[int, list[int]] = {}
         for partition, owner in enumerate(owners):
             owned.setdefault(owner, []).append(partition)
         by_size = self._by_size(topic)
         takers = _least_loaded(by_size, self.sizes)
-        moved: set[int] = set()
+        changed: set[int] = set()
         for giver, high in _most_loaded(by_size, self.sizes, owned):
             partition = owned[giver].pop()
             taker, low = next(takers)
@@ -117,20 +119,20 @@ class _Heterogeneous:
             self.sizes[giver] -= 1
             self.sizes[taker] += 1
             owners[partition] = taker
-            moved.add(giver)
-            moved.add(taker)
-        if moved:
-            self.changes.setdefault(topic, set()).update(moved)
-        return bool(moved)
+            changed.add(giver)
+            changed.add(taker)
+        if changed:
+            self.changes.setdefault(topic, set()).update(changed)
+        return bool(changed)
 
     def _by_size(self, topic: bytes) -> list[int]:
-        """Subscribers of a topic by their number of partitions, ascending, then in the order of the group."""
+        """Sort the subscribers of a topic by their number of partitions, then by the order of the group."""
         return sorted(self.subscribers[topic], key=self.sizes.__getitem__)
 
     def _assignments(self) -> Mapping[str, Partitions]:
-        """Only what changed is made anew."""
+        """Build the assignments; only changed ones are new objects."""
         before = [member.assignment for member in self.spec.members.values()]
-        made: dict[int, dict[bytes, frozenset[int]]] = {}
+        assignments: dict[int, dict[bytes, frozenset[int]]] = {}
         for topic, members in self.changes.items():
             owned: dict[int, list[int]] = {}
             for partition, owner in enumerate(self.owners.get(topic, ())):
@@ -140,17 +142,19 @@ class _Heterogeneous:
                     else:
                         owned[owner] = [partition]
             for number in members:
-                if number not in made:
-                    made[number] = dict(before[number])
+                if number not in assignments:
+                    assignments[number] = dict(before[number])
                 if number in owned:
-                    made[number][topic] = frozenset(owned[number])
+                    assignments[number][topic] = frozenset(owned[number])
                 else:
-                    made[number].pop(topic, None)
-        return {member_id: made.get(number, before[number]) for number, member_id in enumerate(self.spec.members)}
+                    assignments[number].pop(topic, None)
+        return {
+            member_id: assignments.get(number, before[number]) for number, member_id in enumerate(self.spec.members)
+        }
 
 
 def _subscribers(spec: GroupSpec) -> dict[bytes, list[int]]:
-    """Topic -> its subscribers; one list for all topics that have the same."""
+    """Map topics to their subscribers; topics with the same subscribers share one list."""
     alike: dict[frozenset[bytes], list[int]] = {}
     for number, member in enumerate(spec.members.values()):
         alike.setdefault(member.topics, []).append(number)
@@ -159,17 +163,17 @@ def _subscribers(spec: GroupSpec) -> dict[bytes, list[int]]:
         for topic in topics:
             of_topic.setdefault(topic, []).append(topics)
     merged: dict[tuple[frozenset[bytes], ...], list[int]] = {}
-    found: dict[bytes, list[int]] = {}
+    subscribers: dict[bytes, list[int]] = {}
     for topic, subscriptions in of_topic.items():
         key = tuple(subscriptions)
         if key not in merged:
             merged[key] = sorted(chain.from_iterable(alike[topics] for topics in key))
-        found[topic] = merged[key]
-    return found
+        subscribers[topic] = merged[key]
+    return subscribers
 
 
 def _takers(by_size: list[int], sizes: list[int], count: int) -> list[int]:
-    """Who takes so many partitions, one after the other: water finds its level."""
+    """Return the members for `count` partitions, one after the other, so that the smallest members fill up first."""
     takers: list[int] = []
     level = sizes[by_size[0]]
     end = 0
@@ -182,7 +186,7 @@ def _takers(by_size: list[int], sizes: list[int], count: int) -> list[int]:
 
 
 def _least_loaded(by_size: list[int], sizes: list[int]) -> Iterator[tuple[int, int]]:
-    """Without end, who takes the next partition, and how many it has if it took all before."""
+    """Yield, without end, the member that takes the next partition, and its size after all earlier ones."""
     level = sizes[by_size[0]]
     end = 0
     while True:
@@ -194,7 +198,9 @@ def _least_loaded(by_size: list[int], sizes: list[int]) -> Iterator[tuple[int, i
 
 
 def _most_loaded(by_size: list[int], sizes: list[int], owned: Mapping[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Who gives the next partition of a topic away, and how many it has of all topics; ends when nobody has one."""
+    """Yield the member that gives away the next partition of a topic, and its size over all topics; end when no member
+    has one.
+    """
     start = len(by_size)
     givers: list[int] = []
     level = sizes[by_size[-1]] + 1

@@ -1,11 +1,11 @@
-"""Assignor `range`: each topic is cut into contiguous ranges, one for each subscriber.
+"""Assignor `range`: each topic is divided into contiguous ranges, one for each subscriber.
 
-Static members come first, by group instance id, then the others, by member id. So members keep their place from one
-assignment to the next, and topics with as many partitions and the same subscribers are co-partitioned: partition n of
-each goes to the same member. It looks at no former assignment and at no racks. After Kafka's `RangeAssignor`.
+Static members come first, by group instance id, then the others, by member id. So members keep their order from one
+assignment to the next, and topics with equally many partitions and the same subscribers are co-partitioned: partition n
+of each goes to the same member. Former assignments and racks are ignored. Source: Kafka's `RangeAssignor`.
 
-Topics that are co-partitioned are cut once, into one set of partitions for each subscriber. The dictionary of a
-member's topics is made when somebody looks at it, as Kafka's `RangeSet` makes its numbers.
+Co-partitioned topics are divided once, into one set of partitions for each subscriber. The dictionary of a member's
+topics is built only when it is read, as Kafka's `RangeSet` builds its numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TypeAlias
 from .spec import GroupSpec, MemberSpec, Partitions
 
 _Cut: TypeAlias = tuple[dict[bytes, None], Mapping[str, frozenset[int]]]
-"""Topics that are cut alike, and what each member gets of each of them; who gets nothing is left out."""
+"""Co-partitioned topics, and each member's partitions of each of them; a member without partitions is left out."""
 
 
 class RangeAssignor:
@@ -44,7 +44,7 @@ class RangeAssignor:
 
 
 class _Shares(Mapping[str, Partitions]):
-    """What all members get, by the cuts of the topics they subscribe to."""
+    """The assignments of all members, by their subscriptions."""
 
     __slots__ = ("_cuts", "_members")
 
@@ -67,7 +67,7 @@ class _Shares(Mapping[str, Partitions]):
 
 
 def _alike(spec: GroupSpec) -> Iterator[tuple[list[bytes], tuple[frozenset[bytes], ...], list[str]]]:
-    """Topics that have the same subscribers, the subscriptions these topics are in, and the subscribers in order."""
+    """Yield topics with the same subscribers, the subscriptions with these topics, and the subscribers in order."""
     members = _in_order(spec.members)
     if not members:
         return
@@ -96,7 +96,7 @@ def _alike(spec: GroupSpec) -> Iterator[tuple[list[bytes], tuple[frozenset[bytes
 
 
 def _in_order(members: Mapping[str, MemberSpec]) -> list[str]:
-    """The ids of the members; text as Java orders it, by UTF-16 code units."""
+    """Sort the ids of the members, text as in Java: by UTF-16 code units."""
     if not any(map(_instance_id, members.values())):
         return _sorted(members)
     static = {id: member.instance_id for id, member in members.items() if member.instance_id is not None}
@@ -116,13 +116,13 @@ def _units(text: str) -> bytes:
 
 
 def _ranges(partitions: int, members: int) -> list[frozenset[int]]:
-    """The ranges of the first members; those behind them get none."""
+    """Return the ranges of the first members; the members after them get none."""
     least, larger = divmod(partitions, members)
     edge = larger * (least + 1)
     return [*_runs(0, edge, least + 1), *_runs(edge, partitions, least)]
 
 
 def _runs(start: int, end: int, size: int) -> Iterator[frozenset[int]]:
-    """Runs of one size, made without a step of Python for each."""
+    """Yield ranges of equal size, without a Python step for each."""
     numbers = iter(range(start, end))
     return map(frozenset, zip(*repeat(numbers, size), strict=True))

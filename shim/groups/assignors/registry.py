@@ -1,12 +1,14 @@
-"""Which assignors a coordinator has, which one a group uses, and what happens when one misbehaves.
+"""`Assignors`: the assignors of a coordinator, the choice for a group, and the errors of a faulty one.
 
-It does not know where assignors come from: the server finds a user's own and hands them in.
+The server finds a user's own assignors and passes them in.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from kafka_shim.persistence.partition import java_bucket
 
 from .range import RangeAssignor
 from .spec import Assignor, AssignorError, GroupSpec, Partitions, check
@@ -21,20 +23,20 @@ class Assignors:
 
     def __init__(self, assignors: Sequence[Assignor] = tuple(BUILT_IN.values())) -> None:
         self._by_name = {assignor.name: assignor for assignor in assignors}
+        self.names: Collection[str] = self._by_name.keys()
         self.default = assignors[0].name
 
-    @property
-    def names(self) -> Collection[str]:
-        return self._by_name.keys()
-
     def choose(self, names: Iterable[str | None]) -> str:
-        """The name most members ask for, or the default. Of names asked for equally often the first one wins."""
+        """Return the name that most members request, or the default.
+
+        Of equally frequent names the first in a Java hash map wins, as in Kafka: `uniform` before `range`.
+        """
         votes = Counter(names)
         del votes[None]
-        return max(votes, key=votes.__getitem__, default=None) or self.default
+        return max(votes, key=lambda name: (votes[name], -java_bucket(name or "")), default=None) or self.default
 
     def assign(self, name: str, spec: GroupSpec) -> Mapping[str, Partitions]:
-        """The new target assignment; raises `AssignorError` where the assignor fails or its answer cannot be used."""
+        """Compute the new target assignment. Raises `AssignorError` if the assignor fails or its answer is invalid."""
         assignor = self._by_name.get(name)
         if assignor is None:
             raise AssignorError(f"there is no assignor {name} here")

@@ -1,8 +1,8 @@
-"""What an assignor sees of a group, what it answers, and whether the answer may be used.
+"""Input and output of an assignor, and the check of its output.
 
-An assignor is a pure function over this data: no I/O, no clock, no chance. It knows nothing of epochs, of members that
-have not revoked yet, of records: reconciliation is not its business. After Kafka's `GroupSpec`,
-`SubscribedTopicDescriber` and `GroupAssignment` (semantics 4.9).
+An assignor is a pure function over this data: without I/O, clock or randomness. Epochs, pending revocations and records
+are the business of reconciliation. Source: Kafka's `GroupSpec`, `SubscribedTopicDescriber` and `GroupAssignment`
+(semantics 4.9).
 """
 
 from __future__ import annotations
@@ -18,56 +18,61 @@ Partitions: TypeAlias = Mapping[bytes, frozenset[int]]
 """Topic id (16 bytes) -> partitions. A topic without partitions is left out."""
 
 Owners: TypeAlias = Mapping[bytes, Mapping[int, str]]
-"""Topic id -> partition -> member id: a target assignment read the other way."""
+"""Topic id -> partition -> member id: an inverted target assignment."""
 
 NO_PARTITIONS: Partitions = {}
 
 
+def no_partitions() -> Partitions:
+    """Return `NO_PARTITIONS`, the default of fields of data classes."""
+    return NO_PARTITIONS
+
+
 @dataclass(slots=True)
 class MemberSpec:
-    """One member: what it subscribes to, and its share of the newest target assignment. It is not to be changed."""
+    """One member: its subscription, and its part of the newest target assignment. Do not change it."""
 
     topics: frozenset[bytes]
-    """Ids of the topics it subscribes to, only such as exist."""
-    assignment: Partitions = field(default_factory=lambda: NO_PARTITIONS)
+    """Ids of its subscribed topics that exist."""
+    assignment: Partitions = field(default_factory=no_partitions)
     instance_id: str | None = None
     rack_id: str | None = None
     size: int = field(init=False)
-    """How many partitions `assignment` has."""
+    """Number of partitions in `assignment`."""
 
     def __post_init__(self) -> None:
         self.size = sum(map(len, self.assignment.values()))
 
 
 class GroupSpec(NamedTuple):
-    """A group as an assignor sees it. It is not to be changed."""
+    """A group as input of an assignor. Do not change it."""
 
     members: Mapping[str, MemberSpec]
     partition_counts: Mapping[bytes, int]
-    """Topic id -> partitions, of every topic somebody subscribes to."""
+    """Topic id -> partitions, of every subscribed topic."""
     owners: Owners
-    """The assignments of all members, read the other way."""
+    """The inverted assignments of all members."""
     homogeneous: bool
-    """Whether all members subscribe to the same topics."""
+    """True if all members subscribe to the same topics."""
 
 
 class Assignor(Protocol):
-    """A server-side assignor; `name` is what a member asks for in ConsumerGroupHeartbeat."""
+    """A server-side assignor; members request it in ConsumerGroupHeartbeat by its `name`."""
 
     @property
     def name(self) -> str: ...
 
     def assign(self, spec: GroupSpec) -> Mapping[str, Partitions]:
-        """The partitions of each member; a member that is left out gets none. May raise `AssignorError`."""
+        """Return the partitions of each member; a member that is left out gets none. May raise `AssignorError`."""
         ...
 
 
 class AssignorError(Exception):
-    """An assignor cannot answer, or gave an answer that cannot be used. The client gets UNKNOWN_SERVER_ERROR (-1)."""
+    """An assignor failed, or its answer is invalid. The client gets UNKNOWN_SERVER_ERROR (-1)."""
 
 
 def group_spec(members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> GroupSpec:
-    """The group of these members, with what follows from them."""
+    """Build the spec of a group from its members."""
     subscriptions = iter(members.values())
     first = next(subscriptions, MemberSpec(frozenset())).topics
     same = all(member.topics == first for member in subscriptions)
@@ -75,7 +80,7 @@ def group_spec(members: Mapping[str, MemberSpec], partition_counts: Mapping[byte
 
 
 def owners_of(assignments: Mapping[str, Partitions]) -> dict[bytes, dict[int, str]]:
-    """Assignments read the other way."""
+    """Invert assignments."""
     owners: defaultdict[bytes, dict[int, str]] = defaultdict(dict)
     for member_id, assignment in assignments.items():
         for topic, partitions in assignment.items():
@@ -86,11 +91,11 @@ def owners_of(assignments: Mapping[str, Partitions]) -> dict[bytes, dict[int, st
 
 
 def check(name: str, spec: GroupSpec, assignments: Mapping[str, Partitions]) -> None:
-    """Raise `AssignorError` with one sentence unless a group may take these assignments.
+    """Raise `AssignorError` with one sentence unless these assignments are valid for the group.
 
-    Partitions nobody gets are allowed, as in Kafka.
+    As in Kafka, partitions without an owner are allowed.
     """
-    taken: dict[bytes, set[int]] = {}
+    assigned: dict[bytes, set[int]] = {}
     for member_id, assignment in assignments.items():
         member = spec.members.get(member_id)
         if member is None:
@@ -106,7 +111,7 @@ def check(name: str, spec: GroupSpec, assignments: Mapping[str, Partitions]) -> 
                     f"assignor {name} assigned partitions {sorted(partitions)} of topic {uuid_text(topic)}, "
                     f"which has {count}"
                 )
-            owned = taken.setdefault(topic, set())
+            owned = assigned.setdefault(topic, set())
             twice = owned & partitions
             if twice:
                 raise AssignorError(

@@ -1,20 +1,28 @@
-"""Trace events of a classic group's life: states, members, rounds, assignments.
+"""Trace events of a classic group, and the causes of its rebalances, derived from the requests.
 
-Decides how they are built from state. Callers check first whether anybody listens. `trace.py` says what the fields are.
+Callers of an event check first that the trace has a listener. `shim/trace/schema.py` lists the fields, `docs/trace.md`
+the causes: they tell users why a group rebalanced, and no rule depends on them.
 """
 
 from __future__ import annotations
 
-from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.classic.member import Member
+from kafka_shim.apis.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    assignment_from_bytes,
+    subscription_from_bytes,
+)
+from kafka_shim.apis.leave_group import MemberIdentity
+from kafka_shim.groups.classic.group import CONSUMER, ClassicGroup
+from kafka_shim.groups.classic.member import Member, Protocols
 from kafka_shim.groups.classic.states import Rule, State
 from kafka_shim.groups.interface import Client
 from kafka_shim.groups.shard import Shard
-from kafka_shim.groups.trace import readable_assignment
+from kafka_shim.trace.causes import Cause
+from kafka_shim.trace.events import Shares
 
 
 def state(shard: Shard, group: ClassicGroup, before: State, rule: Rule) -> None:
-    """The group has just left the state `before`."""
+    """Report a change of state from `before`."""
     round_ = group.round
     shard.outbox.event(
         "state",
@@ -29,7 +37,7 @@ def state(shard: Shard, group: ClassicGroup, before: State, rule: Rule) -> None:
 
 
 def member(shard: Shard, group: ClassicGroup, member: Member, change: str, rule: Rule) -> None:
-    """Something happened to a member."""
+    """Report a change of a member."""
     shard.outbox.event(
         "member",
         group=group.group_id,
@@ -43,7 +51,7 @@ def member(shard: Shard, group: ClassicGroup, member: Member, change: str, rule:
 
 
 def pending(shard: Shard, group: ClassicGroup, member_id: str, client: Client | None, change: str, rule: Rule) -> None:
-    """Something happened to an id handed out with error 79, of `client`, unless None."""
+    """Report a change of an id given with MEMBER_ID_REQUIRED (79) to `client`, unless that is None."""
     shard.outbox.event(
         "member",
         group=group.group_id,
@@ -57,7 +65,7 @@ def pending(shard: Shard, group: ClassicGroup, member_id: str, client: Client | 
 
 
 def round_ended(shard: Shard, group: ClassicGroup, now: float) -> None:
-    """The join round ended; its parked joins are not answered yet."""
+    """Report the end of a join round, before its parked joins are answered."""
     round_ = group.round
     assert round_ is not None
     waited = sorted(
@@ -85,7 +93,7 @@ def round_ended(shard: Shard, group: ClassicGroup, now: float) -> None:
 
 
 def assignment(shard: Shard, group: ClassicGroup, now: float) -> None:
-    """The leader's assignments have just taken effect."""
+    """Report the leader's assignments, which have just taken effect."""
     round_ = group.round
     assert round_ is not None
     shard.outbox.event(
@@ -101,3 +109,54 @@ def assignment(shard: Shard, group: ClassicGroup, now: float) -> None:
             for member in group.members.values()
         },
     )
+
+
+def readable_assignment(protocol_type: str | None, data: bytes) -> Shares | int:
+    """Return topics and partitions of a consumer's assignment; the number of bytes if it cannot be decoded."""
+    if protocol_type == "consumer":
+        decoded = assignment_from_bytes(data)
+        if decoded is not None:
+            return {assigned.topic: list(assigned.partitions) for assigned in decoded.assigned_partitions}
+    return len(data)
+
+
+def why_rejoined(group: ClassicGroup, member: Member, before: Protocols) -> Cause:
+    """Return the cause of a rebalance by a JoinGroup of `member`, whose protocols were `before`."""
+    return why_joined_again(group.protocol_type, before, member.protocols, leads=group.leader == member.member_id)
+
+
+def why_joined_again(protocol_type: str | None, before: Protocols, protocols: Protocols, *, leads: bool) -> Cause:
+    """Return the cause of a rebalance by a JoinGroup that changes `before` to `protocols`.
+
+    A cooperative member that revoked partitions joins again with fewer owned partitions; a leader joins again after a
+    change of topics; any member joins again with a new subscription.
+    """
+    if protocols == before:
+        return Cause.LEADER_REJOINED
+    if protocol_type == CONSUMER:
+        old, new = _subscription(before), _subscription(protocols)
+        if old is not None and new is not None and set(old.topics) == set(new.topics):
+            if _owned(old) - _owned(new):
+                return Cause.COOPERATIVE_FOLLOWUP
+            if leads:
+                return Cause.LEADER_REJOINED
+    return Cause.SUBSCRIPTION_CHANGED
+
+
+def why_left(leaver: MemberIdentity) -> Cause:
+    """Return the cause of a departure by LeaveGroup."""
+    if leaver.member_id == "":
+        return Cause.ADMIN_REMOVED
+    if leaver.reason is not None and "poll timeout" in leaver.reason:
+        return Cause.POLL_TIMEOUT_REASON
+    return Cause.MEMBER_LEFT
+
+
+def _subscription(protocols: Protocols) -> ConsumerProtocolSubscription | None:
+    # All protocols of a consumer have the same topics; the newest version has the most fields.
+    newest = max((metadata for _, metadata in protocols), key=lambda metadata: metadata[:2], default=None)
+    return None if newest is None else subscription_from_bytes(newest)
+
+
+def _owned(subscription: ConsumerProtocolSubscription) -> set[tuple[str, int]]:
+    return {(owned.topic, partition) for owned in subscription.owned_partitions for partition in owned.partitions}

@@ -1,65 +1,72 @@
-"""A classic group: what is stored of it, the book-keeping over its members, and what a record does to it.
+"""State of a classic group: stored fields, counts over its members, and the effect of its records.
 
-Decides who is a member, which protocols the group supports and selects, and who a request may speak for. It does not
-know requests, answers, timers firing or where records go: the rules that move a group from state to state are in the
-modules beside this one, and which rule applies is in `states.py`.
+`states.py` selects the rule for each request or timer; the other modules of this folder carry the rules out.
 
-Hard state is what the group's newest record says: protocol type, generation, protocol, leader, members and their
-assignments. `apply` makes it so, whether the record was just written or is read back after a restart. Within a round
-the group is ahead of its record, and a restart takes it back: `add`, `remove`, `replace` and `update` change members,
-leader and protocol type; `elect_leader` the leader; `next_generation` generation and protocol; a rebalance empties
-assignments. Nothing else changes any of it. All other state (parked requests, pending ids, counts, the round) is soft
-and is rebuilt by the members' next requests.
+Hard state is the content of the group's newest record: protocol type, generation, protocol, leader, members and their
+assignments. `apply` installs it, from a record just written or read after a restart. During a round the group is ahead
+of its record, and a restart undoes the round: `add`, `remove`, `replace` and `update` change members, leader and
+protocol type; `elect_leader` the leader; `next_generation` generation and protocol; a rebalance empties assignments.
+Nothing else changes hard state. All other state (parked requests, pending ids, counts, the round) is soft: the members'
+next requests rebuild it.
 
 Source: semantics 2.1, 2.2, 2.5, 2.8; KIP-345, KIP-394.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final, NamedTuple, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, NamedTuple
 
 from kafka_shim.apis.consumer_protocol import ConsumerProtocolSubscription
 from kafka_shim.apis.join_group import JoinGroupResponseMember
 from kafka_shim.apis.wire import DecodeError
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.causes import Cause
+from kafka_shim.apis.wire.primitives import MAX_ELEMENTS
 from kafka_shim.groups.classic.member import Member, Protocols
-from kafka_shim.groups.classic.states import COUNTED, ERRORS, RULES, TRANSITIONS, Counted, Rule, State, Trigger
-from kafka_shim.groups.classic.timers import TimerKind
-from kafka_shim.groups.classic.voting import elected
+from kafka_shim.groups.classic.states import (
+    COUNTED,
+    ERRORS,
+    RULES,
+    TRANSITIONS,
+    Counted,
+    Rule,
+    State,
+    TimerKind,
+    Trigger,
+)
 from kafka_shim.groups.timers import Timer
+from kafka_shim.persistence.partition import java_bucket
 from kafka_shim.persistence.records import GroupMetadataValue, GroupOptionsValue, MemberMetadata
-
-_K = TypeVar("_K")
+from kafka_shim.trace.causes import Cause
 
 CONSUMER: Final = "consumer"
+_decode_subscription: Final = ConsumerProtocolSubscription.decoder(0)
 _NOT_STORED: Final = -1
+_LEAST_BUCKETS: Final = 16
 
 
+@dataclass(slots=True)
 class Round:
-    """One join round: from a rebalance's start to the answer of the leader's SyncGroup.
+    """Join round: from the start of a rebalance to the answer of the leader's SyncGroup.
 
-    `initial_remaining` is for how many seconds newcomers may still keep the initial round open (semantics 2.4).
+    `joined` is the time of the answers to the members. `initial_remaining` is the number of seconds for which new
+    members may still prolong the initial round (semantics 2.4).
     """
 
-    __slots__ = ("cause", "dropped", "initial_remaining", "joined", "rule", "started", "trigger")
-
-    def __init__(self, cause: Cause, trigger: str, rule: Rule, started: float) -> None:
-        self.cause = cause
-        self.trigger = trigger
-        self.rule = rule
-        self.started = started
-        self.joined = started
-        self.dropped: list[str] = []
-        self.initial_remaining = 0.0
+    cause: Cause
+    trigger: str
+    rule: Rule
+    started: float
+    joined: float = 0.0
+    dropped: list[str] = field(default_factory=list)
+    initial_remaining: float = 0.0
 
 
 class GroupOptions(NamedTuple):
     """Options of a group that was created before its first member; Kafka has no such groups.
 
-    An ephemeral one is deleted when its last member is gone. Nobody in it may be silent for longer than the bound,
-    whatever the session timeout of its JoinGroup.
+    An ephemeral group is deleted with its last member. The heartbeat bound limits the session timeouts of all members.
     """
 
     ephemeral: bool
@@ -67,19 +74,19 @@ class GroupOptions(NamedTuple):
 
 
 def trigger_of_commit(generation: int) -> Trigger:
-    """Whether an OffsetCommit is a member's."""
+    """Return the trigger of an OffsetCommit: by a member, or without a generation."""
     return Trigger.COMMIT if generation >= 0 else Trigger.COMMIT_OUTSIDE
 
 
 def trigger_of_commit_in_transaction(member_id: str, group_instance_id: str | None, generation: int) -> Trigger:
-    """What a TxnOffsetCommit says of the group's members."""
+    """Return the trigger of a TxnOffsetCommit: by a member, without a generation, or without any member fields."""
     if generation >= 0:
         return Trigger.TXN_COMMIT
-    return Trigger.TXN_COMMIT_OUTSIDE if member_id or group_instance_id is not None else Trigger.TXN_COMMIT_NOBODY
+    return Trigger.TXN_COMMIT_OUTSIDE if member_id or group_instance_id is not None else Trigger.TXN_COMMIT_NO_MEMBER
 
 
 class ClassicGroup:
-    """One group of the classic protocol, at first Empty and in generation 0 (semantics 2.1)."""
+    """Group of the classic protocol, initially Empty and in generation 0 (semantics 2.1)."""
 
     type: ClassVar[str] = "classic"
 
@@ -87,6 +94,7 @@ class ClassicGroup:
         "generation",
         "group_id",
         "heartbeat_error",
+        "in_initial_round",
         "join_timer",
         "leader",
         "members",
@@ -96,7 +104,6 @@ class ClassicGroup:
         "pending",
         "pending_sync",
         "preferences",
-        "previous_state",
         "protocol",
         "protocol_type",
         "round",
@@ -113,7 +120,8 @@ class ClassicGroup:
         self.group_id = group_id
         self.partition = partition
         self.state = State.EMPTY
-        self.previous_state = State.DEAD
+        self.in_initial_round = False
+        """True if the round under way began when the group was Empty."""
         self.heartbeat_error = int(ErrorCode.UNKNOWN_MEMBER_ID)
         self.state_timestamp = _NOT_STORED
         """Milliseconds of Unix time at which the state of the newest record was entered, -1 if unknown."""
@@ -125,13 +133,13 @@ class ClassicGroup:
         self.static: dict[str, str] = {}
         """Member id by group instance id."""
         self.pending: dict[str, Timer] = {}
-        """Ids handed out with error 79 whose owner has not come back yet."""
+        """Ids given with MEMBER_ID_REQUIRED (79) that have not joined yet."""
         self.pending_sync: set[str] = set()
         self.parked_joins = 0
         self.supporters: dict[str, int] = {}
-        """How many members offer a protocol, by its name."""
+        """Number of members that offer a protocol, by its name."""
         self.preferences: dict[tuple[str, ...], int] = {}
-        """How many members offer these protocols in this order."""
+        """Number of members that offer these protocols in this order."""
         self.subscribed_topics: frozenset[str] | None = frozenset()
         """Union of the members' subscriptions; None if one cannot be read."""
         self.new_member_added = False
@@ -143,10 +151,10 @@ class ClassicGroup:
     def __repr__(self) -> str:
         return f"<ClassicGroup {self.group_id!r} {self.state} {self.generation}>"
 
-    # Who a request may speak for
+    # Checks of the sender
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Whether `member_id` is a member and, unless the instance id is None, the one behind it: NONE, 25 or 82."""
+        """Check that `member_id` is a member, and has the instance id unless that is None: NONE, 25 or 82."""
         if group_instance_id is not None:
             owner = self.static.get(group_instance_id)
             if owner is None:
@@ -156,7 +164,7 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def has_room(self, member_id: str, max_size: int) -> bool:
-        """Whether group.max.size leaves room for somebody, or somebody who is counted already (KIP-389)."""
+        """Return True if group.max.size allows this member, or counts it already (KIP-389)."""
         counted, member = COUNTED[self.state], self.members.get(member_id)
         if counted is Counted.PARKED_JOINS:
             return self.parked_joins < max_size or (member is not None and member.join_exchange is not None)
@@ -165,7 +173,7 @@ class ClassicGroup:
     def check_commit(
         self, member_id: str, group_instance_id: str | None, generation: int, *, member_epochs: bool = True
     ) -> ErrorCode:
-        """Whether a plain OffsetCommit is accepted: NONE, 15, 22, 25, 27 or 82 (semantics 3.1)."""
+        """Check a plain OffsetCommit: NONE, 15, 22, 25, 27 or 82 (semantics 3.1)."""
         return self._check_speaker(
             RULES[trigger_of_commit(generation)][self.state],
             member_id,
@@ -174,15 +182,15 @@ class ClassicGroup:
         )
 
     def check_commit_in_transaction(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
-        """Whether a TxnOffsetCommit is accepted: NONE, 15, 22, 25 or 82 (semantics 3.2)."""
+        """Check a TxnOffsetCommit: NONE, 15, 22, 25 or 82 (semantics 3.2)."""
         trigger = trigger_of_commit_in_transaction(member_id, group_instance_id, generation)
         rule = RULES[trigger][self.state]
-        if trigger is Trigger.TXN_COMMIT_NOBODY:
+        if trigger is Trigger.TXN_COMMIT_NO_MEMBER:
             return ERRORS[rule]
         return self._check_speaker(rule, member_id, group_instance_id, generation)
 
     def _check_speaker(self, rule: Rule, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
-        """The error of a rule, or of a guard that comes before it; in an Empty or Dead group the rule says it all."""
+        """Return the error of the member checks, which an Empty or Dead group skips, or else of the rule."""
         if self.state is not State.EMPTY and self.state is not State.DEAD:
             error = self.check_member(member_id, group_instance_id)
             if error:
@@ -192,35 +200,36 @@ class ClassicGroup:
         return ERRORS[rule]
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Everybody may fetch (semantics 3.3)."""
+        """Accept every fetch (semantics 3.3)."""
         return ErrorCode.NONE
 
     @property
     def size(self) -> int:
-        """How many members it has."""
+        """Number of members."""
         return len(self.members)
 
     @property
     def is_simple(self) -> bool:
-        """Whether it has only offsets: nobody was ever in it, and nobody was handed an id."""
+        """True if the group has offsets alone: it never had a member or a pending id."""
         return self.protocol_type is None and self.state is State.EMPTY and not self.pending
 
     # Members
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Take in a member; the first one decides protocol type and leader."""
+        """Add a member; the first one sets protocol type and leader."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
-        self._bound_session(member)
+        if self.options is not None:
+            self._bound_session(member, self.options)
         if member.group_instance_id is not None:
             self.static[member.group_instance_id] = member.member_id
         self._count(member, 1)
 
     def remove(self, member_id: str) -> Member:
-        """Take a member out; if it led, the member that has been in the group longest leads now."""
+        """Remove a member; if it was the leader, the member that joined first becomes the leader."""
         member = self.members.pop(member_id)
         self._count(member, -1)
         if member.join_exchange is not None:
@@ -234,7 +243,7 @@ class ClassicGroup:
         return member
 
     def replace(self, old: Member, member_id: str, session_timer: Timer) -> Member:
-        """Give a static member's place, assignment and leadership to a new member id."""
+        """Replace a static member: the new id inherits its assignment and leadership."""
         leads = self.leader == old.member_id
         # Kafka would go on waiting for the old id's SyncGroup, which can only come from the new one.
         owes_sync = old.member_id in self.pending_sync
@@ -258,21 +267,23 @@ class ClassicGroup:
         return new
 
     def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
-        """Take over what a member's newest JoinGroup says."""
+        """Update a member from its newest JoinGroup."""
         self.offer(member, protocols)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
-        self._bound_session(member)
+        member.session_timeout = session_timeout_ms / 1000
+        if self.options is not None:
+            self._bound_session(member, self.options)
 
     def offer(self, member: Member, protocols: Protocols) -> None:
-        """Let these be the protocols that a member offers."""
+        """Set the protocols that a member offers."""
         if protocols != member.protocols:
             self._count(member, -1)
             member.protocols = protocols
             self._count(member, 1)
 
     def park_join(self, member: Member, exchange: object, now: float) -> object | None:
-        """Park a JoinGroup; returns the exchange of the parked one it replaces, if any."""
+        """Park a JoinGroup; return the exchange of the parked one that it replaces, if any."""
         superseded = member.join_exchange
         if superseded is None:
             self.parked_joins += 1
@@ -281,7 +292,7 @@ class ClassicGroup:
         return superseded
 
     def unpark_join(self, member: Member) -> object | None:
-        """The exchange of the member's parked JoinGroup, which is parked no more."""
+        """Unpark the member's JoinGroup and return its exchange."""
         exchange = member.join_exchange
         if exchange is not None:
             self.parked_joins -= 1
@@ -290,16 +301,16 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member's JoinGroup is parked and no pending id is awaited."""
+        """True if every member's JoinGroup is parked and there is no pending id."""
         return self.parked_joins == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout(self) -> float:
-        """The longest rebalance timeout of the members, in seconds; 0 if there are none."""
+        """Longest rebalance timeout of the members, in seconds; 0 if there are none."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0) / 1000
 
     def elect_leader(self) -> bool:
-        """Make sure that the leader's JoinGroup is parked; False if nobody's is."""
+        """Elect a leader with a parked JoinGroup; return False if there is none."""
         if self.leader is None or not self.parked_joins:
             return False
         leader = self.members.get(self.leader)
@@ -310,44 +321,62 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether somebody with these protocols can be a member (semantics 2.2).
+        """Return True if a member with these protocols could join (semantics 2.2).
 
-        A group that all members have left, in PreparingRebalance for the sake of a pending id, takes any protocol.
+        A group that all members have left, in PreparingRebalance because of a pending id, accepts any protocol.
         """
         if self.state is State.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
-        everybody = len(self.members)
-        return protocol_type == self.protocol_type and any(self.supporters.get(name, 0) == everybody for name in names)
+        members = len(self.members)
+        return protocol_type == self.protocol_type and any(self.supporters.get(name, 0) == members for name in names)
 
     def select_protocol(self) -> str:
-        """The protocol that wins the members' vote."""
-        everybody = len(self.members)
-        candidates = {name for name, count in self.supporters.items() if count == everybody}
+        """Return the protocol that most members prefer, of those that all members offer (semantics 2.5).
+
+        Among protocols with equal votes the first in the order of Java's HashMap wins, in which Kafka counts votes.
+        That depends on their names, and for names in one bucket on the order of the votes; members have random ids in
+        Kafka, so there the first protocol of the leader wins.
+        """
+        members = len(self.members)
+        candidates = {name for name, count in self.supporters.items() if count == members}
+        votes: dict[str, int] = {}
+        for names, count in self.preferences.items():
+            name = next(name for name in names if name in candidates)
+            votes[name] = votes.get(name, 0) + count
+        most = max(votes.values())
+        winners = [name for name, count in votes.items() if count == most]
+        if len(winners) == 1:
+            return winners[0]
+        buckets = _LEAST_BUCKETS
+        while len(votes) > buckets * 3 // 4:
+            buckets *= 2
         assert self.leader is not None
-        return elected(self.preferences, candidates, [name for name, _ in self.members[self.leader].protocols])
+        of_leader = [name for name, _ in self.members[self.leader].protocols]
+        return min(winners, key=lambda name: (java_bucket(name, buckets), of_leader.index(name)))
 
     def refresh_subscriptions(self) -> None:
-        """Work out `subscribed_topics` from the selected protocol's metadata (semantics 3.4)."""
+        """Compute `subscribed_topics` from the metadata of the selected protocol (semantics 3.4)."""
         if self.protocol_type != CONSUMER or self.protocol is None:
             self.subscribed_topics = frozenset()
             return
         topics: set[str] = set()
         try:
             for metadata in {member.metadata_for(self.protocol) for member in self.members.values()}:
-                topics.update(subscribed_topics(metadata))
+                # Every version of a subscription begins like version 0.
+                topics.update(_decode_subscription(metadata, 2, MAX_ELEMENTS)[0].topics)
         except DecodeError:
             self.subscribed_topics = None
         else:
             self.subscribed_topics = frozenset(topics)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether offsets of the topic are in use; True also when that cannot be read."""
+        """Return True if members subscribe to the topic, or if their subscriptions cannot be decoded."""
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     def offsets_expire_since(self, commit_timestamp: int) -> int | None:
-        """From when the retention of an offset counts, in milliseconds of Unix time; None if it does not expire.
+        """Return the start of an offset's retention in milliseconds of Unix time; None if it does not expire.
 
-        Offsets of topics for which `is_subscribed` holds do not expire either. Source: semantics 3.4.
+        Offsets of topics for which `is_subscribed` is True do not expire either. Source: semantics 3.4.
         """
         if self.protocol_type is None:
             return commit_timestamp
@@ -359,24 +388,22 @@ class ClassicGroup:
 
     # States
 
-    def enter(self, state: State) -> None:
-        """Change state. Raises ValueError for a change that `TRANSITIONS` does not have."""
-        if state not in TRANSITIONS[self.state]:
+    def enter(self, state: State, *, is_replayed: bool = False) -> None:
+        """Change state. Raises ValueError unless `TRANSITIONS` has the change, or a record is replayed."""
+        if state not in TRANSITIONS[self.state] and not is_replayed:
             raise ValueError(f"{self.group_id!r} cannot go from {self.state} to {state}")
-        self._set_state(state)
+        self.in_initial_round = state is State.PREPARING_REBALANCE and self.state is State.EMPTY
+        self.state = state
+        self.heartbeat_error = int(ERRORS[RULES[Trigger.HEARTBEAT][state]])
 
     def check_transition(self, state: State) -> None:
-        """Raises ValueError if no record may be written that would make it so; one read back may."""
+        """Check a change of state by a new record; a record read after a restart needs no check. Raises ValueError."""
         if state is not self.state and state not in TRANSITIONS[self.state]:
             raise ValueError(f"{self.group_id!r} cannot go from {self.state} to {state}")
 
-    @property
-    def in_initial_round(self) -> bool:
-        """Whether the round under way began when the group was Empty."""
-        return self.state is State.PREPARING_REBALANCE and self.previous_state is State.EMPTY
-
     def next_generation(self) -> None:
-        """Begin the next generation, with the members there are; without any, only a record can make it Empty."""
+        """Begin the next generation with the current members; without members only a record can make the group
+        Empty."""
         self.generation += 1
         if self.members:
             self.protocol = self.select_protocol()
@@ -386,7 +413,7 @@ class ClassicGroup:
             self.protocol = None
 
     def joined_members(self) -> list[JoinGroupResponseMember]:
-        """The list for the leader: every member with its metadata for the selected protocol."""
+        """Return the list for the leader: every member with its metadata for the selected protocol."""
         protocol = self.protocol
         return [
             JoinGroupResponseMember(member.member_id, member.group_instance_id, member.metadata_for(protocol))
@@ -396,7 +423,7 @@ class ClassicGroup:
     # Records
 
     def to_record(self, assignments: dict[str, bytes], state_timestamp: int) -> GroupMetadataValue:
-        """The group's record if its members had these assignments; members left out get none."""
+        """Return the group's record with these assignments; members not in `assignments` get none."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,
@@ -419,17 +446,17 @@ class ClassicGroup:
         )
 
     def apply(self, value: GroupMetadataValue) -> None:
-        """Make the group what the record says: Stable if it names members, else Empty (semantics 5.3).
+        """Install a record: the group is Stable if it has members, else Empty (semantics 5.3).
 
-        Members that are there already keep their soft state; it is they whom a record just written names.
+        Existing members keep their soft state.
         """
         self.protocol_type = value.protocol_type or None
         self.generation = value.generation
         self.protocol = value.protocol
         self.leader = value.leader
         self.state_timestamp = value.current_state_timestamp
-        named = {stored.member_id for stored in value.members}
-        for member_id in [member_id for member_id in self.members if member_id not in named]:
+        stored_ids = {stored.member_id for stored in value.members}
+        for member_id in [member_id for member_id in self.members if member_id not in stored_ids]:
             self.remove(member_id)
         for stored in value.members:
             member = self.members.get(stored.member_id)
@@ -439,41 +466,35 @@ class ClassicGroup:
         self.leader = value.leader
         state = state_of(value)
         if state is not self.state:
-            self._set_state(state)
+            self.enter(state, is_replayed=True)
         self.refresh_subscriptions()
 
     def apply_options(self, value: GroupOptionsValue) -> None:
-        """Let the options that the record says hold from now on."""
+        """Set the options in the record."""
         bound_ms = None if value.heartbeat_bound_ms == -1 else value.heartbeat_bound_ms
         self.options = GroupOptions(value.ephemeral, bound_ms)
         for member in self.members.values():
-            self._bound_session(member)
+            self._bound_session(member, self.options)
 
     @property
     def is_ephemeral(self) -> bool:
-        """Whether it goes with its last member."""
+        """True if the group is deleted with its last member."""
         return self.options is not None and self.options.ephemeral
 
     @property
     def is_disposable(self) -> bool:
-        """Whether it goes once it has no offsets: it is Empty, and nobody is to come."""
+        """True if the group can be deleted once it has no offsets: it is Empty, and not created before its first
+        member."""
         return self.state is State.EMPTY and not self.is_precreated
 
     @property
     def is_precreated(self) -> bool:
-        """Whether it was created before its first member, who has not come yet."""
+        """True if the group was created before its first member, and that has not joined yet."""
         return self.options is not None and self.generation == 0
 
-    def _bound_session(self, member: Member) -> None:
-        timeout_ms = member.session_timeout_ms
-        if self.options is not None and self.options.heartbeat_bound_ms is not None:
-            timeout_ms = min(timeout_ms, self.options.heartbeat_bound_ms)
-        member.session_timeout = timeout_ms / 1000
-
-    def _set_state(self, state: State) -> None:
-        self.previous_state = self.state
-        self.state = state
-        self.heartbeat_error = int(ERRORS[RULES[Trigger.HEARTBEAT][state]])
+    def _bound_session(self, member: Member, options: GroupOptions) -> None:
+        if options.heartbeat_bound_ms is not None:
+            member.session_timeout = min(member.session_timeout_ms, options.heartbeat_bound_ms) / 1000
 
     def _restore(self, stored: MemberMetadata, protocol: str | None) -> Member:
         member = Member(
@@ -491,24 +512,14 @@ class ClassicGroup:
 
     def _count(self, member: Member, change: int) -> None:
         names = tuple(name for name, _ in member.protocols)
-        _add_to(self.preferences, names, change)
-        for name in dict.fromkeys(names):
-            _add_to(self.supporters, name, change)
-
-
-def _add_to(counts: dict[_K, int], key: _K, change: int) -> None:
-    count = counts.get(key, 0) + change
-    if count:
-        counts[key] = count
-    else:
-        del counts[key]
+        changed: list[tuple[dict[Any, int], Any]] = [(self.preferences, names)]
+        changed += [(self.supporters, name) for name in dict.fromkeys(names)]
+        for counts, key in changed:
+            counts[key] = counts.get(key, 0) + change
+            if not counts[key]:
+                del counts[key]
 
 
 def state_of(value: GroupMetadataValue) -> State:
-    """The state a group's record says it is in."""
+    """Return the state in a group's record."""
     return State.STABLE if value.members else State.EMPTY
-
-
-def subscribed_topics(metadata: bytes) -> Sequence[str]:
-    """Topics of a consumer's subscription, of which any version begins like version 0. Raises DecodeError."""
-    return ConsumerProtocolSubscription.decoder(0)(metadata, 2)[0].topics

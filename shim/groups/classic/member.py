@@ -1,6 +1,6 @@
-"""A member of a classic group: what its JoinGroup says, what it was assigned, and which of its requests are parked.
+"""Member of a classic group: data of its JoinGroup, its assignment, its parked requests.
 
-Decides nothing; the rules do. Source: semantics 2.1.
+Source: semantics 2.1.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import TypeAlias
 from kafka_shim.groups.timers import Timer
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
-"""Protocols a member offers, best first: (name, metadata)."""
+"""Protocols that a member offers, the preferred one first: (name, metadata)."""
 
 
 class Member:
-    """A member of a classic group.
+    """Member of a classic group.
 
-    Timeouts are those of the JoinGroup, in milliseconds; `session_timeout` is the same in seconds, for the timers.
-    `join_exchange` and `sync_exchange` are the parked requests, or None. `is_new` until its first round
-    ends.
+    Timeouts are those of the JoinGroup in milliseconds; `session_timeout` is in seconds, for the timers.
+    `join_exchange` and `sync_exchange` are the parked requests, or None. `is_new` is True until the end of its first
+    round.
     """
 
     __slots__ = (
@@ -68,7 +68,7 @@ class Member:
         return f"<Member {self.member_id!r}>"
 
     def metadata_for(self, protocol_name: str | None) -> bytes:
-        """The metadata offered with a protocol; empty if it is not offered."""
+        """Return the metadata offered with a protocol; b"" if the member does not offer it."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata

@@ -1,6 +1,6 @@
-"""The records of a classic group: when they are written, and how a group begins and ends with them.
+"""Records of a classic group: lookup, creation, writing and deletion.
 
-Decides which records a group has; what one does to the group is in `group.py`. Source: semantics 5.2.
+`group.py` applies them. Source: semantics 5.2.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from kafka_shim.persistence.records import GroupMetadataKey, GroupMetadataValue,
 
 
 def find(shard: Shard, group_id: str) -> ClassicGroup | None:
-    """The classic group of this id; None too if there is a group of another kind."""
+    """Return the classic group of this id; None if there is none, or a group of another kind."""
     group = shard.groups.get(group_id)
     return group if isinstance(group, ClassicGroup) else None
 
 
 def group_value(shard: Shard, group: ClassicGroup, assignments: dict[str, bytes], now: float) -> GroupMetadataValue:
-    """The record of a group whose members have these assignments."""
+    """Return the record of a group with these assignments."""
     return group.to_record(assignments, shard.wall_ms(now))
 
 
 def has_room(shard: Shard, group: ClassicGroup, value: GroupMetadataValue) -> bool:
-    """Whether `__consumer_offsets` has room for a group's record."""
-    if _size_bound(value) <= shard.topics.max_batch_bytes():
+    """Return True if `__consumer_offsets` accepts a record of this size."""
+    if _size_bound(value) <= shard.topics.max_batch_bytes:
         return True
     return shard.has_room_for([(GroupMetadataKey(group.group_id), value)])
 
 
 def write(shard: Shard, group: ClassicGroup, value: GroupMetadataValue) -> None:
-    """Write a group's record. Raises ValueError if the group may not go from its state to that of the record."""
+    """Write a group's record. Raises ValueError if `TRANSITIONS` lacks the change of state."""
     group.check_transition(state_of(value))
     shard.write(GroupMetadataKey(group.group_id), value)
 
 
 def _size_bound(value: GroupMetadataValue) -> int:
-    """Bytes that a group's record has at most; its id and names are of 32,767 bytes at most."""
+    """Return an upper bound for the bytes of a group's record; its id and names have at most 32,767 bytes."""
     return 4 * 32_767 + sum(
         len(member.subscription)
         + len(member.assignment)
@@ -47,7 +47,7 @@ def _size_bound(value: GroupMetadataValue) -> int:
 
 
 def create(shard: Shard, group_id: str, now: float) -> ClassicGroup:
-    """A new group, Empty, with its record."""
+    """Create an Empty group and write its record."""
     value = GroupMetadataValue(
         protocol_type="",
         generation=0,
@@ -65,14 +65,14 @@ def create(shard: Shard, group_id: str, now: float) -> ClassicGroup:
 
 
 def precreate(shard: Shard, group_id: str, ephemeral: bool, heartbeat_bound_ms: int | None, now: float) -> None:
-    """A new group, Empty, before anybody joins it; see `GroupOptions`."""
+    """Create an Empty group before its first member; see `GroupOptions`."""
     create(shard, group_id, now)
     bound_ms = -1 if heartbeat_bound_ms is None else heartbeat_bound_ms
     shard.write(GroupOptionsKey(group_id), GroupOptionsValue(ephemeral, bound_ms))
 
 
 def erase(shard: Shard, group: ClassicGroup) -> None:
-    """Write that a group is no more."""
+    """Write the tombstones of a group."""
     if group.options is not None:
         shard.write(GroupOptionsKey(group.group_id), None)
     shard.write(GroupMetadataKey(group.group_id), None)

@@ -1,17 +1,14 @@
-"""The classic group's state machine as data: which states there are, and which rule answers what in which state.
+"""State machine of a classic group as data: its states, and the rule for each request or timer in each state.
 
-Everything that decides *which* rule applies is in the tables here; *how* a rule works is
-in the module named after its mechanism. This module does not know members, timers or requests' fields.
+These tables select the rule; the module named after a mechanism carries it out.
 
-How to read it. Whatever happens to a group is a `Trigger`: a request, by who sent it and what it says, or a
-timer. `RULES[trigger][state]` is the rule that answers it, and `ERRORS[rule]` the error a rule that refuses answers. A
-rule that says "rebalance" moves the group to PreparingRebalance with a cause; a rule that says "round" works within the
-join round that is already under way. What is refused whatever the state is refused by a guard, of which `GUARDS` is the
-list.
+A `Trigger` is a request, by its sender and its fields, or a timer. `RULES[trigger][state]` is the rule for it, and
+`ERRORS[rule]` its error. A rule that says "rebalance" moves the group to PreparingRebalance with a cause; a rule that
+says "round" works within the join round under way. `GUARDS` lists the checks that refuse a request in any state.
 
-    Empty --join--> PreparingRebalance --all joined, or time is up--> CompletingRebalance --leader synced--> Stable
-      ^                |          ^                                     |                                   |
-      +--nobody left---+          +------------- a rebalance -----------+-----------------------------------+
+    Empty --join--> PreparingRebalance --all joined, or timeout--> CompletingRebalance --leader synced--> Stable
+      ^                |          ^                                  |                                   |
+      +--no members----+          +------------ a rebalance ---------+-----------------------------------+
 
 Every (trigger, state) pair is present; tests walk them all, and `docs/states.md` is generated from these tables.
 Source: semantics 2.1 and 2.3.
@@ -44,11 +41,20 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
     _S: frozenset({_P, _D}),
     _D: frozenset({_D}),
 }
-"""From a state, the states a group may go to."""
+"""By state, the states that a group may change to."""
+
+
+class TimerKind(StrEnum):
+    """Kind of a timer; `kind.py` maps it to its rule."""
+
+    SESSION = "session"
+    PENDING_MEMBER = "pending-member"
+    JOIN = "join"
+    SYNC = "sync"
 
 
 class Trigger(StrEnum):
-    """What can happen to a group, as far as the answer depends on it."""
+    """Event at a group that selects a rule."""
 
     JOIN_NEW = "JoinGroup without an id, dynamic, before v4"
     JOIN_NEW_ID_REQUIRED = "JoinGroup without an id, dynamic, v4 and later"
@@ -58,7 +64,7 @@ class Trigger(StrEnum):
     JOIN_SAME = "JoinGroup of a follower, protocols unchanged"
     JOIN_LEADER = "JoinGroup of the leader, protocols unchanged"
     JOIN_CHANGED = "JoinGroup of a member, protocols changed"
-    JOIN_NO_ROOM = "JoinGroup of somebody for whom group.max.size leaves no room"
+    JOIN_NO_ROOM = "JoinGroup of a client for which group.max.size leaves no room"
     JOIN_UNSUPPORTED = "JoinGroup of another protocol type, or without a protocol that all members support"
     JOIN_PENDING_STATIC = "JoinGroup with an id handed out by error 79, and an instance id"
     JOIN_UNKNOWN = "JoinGroup with an id, or an instance id beside it, that the group does not have"
@@ -73,7 +79,7 @@ class Trigger(StrEnum):
     COMMIT_OUTSIDE = "OffsetCommit without a generation"
     TXN_COMMIT = "TxnOffsetCommit of a member"
     TXN_COMMIT_OUTSIDE = "TxnOffsetCommit of a member without a generation"
-    TXN_COMMIT_NOBODY = "TxnOffsetCommit that says nothing of the group's members, as before KIP-447"
+    TXN_COMMIT_NO_MEMBER = "TxnOffsetCommit without member fields, as before KIP-447"
     DELETE_OFFSETS = "OffsetDelete at a group of consumers"
     DELETE_OFFSETS_OTHER = "OffsetDelete at a group of another protocol type"
     DESCRIBE = "DescribeGroups"
@@ -86,7 +92,7 @@ class Trigger(StrEnum):
 
 
 class Rule(StrEnum):
-    """The rules, by the names the trace uses; the texts of `MEANING` say what each does."""
+    """Rules, by their names in the trace; `MEANING` describes each."""
 
     ADD = "add"
     ADD_IN_ROUND = "add-in-round"
@@ -143,8 +149,8 @@ MEANING: Final[dict[Rule, str]] = {
     Rule.REJOIN: "Update the member, park its request, start a rebalance.",
     Rule.REJOIN_IN_ROUND: "Update the member, park its request, answering an earlier parked one with 27.",
     Rule.CURRENT_GENERATION: "Answer with the current generation; the leader also gets the members.",
-    Rule.TURN_AWAY: "Answer GROUP_MAX_SIZE_REACHED (81); if it was a member, it is one no more.",
-    Rule.KEEP_OLD: "Answer UNKNOWN_SERVER_ERROR (-1); the static member stays what it was.",
+    Rule.TURN_AWAY: "Answer GROUP_MAX_SIZE_REACHED (81); a member is removed.",
+    Rule.KEEP_OLD: "Answer UNKNOWN_SERVER_ERROR (-1); the static member stays unchanged.",
     Rule.PARK_SYNC: "Park the request until the leader's arrives.",
     Rule.ASSIGN: "Store the leader's assignments, answer every parked sync; the group is Stable.",
     Rule.REJECT_ASSIGNMENTS: "Answer every sync with UNKNOWN_SERVER_ERROR (-1), start a rebalance.",
@@ -160,7 +166,7 @@ MEANING: Final[dict[Rule, str]] = {
     Rule.EXPIRE_IN_ROUND: "Remove the member, answering its parked join with 25; the round ends if all others joined.",
     Rule.END_ROUND: "Drop dynamic members that did not rejoin and start the next generation.",
     Rule.EXPEL_UNSYNCED: "Remove the members that have not synced, start a rebalance.",
-    Rule.SHRINK: "Start a rebalance, in which those who come last are refused.",
+    Rule.SHRINK: "Start a rebalance that refuses the last members to join.",
     Rule.SHOW: "Show the members without metadata and protocol.",
     Rule.SHOW_STABLE: "Show the members with metadata, and the protocol.",
     Rule.SHOW_DEAD: "Show a Dead group without members.",
@@ -173,7 +179,7 @@ MEANING: Final[dict[Rule, str]] = {
     Rule.REFUSE_NOT_EMPTY: "NON_EMPTY_GROUP (68).",
     Rule.REFUSE_NOT_FOUND: "GROUP_ID_NOT_FOUND (69).",
     Rule.REFUSE_NOT_AVAILABLE: "COORDINATOR_NOT_AVAILABLE (15).",
-    Rule.REFUSE_IMPOSSIBLE: "UNKNOWN_SERVER_ERROR (-1): no group gets here.",
+    Rule.REFUSE_IMPOSSIBLE: "UNKNOWN_SERVER_ERROR (-1): no group reaches this case.",
 }
 
 
@@ -182,7 +188,7 @@ def _row(empty: Rule, preparing: Rule, completing: Rule, stable: Rule, dead: Rul
 
 
 def _always(rule: Rule) -> dict[State, Rule]:
-    """The same rule in every state but Dead."""
+    """Return a row with the same rule in every state but Dead."""
     return dict.fromkeys(State, rule) | {State.DEAD: Rule.REFUSE_NOT_AVAILABLE}
 
 
@@ -231,7 +237,7 @@ RULES: Final[dict[Trigger, dict[State, Rule]]] = {
     Trigger.TXN_COMMIT_OUTSIDE: _row(
         _R.ACCEPT, _R.REFUSE_UNKNOWN, _R.REFUSE_UNKNOWN, _R.REFUSE_UNKNOWN, _R.REFUSE_NOT_AVAILABLE
     ),
-    Trigger.TXN_COMMIT_NOBODY: _always(_R.ACCEPT),
+    Trigger.TXN_COMMIT_NO_MEMBER: _always(_R.ACCEPT),
     Trigger.DELETE_OFFSETS: _row(_R.ACCEPT, _R.ACCEPT, _R.ACCEPT, _R.ACCEPT, _R.REFUSE_NOT_FOUND),
     Trigger.DELETE_OFFSETS_OTHER: _row(
         _R.ACCEPT, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_EMPTY, _R.REFUSE_NOT_FOUND
@@ -246,7 +252,7 @@ RULES: Final[dict[Trigger, dict[State, Rule]]] = {
     Trigger.SYNC_TIMEOUT: _row(_R.IGNORE, _R.IGNORE, _R.EXPEL_UNSYNCED, _R.EXPEL_UNSYNCED, _R.IGNORE),
     Trigger.OVERSIZE: _row(_R.IGNORE, _R.IGNORE, _R.IGNORE, _R.SHRINK, _R.IGNORE),
 }
-"""For a trigger and the state it finds the group in, the rule that answers it."""
+"""Rule for each trigger and state."""
 
 ERRORS: Final[dict[Rule, ErrorCode]] = dict.fromkeys(Rule, ErrorCode.NONE) | {
     Rule.HAND_OUT_ID: ErrorCode.MEMBER_ID_REQUIRED,
@@ -264,11 +270,11 @@ ERRORS: Final[dict[Rule, ErrorCode]] = dict.fromkeys(Rule, ErrorCode.NONE) | {
     Rule.REFUSE_NOT_AVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     Rule.REFUSE_IMPOSSIBLE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""The error that a rule answers with, NONE for those that accept."""
+"""Error code of each rule, NONE for those that accept."""
 
 
 class Counted(StrEnum):
-    """What counts towards group.max.size."""
+    """Quantity that group.max.size limits."""
 
     NOTHING = "nothing"
     PARKED_JOINS = "parked JoinGroups"
@@ -277,18 +283,18 @@ class Counted(StrEnum):
 
 COUNTED: Final[dict[State, Counted]] = {
     _E: Counted.NOTHING,
-    # A group above a lowered limit keeps those who come back first.
+    # A group above a lowered limit keeps the members that come back first.
     _P: Counted.PARKED_JOINS,
     _C: Counted.MEMBERS,
     _S: Counted.MEMBERS,
     _D: Counted.NOTHING,
 }
-"""What is counted in a state. Whoever is counted already has room."""
+"""Quantity limited in each state. A member that is counted already has room."""
 
 GUARDS: Final[tuple[tuple[str, str, str], ...]] = (
     ("`service.py`", "a partition that is loading (14; Heartbeat: 0) or not here (16)", "every request"),
     ("`service.py`", "an empty group id (24)", "requests of members, OffsetDelete, TxnOffsetCommit"),
-    ("`service.py`", "a session timeout out of bounds (26)", "JoinGroup"),
+    ("`join.check_request`", "a session timeout out of bounds (26)", "JoinGroup"),
     (
         "`ClassicGroup.check_member`",
         "a member id, or an instance id beside it, that the group does not have (25); an instance id of another member"
@@ -298,8 +304,7 @@ GUARDS: Final[tuple[tuple[str, str, str], ...]] = (
     ("the rules themselves", "another generation (22)", "SyncGroup, Heartbeat, OffsetCommit, TxnOffsetCommit"),
     ("`sync.check_protocol`", "another protocol type or name (23)", "SyncGroup"),
     ("`ClassicGroup.has_room`", "see the table below", "JoinGroup; decides which row of the table it is"),
-    ("`ClassicGroup.supports`", "what all members support", "JoinGroup; decides which row of the table it is"),
+    ("`ClassicGroup.supports`", "the protocols of all members", "JoinGroup; decides which row of the table it is"),
     ("`Shard.has_room_for`", "`max.message.bytes`", "JoinGroup, SyncGroup; decides which row of the table it is"),
 )
-"""What is decided whatever the state: where, what is refused, and for which requests. In a Dead group the table comes
-first."""
+"""Checks that apply in any state: place, refusal, requests. In a Dead group the table comes first."""

@@ -1,7 +1,6 @@
-"""SyncGroup: the leader hands in the assignments, everybody gets theirs.
+"""SyncGroup: the leader sends the assignments, every member receives its own.
 
-Decides who waits for the leader, what the leader's assignments do, and who is expelled for not syncing. It does not
-look into an assignment.
+Followers wait for the leader; members that do not sync in time are removed. Assignments are opaque bytes.
 
 Source: semantics 2.3, 2.6; KIP-559 for protocol type and name in the request.
 """
@@ -12,18 +11,17 @@ from collections.abc import Callable
 
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.causes import Cause
 from kafka_shim.groups.classic import events, rebalance, records
-from kafka_shim.groups.classic.answers import sync_refused, synced
 from kafka_shim.groups.classic.group import ClassicGroup
 from kafka_shim.groups.classic.member import Member
+from kafka_shim.groups.classic.rebalance import sync_answer, sync_refused
 from kafka_shim.groups.classic.records import find
-from kafka_shim.groups.classic.sessions import wake
 from kafka_shim.groups.classic.states import ERRORS, RULES, Rule, Trigger
-from kafka_shim.groups.classic.triggers import trigger_of_sync
 from kafka_shim.groups.interface import PARKED, Parked
 from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import GroupMetadataValue
+from kafka_shim.trace.causes import Cause
 
 
 def sync(shard: Shard, request: SyncGroupRequest, exchange: object, now: float) -> SyncGroupResponse | Parked:
@@ -49,11 +47,16 @@ def sync(shard: Shard, request: SyncGroupRequest, exchange: object, now: float) 
             return _reject(shard, group, member, RULES[Trigger.SYNC_OVERSIZED][group.state], now)
         _assign(shard, group, member, assigned, rule, now)
     shard.outbox.touch(shard)
-    return synced(group, member.assignment)
+    return sync_answer(group, member.assignment)
 
 
-def sync_timeout(shard: Shard, group: ClassicGroup, now: float) -> None:
-    """The time to sync is up: whoever has not synced is expelled, static members too."""
+def trigger_of_sync(group: ClassicGroup, request: SyncGroupRequest) -> Trigger:
+    """Return the trigger of a SyncGroup: by the leader, or by a follower."""
+    return Trigger.SYNC_LEADER if group.leader == request.member_id else Trigger.SYNC_FOLLOWER
+
+
+def sync_timeout(shard: Shard, group: ClassicGroup, timer: Timer, now: float) -> None:
+    """Remove all members that did not sync in time, static members too."""
     rule = RULES[Trigger.SYNC_TIMEOUT][group.state]
     if rule is Rule.EXPEL_UNSYNCED and group.pending_sync:
         expelled = [member_id for member_id in group.members if member_id in group.pending_sync]
@@ -63,7 +66,7 @@ def sync_timeout(shard: Shard, group: ClassicGroup, now: float) -> None:
 
 
 def check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
-    """Whether it speaks of the group's generation, protocol type and protocol: NONE, 22 or 23 (KIP-559)."""
+    """Check generation, protocol type and protocol of a SyncGroup: NONE, 22 or 23 (KIP-559)."""
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     if _differ(request.protocol_type, group.protocol_type) or _differ(request.protocol_name, group.protocol):
@@ -92,13 +95,13 @@ def _assign(
     if shard.outbox.listening:
         events.state(shard, group, before, rule)
         events.assignment(shard, group, now)
-    _answer_syncs(shard, group, lambda member: synced(group, member.assignment), now)
-    wake(shard, leader, now)
+    _answer_syncs(shard, group, lambda member: sync_answer(group, member.assignment), now)
+    shard.arm(leader.session_timer, now + leader.session_timeout)
 
 
 def _reject(shard: Shard, group: ClassicGroup, leader: Member, rule: Rule, now: float) -> SyncGroupResponse:
     _answer_syncs(shard, group, lambda member: sync_refused(ERRORS[rule]), now)
-    wake(shard, leader, now)
+    shard.arm(leader.session_timer, now + leader.session_timeout)
     rebalance.start(shard, group, Cause.ASSIGNMENT_WRITE_FAILED, leader.member_id, rule, now)
     return sync_refused(ERRORS[rule])
 

@@ -1,21 +1,35 @@
-"""A consumer group (KIP-848): its members, epochs and assignments, as records make them.
+"""Consumer group (KIP-848): members, epochs and assignments, built from records, with its timers and flags.
 
-Decides what each record does, and what follows from it: the state of the group, who has a partition, which assignor
-most members ask for. Hard state changes in `replay` alone. Rules are in the modules beside this one; timers and flags
-that no record keeps are rebuilt when the group is loaded. After Kafka's `ModernGroup` and `ConsumerGroup`
-(semantics 4.1, 5.3).
+Only `replay` changes the hard state, and `target.install`, which has the effect of a replay. It also keeps values
+derived from the records: the state of the group, the owner of each partition, the number of members that choose an
+assignor. A load rebuilds timers and flags. The rules are in the other modules of this folder; a group calls those of
+`ConsumerRules`. After Kafka's `ModernGroup` and `ConsumerGroup` (semantics 4.1, 4.7, 5.3).
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
+from math import inf
 from typing import Any, Final, NamedTuple
 
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
-from kafka_shim.groups.consumer.member import Member, from_records
-from kafka_shim.groups.consumer.regex import ResolvedRegex
-from kafka_shim.groups.consumer.states import LEAVE, GroupState, MemberState
-from kafka_shim.groups.consumer.subscriptions import Subscriptions
+from kafka_shim.groups.consumer import records
+from kafka_shim.groups.consumer.member import Member, ResolvedRegex, Specs, Subscriptions, TopicIds
+from kafka_shim.groups.consumer.records import AssignedMetadata
+from kafka_shim.groups.consumer.states import GroupState, MemberState, TimerKind
+from kafka_shim.groups.consumer.views import Reader, Views
+from kafka_shim.groups.epochs.group import EpochGroup, ReplayError
+from kafka_shim.groups.epochs.group import TimerKind as SharedTimer
+from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, from_records
+from kafka_shim.groups.epochs.records import Record
+from kafka_shim.groups.group import Subscription
+from kafka_shim.groups.interface import Refusal
+from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.timers import Timer
 from kafka_shim.persistence.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -29,81 +43,103 @@ from kafka_shim.persistence.records import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
 )
+from kafka_shim.trace.causes import Cause
 
 NO_NUMBERS: Final[frozenset[int]] = frozenset()
-NO_TARGET: Final = -1
-"""The target epoch once it was deleted."""
+_TRY_AGAIN_S: Final = 0.5
+"""Seconds until a timer fires again after its rule failed: as in Kafka's `CoordinatorTimer`."""
 
 
-class ReplayError(ValueError):
-    """A record that contradicts those before it: Kafka refuses to load the partition (semantics 5.3)."""
+class SteadyPeriod:
+    """Period without changes of a group. It ends at `until` (monotonic seconds) or at the first change. Compare with
+    `is`.
+
+    `deadline` is the session deadline for heartbeats received at `now`; the members of a tick share it to save cache
+    misses of the processor.
+    """
+
+    __slots__ = ("deadline", "now", "until")
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+        self.now = self.deadline = -inf
 
 
-class AssignedMetadata(NamedTuple):
-    """What the assignor of a client said to a member with its target assignment: an `error` of its own, 0 for none, and
-    metadata in one of the assignor's versions."""
+class ConsumerRules(NamedTuple):
+    """Rules that a group calls and that know more than the group.
 
-    error: int = 0
-    version: int = 0
-    metadata: bytes = b""
+    `downgrade(group, members, change, now)` converts the group to a classic one if these members leave and it has to,
+    and returns True if it did. `heartbeat` serves a Heartbeat of the classic protocol. `timers` has the rules of
+    further timers of a group.
+    """
+
+    downgrade: Callable[[ConsumerGroup, Sequence[Member], str, float], bool]
+    heartbeat: Callable[[ConsumerGroup, str, str | None, int, float], ErrorCode]
+    timers: Mapping[StrEnum, Callable[[Any, float], None]]
 
 
-NO_METADATA: Final = AssignedMetadata()
+class ConsumerGroup(EpochGroup[Member, Partitions]):
+    """State of a consumer group; implements `Group`.
 
-
-class ConsumerGroupState:
-    """The hard state of a group.
-
-    `group_epoch` grows when a new assignment is due, `target_epoch` when it was computed. `targets` are the target
-    assignments of members, `target_owners` the same read the other way, `owners` the member that has a partition or is
-    yet to give it up.
+    `target_owners` are the target assignments by partition. `owners` is the member that
+    is assigned a partition or has yet to revoke it. `patterns_stale`: the patterns need to be resolved again;
+    `resolves`: another thread resolves them now. `steady_period` is None after a change, until a heartbeat finds the
+    group unchanged. `specs` are the members in the form that assignors take. `revision` grows with every change of an
+    input of the target assignment. `draft` is the `Draft` of a group that is not in the shard yet, else None.
     """
 
     __slots__ = (
         "choosing_members",
         "classic_members",
-        "group_epoch",
-        "group_id",
+        "draft",
         "has_partition_metadata",
-        "members",
-        "metadata_hash",
         "owners",
-        "partition",
+        "patterns_stale",
+        "resolver",
+        "resolves",
+        "revision",
+        "rules",
+        "specs",
         "static_members",
+        "steady_period",
         "subscriptions",
-        "target_epoch",
         "target_metadata",
         "target_owners",
-        "targets",
     )
 
-    type: Final = "consumer"
+    type = "consumer"
+    record_classes = records.CLASSES
+    member_timers = (SharedTimer.REBALANCE, TimerKind.JOIN, TimerKind.SYNC)
 
-    def __init__(self, group_id: str, partition: int) -> None:
-        self.group_id = group_id
-        self.partition = partition
-        self.group_epoch = 0
-        self.metadata_hash = 0
-        self.target_epoch = 0
-        self.members: dict[str, Member] = {}
+    def __init__(self, group_id: str, shard: Shard, rules: ConsumerRules) -> None:
+        super().__init__(group_id, shard)
+        self.rules = rules
         self.static_members: dict[str, str] = {}
         """Member ids by group instance id."""
-        self.targets: dict[str, Partitions] = {}
         self.target_metadata: dict[str, AssignedMetadata] = {}
-        """By member id, where the assignor of a client said something."""
+        """By member id; only members that got an error or metadata from a client's assignor."""
         self.target_owners: dict[bytes, dict[int, str]] = {}
         self.owners: dict[bytes, dict[int, str]] = {}
-        self.subscriptions = Subscriptions()
+        rights = shard.topic_rights
+        self.subscriptions = Subscriptions(views=Views(rights) if rights is not None and rights.of_members else None)
         self.choosing_members = 0
-        """How many members ask for an assignor."""
+        """Number of members that name a server assignor."""
         self.classic_members = 0
-        """How many members speak the classic protocol."""
+        """Number of members that use the classic protocol."""
         self.has_partition_metadata = False
-        """Whether a record of type 4 is there, which Kafka before 4.1 wrote and 4.2 deletes."""
+        """True if the group has a record of type 4, which Kafka before 4.1 wrote and 4.2 deletes."""
+        self.patterns_stale = True
+        self.resolver: Reader | None = None
+        """The sender of the heartbeat that had the patterns resolved."""
+        self.steady_period: SteadyPeriod | None = None
+        ids = TopicIds(shard.topics, self.subscriptions)
+        self.specs = Specs(self.members, self.targets, self.subscriptions, shard.topics, ids)
+        self.resolves = False
+        self.revision = 0
+        self.draft: Any = None
 
-    # What follows
+    # Derived values
 
     @property
     def state(self) -> GroupState:
@@ -111,24 +147,21 @@ class ConsumerGroupState:
             return GroupState.EMPTY
         if self.group_epoch > self.target_epoch:
             return GroupState.ASSIGNING
-        target_epoch = self.target_epoch
-        if all(member.is_reconciled_to(target_epoch) for member in self.members.values()):
-            return GroupState.STABLE
-        return GroupState.RECONCILING
+        return GroupState.STABLE if self.is_reconciled else GroupState.RECONCILING
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        """The member with the group instance id, or None."""
+        """Return the member with the group instance id; None if there is none, or it took another one and left."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
-        return None if member_id is None else self.members[member_id]
+        return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Partitions:
-        """The target assignment of a member, or of the static member whose place it takes."""
+        """Return the target assignment of a member, or of the static member that it replaces."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, "")
         return self.targets.get(member_id, NO_PARTITIONS)
 
     def supports_classic_protocol(self, names: set[str]) -> bool:
-        """Whether a member of the classic protocol that offers these assignors shares one with all others like it."""
+        """Return True if one of these protocols is common to all members that use the classic protocol."""
         shared = [
             {protocol.name for protocol in member.classic.supported_protocols}
             for member in self.members.values()
@@ -136,20 +169,172 @@ class ConsumerGroupState:
         ]
         return bool(names.intersection(*shared)) if shared else bool(names)
 
+    @property
+    def protocol(self) -> str:
+        """Assignor that most members name."""
+        return self.shard.assignors.choose(member.server_assignor for member in self.members.values())
+
+    @property
+    def epoch_to_join(self) -> int:
+        """Epoch below that a member of the classic protocol has to join again: that of the assignment it would get."""
+        return self.target_epoch if self.shard.rules.rejoin_at_assignment_epoch else self.group_epoch
+
+    @property
+    def is_crowded(self) -> bool:
+        """True if the group has more members than `group.consumer.max.size`, for example after that was lowered."""
+        return len(self.members) > self.shard.config.group_consumer_max_size
+
+    @property
+    def is_in_shard(self) -> bool:
+        """True if the first record of the group is written and the group is not dropped since."""
+        current: object = self.shard.groups.get(self.group_id)
+        return current is self
+
+    def session_timeout(self, member: Member) -> float:
+        if member.classic is not None:
+            return member.classic.session_timeout_ms / 1000
+        return self.setting(self._session_timeout_ms) / 1000
+
+    def waits_for(self, member: Member) -> list[str]:
+        """Return the members that own partitions of this one's target."""
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return []
+        target = self.targets.get(member.member_id, NO_PARTITIONS)
+        owners = (
+            self.owners.get(topic, {}).get(number)
+            for topic, aim in target.items()
+            for number in aim - member.assigned.get(topic, frozenset())
+        )
+        return sorted({owner for owner in owners if owner is not None})
+
+    def assignors_of(self, member: Member) -> list[str]:
+        return [] if member.server_assignor is None else [member.server_assignor]
+
+    def subscription_of(self, member: Member) -> Subscription:
+        return Subscription(
+            topics=sorted(member.topic_names), regex=member.regex, generation=member.epoch, rack=member.rack_id
+        )
+
+    def assignment_of(self, member: Member) -> dict[str, list[int]]:
+        return self.by_topic(member.assigned)
+
+    def by_topic(self, assignment: Partitions) -> dict[str, list[int]]:
+        return by_topic_name(self.shard.topics, assignment)
+
+    def is_subscribed(self, topic: str) -> bool:
+        return self.subscriptions.includes(topic)
+
+    # Commits
+
+    def allows_late_commit(self, member_id: str, member_epoch: int, partitions: Iterable[tuple[str, int]]) -> bool:
+        """Return True if a commit with an older epoch concerns only partitions that the member had at that epoch
+        already, and still has or must revoke (KIP-1251)."""
+        member = self.members.get(member_id)
+        if member is None or member_epoch > member.epoch or not self.shard.rules.partition_assignment_epochs:
+            return False
+        topic_id = self.shard.topics.topic_id
+        return all(member.has_since(member_epoch, topic_id(topic) or b"", number) for topic, number in partitions)
+
+    # Topics, timers, members
+
+    def topic_changed(self, topic: str, now: float) -> None:
+        """Have the next heartbeat check the topics of the group, and its patterns unless the topic was deleted.
+
+        Kafka resolves patterns again only for new topics.
+        """
+        self.steady_period = None
+        self.patterns_stale |= self.shard.topics.topic_id(topic) is not None
+        self.specs.topics_changed()
+        if self.subscriptions.includes(topic):
+            self.metadata_stale = True
+            self.revision += 1
+
+    def release(self) -> None:
+        self.steady_period = None
+        super().release()
+
+    def fire(self, timer: Timer, now: float) -> None:
+        rule = self.rules.timers.get(timer.kind)
+        if rule is not None:
+            rule(self, now)
+            return
+        try:
+            if timer.kind is TimerKind.JOIN:
+                self.fence([self.members[timer.member_id]], Cause.REBALANCE_TIMEOUT, "removed", now)
+            elif timer.kind is TimerKind.SYNC:
+                self.fence([self.members[timer.member_id]], Cause.PENDING_SYNC_EXPIRED, "removed", now)
+            else:
+                super().fire(timer, now)
+        except Refusal:
+            self.shard.arm(timer, now + _TRY_AGAIN_S)
+
+    def heartbeat(self, member_id: str, group_instance_id: str | None, generation: int, now: float) -> int:
+        return self.rules.heartbeat(self, member_id, group_instance_id, generation, now)
+
+    def fence(self, members: Sequence[Member], cause: Cause, change: str, now: float) -> None:
+        """Remove members, as all groups with epochs do; or become a classic group without them.
+
+        Raises `Refusal`: -1, if the group should become a classic one and cannot.
+        """
+        if members and not self.rules.downgrade(self, members, change, now):
+            super().fence(members, cause, change, now)
+
+    def records_of_departure(self, members: Sequence[Member]) -> list[Record]:
+        group_id, patterns = self.group_id, Counter(member.regex for member in members if member.regex is not None)
+        written = [
+            records.regex_tombstone(group_id, pattern)
+            for pattern, count in patterns.items()
+            if self.subscriptions.patterns[pattern] == count
+        ]
+        new_hash = self.specs.metadata_hash(without=members)
+        return [*written, records.epoch(group_id, self.group_epoch + 1, new_hash)]
+
+    def records_of_replacement(self, old: Member, new: Member) -> list[Record]:
+        """Return the records by which a static member replaces another and inherits its assignments."""
+        group_id, old_id, new_id = self.group_id, old.member_id, new.member_id
+        metadata = self.target_metadata.get(old_id, records.NO_METADATA)
+        return [
+            *self.record_classes.member_tombstones(group_id, old_id),
+            records.member_metadata(group_id, new),
+            records.target_assignment(group_id, new_id, self.target_of(old_id, None), metadata),
+            records.current_assignment(group_id, new),
+        ]
+
+    def tombstones(self) -> list[Record]:
+        patterns = (records.regex_tombstone(self.group_id, pattern) for pattern in self.subscriptions.resolved)
+        others = [*patterns, records.partition_metadata_tombstone(self.group_id)]
+        return self.record_classes.group_tombstones(self.group_id, self.members, others)
+
+    def trace_step(self, member: Member) -> None:
+        """Report a step of a member's reconciliation."""
+        self.trace_reconciliation(
+            member,
+            member.state.name,
+            self.by_topic(member.assigned),
+            self.by_topic(member.pending_revocation),
+            self.waits_for(member),
+        )
+
     # Records
 
     def replay(self, key: Any, value: Any) -> None:
-        """Let a record of this group take effect, except the tombstone of the group itself."""
+        """Apply a record of this group."""
+        self.steady_period = None
         record = type(key)
         if record is ConsumerGroupCurrentMemberAssignmentKey:
             self._replay_current(key.member_id, value)
-        elif record is ConsumerGroupMemberMetadataKey:
+            return
+        if record is ConsumerGroupMemberMetadataKey:
             self._replay_member(key.member_id, value)
         elif record is ConsumerGroupTargetAssignmentMemberKey:
-            self._replay_target(key.member_id, value)
+            self.replay_target(key.member_id, value)
         elif record is ConsumerGroupTargetAssignmentMetadataKey:
-            self._replay_target_epoch(value)
+            self.replay_target_epoch(value)
         elif record is ConsumerGroupMetadataKey:
+            if value is None:
+                self.check_deletion()
+                self.shard.drop(self.group_id)
+                return
             assert isinstance(value, ConsumerGroupMetadataValue)
             self.group_epoch, self.metadata_hash = value.epoch, value.metadata_hash
         elif record is ConsumerGroupRegularExpressionKey:
@@ -157,18 +342,13 @@ class ConsumerGroupState:
         else:
             assert record is ConsumerGroupPartitionMetadataKey
             self.has_partition_metadata = value is not None
-
-    def check_deletion(self) -> None:
-        """Raise `ReplayError` if records are still there that are deleted before the group's own."""
-        if self.members or self.targets or self.target_epoch != NO_TARGET:
-            raise ReplayError(
-                f"Group {self.group_id!r} was deleted while it had {len(self.members)} members and"
-                f" {len(self.targets)} target assignments at epoch {self.target_epoch}."
-            )
+        self.revision += 1
+        self.specs.replayed(key, value)
 
     def _replay_member(self, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
         member = self.members.get(member_id)
         if value is not None:
+            names = frozenset(value.subscribed_topic_names)
             self._put(
                 replace(
                     member or Member(member_id),
@@ -177,7 +357,7 @@ class ConsumerGroupState:
                     rebalance_timeout_ms=value.rebalance_timeout_ms,
                     client_id=value.client_id,
                     client_host=value.client_host,
-                    topic_names=self.subscriptions.share(frozenset(value.subscribed_topic_names)),
+                    topic_names=self.subscriptions.shared.get(names, names),
                     topic_regex=value.subscribed_topic_regex,
                     server_assignor=value.server_assignor,
                     classic=value.classic_member_metadata,
@@ -185,16 +365,18 @@ class ConsumerGroupState:
                 )
             )
         elif member is not None:
-            if member.epoch != LEAVE:
-                raise ReplayError(f"Member {member_id!r} was deleted before its current assignment.")
-            if member_id in self.targets:
-                raise ReplayError(f"Member {member_id!r} was deleted before its target assignment.")
+            self.check_member_deletion(member)
             self._remove(member)
 
     def _replay_current(self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
         member = self.members.get(member_id)
         if value is not None:
             assigned = from_records(value.assigned_partitions)
+            epochs = None
+            if self.shard.rules.partition_assignment_epochs:
+                epochs = records.epochs_from_records(
+                    value.assigned_partitions, value.partitions_pending_revocation, member_epoch=value.member_epoch
+                )
             target = self.targets.get(member_id)
             self._put(
                 replace(
@@ -202,9 +384,10 @@ class ConsumerGroupState:
                     epoch=value.member_epoch,
                     previous_epoch=value.previous_member_epoch,
                     state=MemberState(value.state),
-                    # In the end it has its target: one object is enough for both.
+                    # A reconciled member shares one object for its target and its assignment, to save memory.
                     assigned=target if target is not None and assigned == target else assigned,
                     pending_revocation=from_records(value.partitions_pending_revocation),
+                    assignment_epochs=epochs,
                 )
             )
         elif member is not None:
@@ -215,19 +398,23 @@ class ConsumerGroupState:
                     previous_epoch=LEAVE,
                     assigned=NO_PARTITIONS,
                     pending_revocation=NO_PARTITIONS,
+                    assignment_epochs=None,
                 )
             )
 
-    def _replay_target(self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None) -> None:
-        old = self.targets.get(member_id, NO_PARTITIONS)
-        new = NO_PARTITIONS if value is None else from_records(value.topic_partitions)
+    def replay_target(self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None) -> None:
+        old, new = self.targets.get(member_id, NO_PARTITIONS), NO_PARTITIONS
+        if value is None:
+            self.targets.pop(member_id, None)
+        else:
+            new = self.targets[member_id] = from_records(value.topic_partitions)
         for topic, had in old.items():
             has = new.get(topic, NO_NUMBERS)
             if has == had:
                 continue
             owners = self.target_owners.get(topic, {})
             for partition in had:
-                # Another member's record may have come first.
+                # A record may already have given the partition to another member.
                 if partition not in has and owners.get(partition) == member_id:
                     del owners[partition]
             if not owners:
@@ -237,22 +424,10 @@ class ConsumerGroupState:
                 owners = self.target_owners.setdefault(topic, {})
                 for partition in has:
                     owners[partition] = member_id
-        if value is None:
-            self.targets.pop(member_id, None)
-        else:
-            self.targets[member_id] = new
         if value is not None and (value.error or value.metadata_version or value.metadata):
             self.target_metadata[member_id] = AssignedMetadata(value.error, value.metadata_version, value.metadata)
         elif self.target_metadata:
             self.target_metadata.pop(member_id, None)
-
-    def _replay_target_epoch(self, value: ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
-        if value is not None:
-            self.target_epoch = value.assignment_epoch
-        elif self.targets:
-            raise ReplayError(f"The target epoch of {self.group_id!r} was deleted before its target assignments.")
-        else:
-            self.target_epoch = NO_TARGET
 
     def _replay_regex(self, pattern: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
         if value is None:
@@ -262,37 +437,41 @@ class ConsumerGroupState:
                 frozenset(value.topics), value.version, value.timestamp
             )
 
-    # Members
-
     def _put(self, member: Member) -> None:
+        """Add or replace a member."""
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
-        self._count(old, member)
+        if old is None or old.topic_names is not member.topic_names or old.topic_regex != member.topic_regex:
+            self.subscriptions.replace(old, member)
+        self.classic_members += member.classic is not None
+        self.choosing_members += member.server_assignor is not None
         if old is not None:
-            self._disown(old)
+            self.classic_members -= old.classic is not None
+            self.choosing_members -= old.server_assignor is not None
+            if old.assigned or old.pending_revocation:
+                self._disown(old)
+            if old.instance_id != member.instance_id and self.shard.rules.instance_id_moves:
+                self.static_members.pop(old.instance_id or "", None)
         self._own(member)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
     def _remove(self, member: Member) -> None:
         del self.members[member.member_id]
-        self._count(member, None)
+        self.subscriptions.replace(member, None)
+        if self.subscriptions.views is not None:
+            self.subscriptions.views.readers.pop(member.member_id, None)
+        self.classic_members -= member.classic is not None
+        self.choosing_members -= member.server_assignor is not None
         self._disown(member)
         if member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
 
-    def _count(self, old: Member | None, new: Member | None) -> None:
-        if old is None or new is None or old.topic_names is not new.topic_names or old.topic_regex != new.topic_regex:
-            self.subscriptions.replace(old, new)
-        if old is not None:
-            self.classic_members -= old.classic is not None
-            self.choosing_members -= old.server_assignor is not None
-        if new is not None:
-            self.classic_members += new.classic is not None
-            self.choosing_members += new.server_assignor is not None
-
     def _own(self, member: Member) -> None:
-        """Raises `ReplayError` if another member has one of its partitions at no lower epoch."""
+        """Make the member the owner of its partitions.
+
+        Raises `ReplayError` if another member has one of its partitions at no lower epoch.
+        """
         member_id = member.member_id
         for partitions in (member.assigned, member.pending_revocation):
             for topic, numbers in partitions.items():
@@ -313,7 +492,7 @@ class ConsumerGroupState:
                 if owners is None:
                     continue
                 for number in numbers:
-                    # A record of another member, of a higher epoch, may have come first.
+                    # A record may already have given the partition to another member at a higher epoch.
                     if owners.get(number) == member.member_id:
                         del owners[number]
                 if not owners:

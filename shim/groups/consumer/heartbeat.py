@@ -1,16 +1,20 @@
-"""ConsumerGroupHeartbeat: a member joins, reports what it owns, and hears what it may use.
+"""ConsumerGroupHeartbeat: a member joins, reports its owned partitions, receives its assignment, or leaves.
 
-Decides what is refused, whose member it is, and whether the answer carries an assignment. One that says nothing new
-takes a short way, `steady.py`; one whose target assignment takes too long waits, `offload.py`. What a heartbeat changes
-is in `change.py`, leaving in `leave.py`. After Kafka's `consumerGroupHeartbeat` of 4.2 (semantics 4.2 to 4.6).
+This module checks the request, finds the member, and tells if the answer carries an assignment; `change.py` writes the
+changes. `offload.py` queues heartbeats while another thread computes a large target assignment.
+
+`steady` is a fast path for heartbeats that change nothing: it renews the session and gives the same answer as the full
+path. `RepeatedHeartbeat` skips even its checks when a client sends the same heartbeat again within one steady period of
+its group. Any record of the group, and any change of its topics, ends the period. After Kafka's
+`consumerGroupHeartbeat` and `consumerGroupLeave` of 4.2 (semantics 4.2 to 4.7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from kafka_shim.apis.client_assignor import ClientAssignor
 from kafka_shim.apis.consumer_group_heartbeat import (
@@ -18,37 +22,36 @@ from kafka_shim.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
+    error,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.assignors.spec import Partitions
-from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.classic.group import ClassicGroup
-from kafka_shim.groups.consumer import offload, records
-from kafka_shim.groups.consumer.change import Change
-from kafka_shim.groups.consumer.leave import check_not_fenced, leave
-from kafka_shim.groups.consumer.live import ConsumerGroup
-from kafka_shim.groups.consumer.member import Member, from_records
-from kafka_shim.groups.consumer.migration import drafted
+from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
+from kafka_shim.groups.consumer import offload, patterns, records
+from kafka_shim.groups.consumer.change import Change, cause_of, check_not_fenced, check_room, static_member
+from kafka_shim.groups.consumer.group import ConsumerGroup, SteadyPeriod
+from kafka_shim.groups.consumer.member import Member
+from kafka_shim.groups.consumer.migration.conversion import draft_of
 from kafka_shim.groups.consumer.patterns import PatternChange
-from kafka_shim.groups.consumer.refusal import Refusal
-from kafka_shim.groups.consumer.sessions import heartbeat_interval_ms, renew_session
-from kafka_shim.groups.consumer.states import JOIN, LEAVE, LEAVE_STATIC
-from kafka_shim.groups.consumer.steady import says_nothing_new, steady
-from kafka_shim.groups.interface import PARKED, Client, Parked
-from kafka_shim.groups.shard import Shard
+from kafka_shim.groups.consumer.states import MemberState
+from kafka_shim.groups.consumer.views import reader_of
+from kafka_shim.groups.epochs.member import JOIN, LEAVE, LEAVE_STATIC, from_records
+from kafka_shim.groups.epochs.requests import check_not_blank, find, not_a_member, other_epoch
+from kafka_shim.groups.group import Group
+from kafka_shim.groups.interface import PARKED, Client, Parked, Refusal
+from kafka_shim.groups.shard import NodeParts, Shard
+from kafka_shim.groups.timers import Timer
+from kafka_shim.trace.causes import Cause
 
 
-def check_request(request: ConsumerGroupHeartbeatRequest, assignors: Collection[str], *, member_makes_id: bool) -> None:
-    """What is refused before any group is looked at: INVALID_REQUEST (42), UNSUPPORTED_ASSIGNOR (112).
-
-    `member_makes_id`: the version has members make their own ids (v1+, KIP-1082). Raises `Refusal`.
-    """
-    epoch = request.member_epoch
-    if member_makes_id or epoch > 0 or epoch == LEAVE:
-        _check_text(request.member_id, "MemberId can't be empty.")
-    _check_text(request.group_id, "GroupId can't be empty.")
-    _check_text(request.instance_id, "InstanceId can't be empty.")
-    _check_text(request.rack_id, "RackId can't be empty.")
+def check_request(request: ConsumerGroupHeartbeatRequest, parts: NodeParts) -> None:
+    """Check the request alone, before its group is looked up. Raises `Refusal`: INVALID_REQUEST (42),
+    UNSUPPORTED_ASSIGNOR (112)."""
+    epoch, assignors = request.member_epoch, parts.assignors.names
+    if epoch > 0 or epoch == LEAVE:
+        check_not_blank("MemberId", request.member_id)
+    check_not_blank("GroupId", request.group_id)
+    check_not_blank("InstanceId", request.instance_id)
+    check_not_blank("RackId", request.rack_id)
     if epoch == JOIN:
         if request.rebalance_timeout_ms == -1:
             raise Refusal(ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
@@ -72,77 +75,76 @@ def check_request(request: ConsumerGroupHeartbeatRequest, assignors: Collection[
         )
 
 
-def _check_text(text: str | None, sentence: str) -> None:
-    if text is not None and not text.strip():
-        raise Refusal(ErrorCode.INVALID_REQUEST, sentence)
-
-
-def refused(
-    request: ConsumerGroupHeartbeatRequest, code: int, message: str | None = None
-) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
-
-
 def heartbeat(
     shard: Shard, request: ConsumerGroupHeartbeatRequest, client: Client, exchange: object, now: float
 ) -> ConsumerGroupHeartbeatResponse | Parked:
-    """The answer to a heartbeat that `check_request` let through; PARKED while what it needs is computed elsewhere.
+    """Handle a heartbeat after `check_request`; PARKED while another thread computes its assignment.
 
     Errors: UNKNOWN_MEMBER_ID (25), GROUP_ID_NOT_FOUND (69), GROUP_MAX_SIZE_REACHED (81), FENCED_INSTANCE_ID (82),
-    FENCED_MEMBER_EPOCH (110), UNRELEASED_INSTANCE_ID (111), INVALID_REGULAR_EXPRESSION (128),
-    UNKNOWN_SERVER_ERROR (-1).
+    FENCED_MEMBER_EPOCH (110), UNRELEASED_INSTANCE_ID (111), INVALID_REGULAR_EXPRESSION (128), UNKNOWN_SERVER_ERROR
+    (-1).
     """
     interval_ms = None
-    if says_nothing_new(request):
+    if changes_no_metadata(request):
         interval_ms = steady(shard.groups.get(request.group_id), request, client, now)
     if interval_ms is not None:
         return ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=interval_ms
         )
-    member_id = request.member_id or shard.new_id()
+    queued = _QueuedHeartbeat(shard, request, exchange, client, request.member_id or shard.new_id())
+    answer: ConsumerGroupHeartbeatResponse | Parked = offload.serve(queued, now)
+    if answer is PARKED:
+        renew_waiting_session(shard, request, now)
+    return answer
 
-    def attempt(now: float) -> ConsumerGroupHeartbeatResponse:
+
+def renew_waiting_session(shard: Shard, request: ConsumerGroupHeartbeatRequest, now: float) -> None:
+    """Renew the session of a member whose heartbeat waits for a computation."""
+    group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup) and request.member_id in group.members:
+        group.renew_session(group.members[request.member_id], now)
+
+
+@dataclass(frozen=True, slots=True)
+class _QueuedHeartbeat(offload.QueuedRequest):
+    """Heartbeat that may change its group. A member without an id gets one (version 0)."""
+
+    client: Client
+    member_id: str
+
+    def attempt(self, now: float) -> ConsumerGroupHeartbeatResponse:
+        shard, request = self.shard, self.request
         try:
             if request.member_epoch in (LEAVE, LEAVE_STATIC):
                 return leave(shard, request, now)
-            outcome = hear(shard, request, member_id, client, now)
+            outcome = apply_heartbeat(shard, request, self.member_id, self.client, now)
         except Refusal as refusal:
             shard.outbox.touch(shard)
-            return refused(request, refusal.code, refusal.message)
+            return error(request, refusal.code, refusal.message)
         return ConsumerGroupHeartbeatResponse(
             member_id=outcome.member.member_id,
             member_epoch=outcome.member.epoch,
-            heartbeat_interval_ms=heartbeat_interval_ms(outcome.group),
-            assignment=assignment_of(outcome.member.assigned) if outcome.shows else None,
+            heartbeat_interval_ms=outcome.group.heartbeat_interval_ms,
+            assignment=assignment_of(outcome.member.assigned) if outcome.includes_assignment else None,
         )
 
-    waiting = offload.Waiting(exchange, attempt, partial(refused, request))
-    answer: ConsumerGroupHeartbeatResponse | Parked = in_line(shard, request, waiting, now)
-    return answer
-
-
-def in_line(shard: Shard, request: ConsumerGroupHeartbeatRequest, waiting: offload.Waiting, now: float) -> Any:
-    """The answer to a heartbeat that may change its group; PARKED if it has to wait."""
-    answer = offload.serve(shard, request.group_id, waiting, now)
-    if answer is PARKED:
-        # It was a sign of life all the same.
-        group = shard.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup) and request.member_id in group.members:
-            renew_session(group, group.members[request.member_id], now)
-    return answer
+    def refuse(self, code: int) -> ConsumerGroupHeartbeatResponse:
+        return error(self.request, code)
 
 
 class Outcome(NamedTuple):
-    """What a heartbeat came to: the group as it is in the shard then, the member as it was and as it is. `shows`: the
-    answer carries its assignment."""
+    """Result of a heartbeat: the group in the shard, the member before and after.
+
+    `includes_assignment`: the answer carries the assignment.
+    """
 
     group: ConsumerGroup
     before: Member
     member: Member
-    shows: bool
+    includes_assignment: bool
 
 
-def hear(
+def apply_heartbeat(
     shard: Shard,
     request: ConsumerGroupHeartbeatRequest,
     member_id: str,
@@ -151,56 +153,55 @@ def hear(
     make_change: type[Change] = Change,
     client_assignors: tuple[ClientAssignor, ...] | None = None,
 ) -> Outcome:
-    """Hear a heartbeat of a member that does not leave, and write what it changes. `client_assignors` are None where
-    the member does not say any. Raises `Refusal` and `Offloaded`, with nothing written; errors are those of
-    `heartbeat`."""
+    """Handle a heartbeat of a member that does not leave, and write the changes.
+
+    `client_assignors` is None if the request does not set them. Raises `Refusal` and `Offloaded`, with nothing written;
+    errors are those of `heartbeat`.
+    """
     joins = request.member_epoch == JOIN
-    group = _group(shard, request, joins=joins)
-    check_room(group, request.member_id)
+    present = shard.groups.get(request.group_id)
+    group = present if isinstance(present, ConsumerGroup) else draft_of(shard, request.group_id, joins=joins).group
+    check_room(group, request.member_id, request.instance_id)
     change = make_change(group, now)
     owned = None if request.topic_partitions is None else from_records(request.topic_partitions)
     member = _member(change, request, member_id, owned, joins=joins)
-    updated = merged(member, request, client)
+    names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    updated = member.merge(
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=None if timeout_ms == -1 else timeout_ms,
+        server_assignor=request.server_assignor,
+        topic_names=None if names is None else frozenset(names),
+        topic_regex=request.subscribed_topic_regex,
+        client_id=client.client_id,
+        client_host=client.client_host,
+    )
+    if updated.classic is not None:
+        # From now on it uses the consumer protocol.
+        updated = replace(updated, classic=None)
     if client_assignors is not None:
         updated = replace(updated, client_assignors=client_assignors)
+    if shard.topic_rights is not None:
+        change.reader = reader_of(client)
+        patterns.note_reader(group, updated, change.reader)
     names_changed, pattern = change.subscribe(member, updated)
     cause: Cause | None = None
-    if group.group_epoch == 0 or names_changed or pattern is PatternChange.RESOLVED:
+    if (
+        group.group_epoch == 0
+        or names_changed
+        or pattern is PatternChange.RESOLVED
+        or (updated.server_assignor != member.server_assignor and changes_assignor(group, member, updated))
+    ):
         cause = cause_of(group, member)
     group_epoch = change.renew_epoch(member, updated, cause)
     target_epoch, target = change.assign(updated, group_epoch)
     reconciled = change.reconcile(updated, target_epoch, target, owned)
     group = change.write(updated, reconciled, member_id)
-    renew_session(group, reconciled, now)
+    group.renew_session(reconciled, now)
     is_full = (
-        request.rebalance_timeout_ms != -1
-        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
-        and owned is not None
+        timeout_ms != -1 and (names is not None or request.subscribed_topic_regex is not None) and owned is not None
     )
     return Outcome(group, member, reconciled, joins or is_full or reconciled.assigned != member.assigned)
-
-
-def _group(shard: Shard, request: ConsumerGroupHeartbeatRequest, *, joins: bool) -> ConsumerGroup:
-    """The group; a draft of it if a member joins that is not there, or is a classic one. Raises `Refusal` and
-    `Offloaded`."""
-    group = shard.groups.get(request.group_id)
-    if isinstance(group, ConsumerGroup):
-        return group
-    if group is None and not joins:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found.")
-    if group is not None and not (joins and isinstance(group, ClassicGroup)):
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
-    return drafted(shard, request.group_id, group).group
-
-
-def check_room(group: ConsumerGroup, member_id: str) -> None:
-    """GROUP_MAX_SIZE_REACHED (81) for a newcomer where there is no room. Raises `Refusal`."""
-    most = group.shard.config.group_consumer_max_size
-    if group.size >= most and member_id not in group.members:
-        raise Refusal(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {most} members.",
-        )
 
 
 def _member(
@@ -211,14 +212,14 @@ def _member(
     *,
     joins: bool,
 ) -> Member:
-    """The member as it is before this heartbeat; a new one, or one that takes a static member's place."""
+    """Return the member before this heartbeat: existing, new, or in the place of a static one."""
     group, instance_id = change.group, request.instance_id
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
             if joins:
                 return Member(member_id)
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
+            raise not_a_member(member_id, group.group_id)
         _check_epoch(member, request.member_epoch, owned)
         return member
     holder = group.static_member(instance_id)
@@ -229,6 +230,9 @@ def _member(
         _check_epoch(holder, request.member_epoch, owned)
         return holder
     if holder is None:
+        if (former_id := group.static_members.get(instance_id)) is not None:
+            # It took another instance id and left, and Kafka does not forget the first one.
+            raise not_a_member(former_id, group.group_id)
         return group.members.get(member_id) or Member(member_id)
     if holder.classic is None and holder.epoch != LEAVE_STATIC:
         raise Refusal(
@@ -236,65 +240,176 @@ def _member(
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is"
             f" owned by {holder.member_id} member.",
         )
-    return take_place(change, holder, member_id)
+    return change.take_place(holder, member_id)
 
 
-def take_place(change: Change, holder: Member, member_id: str) -> Member:
-    """A member takes a static one's place: it inherits what that one had, at epoch 0."""
-    member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
-    change.records += records.member_replaced(change.group, holder, member)
-    change.replaced_member = holder
-    return member
+def changes_assignor(group: ConsumerGroup, member: Member, updated: Member) -> bool:
+    """Return True if the group prefers another assignor after this change of a member, and that makes a new epoch."""
+    if not group.shard.rules.assignor_change_rebalances:
+        return False
+    names = Counter(each.server_assignor for each in group.members.values())
+    names[member.server_assignor] -= 1
+    names[updated.server_assignor] += 1
+    return group.shard.assignors.choose(names.elements()) != group.protocol
 
 
 def _check_epoch(member: Member, epoch: int, owned: Partitions | None) -> None:
-    """FENCED_MEMBER_EPOCH (110), but for a member that joins again, or repeats its last epoch and owns nothing it is
-    not assigned: the answer that brought the new epoch may have got lost. Raises `Refusal`."""
+    """Check the epoch of a heartbeat. Raises `Refusal`: FENCED_MEMBER_EPOCH (110).
+
+    A member may join again, or repeat its previous epoch if it owns no more than its assignment: the answer with the
+    new epoch may have been lost.
+    """
     if epoch == JOIN or epoch == member.epoch:
         return
     if epoch == member.previous_epoch < member.epoch and _is_within(owned, member.assigned):
         return
-    raise Refusal(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch ({epoch})"
-        f" than the one known by the group coordinator ({member.epoch}). The member must abandon all its partitions and"
-        f" rejoin.",
-    )
+    raise other_epoch("consumer", epoch, member.epoch)
 
 
 def _is_within(owned: Partitions | None, assigned: Partitions) -> bool:
-    """Whether the member says what it owns, and owns nothing it is not assigned."""
+    """Return True if the request lists owned partitions, and all of them are assigned."""
     return owned is not None and all(
         topic in assigned and numbers <= assigned[topic] for topic, numbers in owned.items()
     )
 
 
-def merged(member: Member, request: ConsumerGroupHeartbeatRequest, client: Client) -> Member:
-    """The member with what the heartbeat says of it; what it does not say is unchanged."""
-    names, timeout = request.subscribed_topic_names, request.rebalance_timeout_ms
-    topic_names = member.topic_names
-    if names is not None and topic_names != (sent := frozenset(names)):
-        topic_names = sent
-    return replace(
-        member,
-        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
-        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout == -1 else timeout,
-        server_assignor=member.server_assignor if request.server_assignor is None else request.server_assignor,
-        topic_names=topic_names,
-        topic_regex=member.topic_regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
-        client_id=client.client_id,
-        client_host=client.client_host,
-        classic=None,
+def assignment_of(partitions: Partitions) -> Assignment:
+    return Assignment([TopicPartitions(topic, sorted(owned)) for topic, owned in partitions.items()])
+
+
+def leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, now: float) -> ConsumerGroupHeartbeatResponse:
+    """Handle a heartbeat with member epoch -1 or -2. Raises `Refusal`: -1, 25, 69 or 82."""
+    group = find(shard, request.group_id, ConsumerGroup)
+    answer = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+    if request.instance_id is None:
+        member = group.members.get(request.member_id)
+        if member is None:
+            raise not_a_member(request.member_id, group.group_id)
+    else:
+        member = static_member(group, request.member_id, request.instance_id)
+        if request.member_epoch == LEAVE_STATIC:
+            _leave_for_a_while(group, member)
+            return answer
+    group.fence([member], Cause.MEMBER_LEFT, "left", now)
+    return answer
+
+
+def _leave_for_a_while(group: ConsumerGroup, member: Member) -> None:
+    """Mark a static member as away: it keeps its partitions until it returns or its session ends, which runs on."""
+    before = group.state if group.shard.outbox.listening else None
+    away = replace(member, epoch=LEAVE_STATIC, pending_revocation=NO_PARTITIONS)
+    if group.shard.rules.partition_assignment_epochs:
+        away = away.at_epoch(0)
+    group.shard.write(*records.current_assignment(group.group_id, away))
+    if before is not None:
+        group.trace_step(away)
+        group.trace_state(before)
+
+
+# Fast path
+
+_ENDED_PERIOD: Final = SteadyPeriod(float("-inf"))
+
+
+def changes_no_metadata(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Return True if the request sets no subscription, assignor, rack or timeout."""
+    return (
+        request.member_epoch > JOIN
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.server_assignor is None
+        and request.rack_id is None
+        and request.rebalance_timeout_ms == -1
     )
 
 
-def cause_of(group: ConsumerGroup, member: Member) -> Cause:
-    """Why the group epoch grows when this member joined or changed its subscription."""
-    if member.member_id in group.members:
-        return Cause.SUBSCRIPTION_CHANGED
-    return Cause.NEW_MEMBER if group.static_member(member.instance_id) is None else Cause.STATIC_REPLACED
+def steady(group: Group | None, request: ConsumerGroupHeartbeatRequest, client: Client, now: float) -> int | None:
+    """Serve a heartbeat that `changes_no_metadata` if its group and topics are unchanged too.
+
+    Renews the session and returns the heartbeat interval in milliseconds; None, with nothing done, if the full path is
+    needed.
+    """
+    if not isinstance(group, ConsumerGroup):
+        return None
+    member = group.members.get(request.member_id)
+    epoch = request.member_epoch
+    if (
+        member is None
+        or epoch != member.epoch
+        or epoch != group.group_epoch
+        or epoch != group.target_epoch
+        or member.state is not MemberState.STABLE
+        or member.client_id != client.client_id
+        or member.client_host != client.client_host
+        or (request.instance_id is not None and request.instance_id != member.instance_id)
+        or member.classic is not None
+        or group.metadata_stale
+        or now >= patterns.due(group)
+        or group.is_crowded
+        or (
+            group.subscriptions.views is not None
+            and member.topic_regex
+            and group.subscriptions.views.readers.get(member.member_id) != reader_of(client)
+        )
+    ):
+        return None
+    shard = group.shard
+    if shard.batch > shard.outbox.required_batch:
+        shard.outbox.touch(shard)
+    if shard.group_settings(group.group_id):
+        group.renew_session(member, now)
+        return group.heartbeat_interval_ms
+    # Most groups have no settings of their own: read the server's without a lookup by name.
+    config = shard.config
+    group.renew_session(member, now, config.group_consumer_session_timeout_ms / 1000)
+    return config.group_consumer_heartbeat_interval_ms
 
 
-def assignment_of(partitions: Partitions) -> Assignment:
-    return Assignment([TopicPartitions(topic, sorted(owned)) for topic, owned in partitions.items()])
+class RepeatedHeartbeat:
+    """Heartbeat that `changes_no_metadata` and that one client sends repeatedly."""
+
+    __slots__ = ("_client", "_group", "_groups", "_request", "_session", "_steady_period")
+
+    def __init__(self, groups: Mapping[str, Group], request: ConsumerGroupHeartbeatRequest, client: Client) -> None:
+        self._groups = groups
+        self._request = request
+        self._client = client
+        self._steady_period = _ENDED_PERIOD
+        self._group: ConsumerGroup
+        self._session: Timer
+
+    def repeat(self, now: float) -> int | None:
+        """Serve the heartbeat once more. Returns the interval or None, as `steady` does."""
+        steady_period = self._steady_period
+        if now >= steady_period.until or self._group.steady_period is not steady_period:
+            return self._check_all(now)
+        group = self._group
+        shard = group.shard
+        if shard.group_settings(group.group_id):
+            return self._check_all(now)
+        if shard.batch > shard.outbox.required_batch:
+            shard.outbox.touch(shard)
+        config = shard.config
+        session = self._session
+        if steady_period.now != now:
+            steady_period.now, steady_period.deadline = now, now + config.group_consumer_session_timeout_ms / 1000
+        deadline = steady_period.deadline
+        if session.queued <= deadline:
+            session.deadline = deadline
+        else:
+            shard.arm(session, deadline)
+        return config.group_consumer_heartbeat_interval_ms
+
+    def _check_all(self, now: float) -> int | None:
+        """Check everything, as `steady` does; the result is valid in the steady period of the group."""
+        self._steady_period = _ENDED_PERIOD
+        group = self._groups.get(self._request.group_id)
+        interval_ms = steady(group, self._request, self._client, now)
+        if interval_ms is not None:
+            assert isinstance(group, ConsumerGroup)
+            if group.steady_period is None:
+                group.steady_period = SteadyPeriod(patterns.due(group))
+            self._group = group
+            self._steady_period = group.steady_period
+            self._session = group.sessions[self._request.member_id]
+        return interval_ms

@@ -1,98 +1,287 @@
-"""A member of a consumer group (KIP-848), as its records have it. It is never changed, but replaced by another.
+"""Members of a consumer group (KIP-848): their subscriptions, and their form as input of an assignor.
 
-Decides nothing. Timers and what else is not in records belong to the group. After Kafka's `ConsumerGroupMember`.
+After Kafka's `ConsumerGroupMember`, `ModernGroup.subscribedTopicNames` and
+`ConsumerGroup.subscribedRegularExpressions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from kafka_shim.apis.client_assignor import ClientAssignor
-from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
+from kafka_shim.groups.assignors.spec import NO_PARTITIONS, MemberSpec, Partitions, no_partitions
 from kafka_shim.groups.consumer.states import MemberState
+from kafka_shim.groups.consumer.views import Views
+from kafka_shim.groups.epochs.member import EpochMember
+from kafka_shim.groups.epochs.metadata_hash import metadata_hash
+from kafka_shim.groups.shard import TopicCatalogue
 from kafka_shim.persistence.records import (
     ClassicMemberMetadata,
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataValue,
-    TopicPartitions,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
 )
+
+_T = TypeVar("_T")
+
+AssignmentEpochs: TypeAlias = Mapping[bytes, Mapping[int, int]]
+"""Topic id -> partition -> epoch of a target assignment."""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """One member. `epoch` is 0 before its first assignment, -1 once that was deleted, -2 while a static one is away."""
+class Member(EpochMember):
+    """One member, built from its records."""
 
-    member_id: str
-    epoch: int = 0
-    previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    client_id: str = ""
-    client_host: str = ""
     topic_names: frozenset[str] = frozenset()
     topic_regex: str | None = ""
     server_assignor: str | None = None
-    assigned: Partitions = field(default_factory=lambda: NO_PARTITIONS)
-    """What it may use."""
-    pending_revocation: Partitions = field(default_factory=lambda: NO_PARTITIONS)
-    """What it is to give up and was not seen without."""
+    assigned: Partitions = field(default_factory=no_partitions)
+    """Partitions that it may use."""
+    pending_revocation: Partitions = field(default_factory=no_partitions)
+    """Partitions that it has to revoke and has not yet reported without."""
+    assignment_epochs: AssignmentEpochs | None = None
+    """Epoch of the target assignment with which it got each partition that it may use or has to revoke (KIP-1251); None
+    before Kafka 4.3."""
     classic: ClassicMemberMetadata | None = None
     """Session timeout and protocols of a member that speaks the classic protocol; None for others."""
     client_assignors: tuple[ClientAssignor, ...] = ()
-    """Those that it has itself, the best first; only an experiment has them (`groups/client_assignors/`)."""
+    """Assignors of its client, the preferred one first; only the experiment `client_assignors` has them."""
+
+    @property
+    def is_revoking(self) -> bool:
+        return self.state is MemberState.UNREVOKED_PARTITIONS
+
+    @property
+    def is_classic(self) -> bool:
+        return self.classic is not None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
+    def has_since(self, member_epoch: int, topic_id: bytes, partition: int) -> bool:
+        """Return True if it had the partition at this epoch already, and may use it or has to revoke it."""
+        assignment_epoch = (self.assignment_epochs or {}).get(topic_id, {}).get(partition)
+        return assignment_epoch is not None and assignment_epoch <= member_epoch
+
+    def with_epochs(self, before: Member, target_epoch: int) -> Member:
+        """Return the member with the epochs of its partitions, after a step from `before` towards its target at
+        `target_epoch`.
+
+        A partition keeps its epoch until the member has revoked it.
+        """
+        epochs_before = before.assignment_epochs or {}
+        epochs = {topic: dict.fromkeys(numbers, target_epoch) for topic, numbers in self.assigned.items()}
+        for topic, numbers in before.assigned.items():
+            old_epochs = epochs_before.get(topic, {})
+            of_topic = epochs.get(topic, {})
+            for number in numbers & of_topic.keys():
+                of_topic[number] = old_epochs.get(number, before.epoch)
+        for topic, numbers in self.pending_revocation.items():
+            old_epochs = epochs_before.get(topic, {})
+            epochs.setdefault(topic, {}).update({number: old_epochs.get(number, before.epoch) for number in numbers})
+        return replace(self, assignment_epochs=epochs)
+
+    def at_epoch(self, assignment_epoch: int) -> Member:
+        """Return the member with this epoch for all its partitions."""
+        epochs: dict[bytes, dict[int, int]] = {}
+        for partitions in (self.assigned, self.pending_revocation):
+            for topic, numbers in partitions.items():
+                epochs.setdefault(topic, {}).update(dict.fromkeys(numbers, assignment_epoch))
+        return replace(self, assignment_epochs=epochs)
+
     @property
     def regex(self) -> str | None:
-        """The pattern it subscribes by, or None."""
+        """Pattern of its subscription, or None."""
         return self.topic_regex or None
 
 
-def metadata_of(member: Member) -> ConsumerGroupMemberMetadataValue:
-    """The member's metadata, as a record."""
-    return ConsumerGroupMemberMetadataValue(
-        instance_id=member.instance_id,
-        rack_id=member.rack_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=sorted(member.topic_names),
-        subscribed_topic_regex=member.topic_regex,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        server_assignor=member.server_assignor,
-        classic_member_metadata=member.classic,
-        client_assignors=list(member.client_assignors),
-    )
+class ResolvedRegex(NamedTuple):
+    """Topics that a pattern matched. `timestamp_ms` is Unix time; for `version` see `RESOLVED_HERE`."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
 
 
-def current_assignment_of(member: Member) -> ConsumerGroupCurrentMemberAssignmentValue:
-    """What the member has, as a record."""
-    return ConsumerGroupCurrentMemberAssignmentValue(
-        member_epoch=member.epoch,
-        previous_member_epoch=member.previous_epoch,
-        state=member.state,
-        assigned_partitions=to_records(member.assigned),
-        partitions_pending_revocation=to_records(member.pending_revocation),
-    )
+RESOLVED_HERE: Final = 0
+"""Version of a resolution by this server. Kafka writes the version of its metadata, of which we have none; a number
+older than any makes a broker that loads the group resolve its patterns once."""
 
 
-def to_records(partitions: Partitions) -> list[TopicPartitions]:
-    # Most have one partition of a topic, and need no sorting.
-    return [
-        TopicPartitions(topic, sorted(owned) if len(owned) > 1 else [*owned]) for topic, owned in partitions.items()
-    ]
+@dataclass(slots=True)
+class Subscriptions:
+    """Subscriptions of a group. `names` and `patterns` count their subscribers; `resolved` has the topics of each
+    pattern.
+
+    `shared` are the sets of names, each an object that all members with this subscription share, and `subscribers`
+    counts these members.
+    """
+
+    names: Counter[str] = field(default_factory=Counter)
+    patterns: Counter[str] = field(default_factory=Counter)
+    resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
+    views: Views | None = None
+    """None if all members see the topics of their patterns."""
+    shared: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+    subscribers: Counter[frozenset[str]] = field(default_factory=Counter)
+
+    def replace(self, old: Member | None, new: Member | None) -> None:
+        """Count a member that was added (`old` is None), changed or removed (`new` is None)."""
+        if old is not None:
+            _subtract(self.subscribers, (old.topic_names,))
+            if old.topic_names not in self.subscribers:
+                self.shared.pop(old.topic_names, None)
+            _subtract(self.names, old.topic_names)
+            if old.topic_regex:
+                _subtract(self.patterns, (old.topic_regex,))
+        if new is not None:
+            self.shared.setdefault(new.topic_names, new.topic_names)
+            self.subscribers[new.topic_names] += 1
+            self.names.update(new.topic_names)
+            if new.topic_regex:
+                self.patterns[new.topic_regex] += 1
+
+    def includes(self, topic: str) -> bool:
+        """Return True if any member subscribes to the topic."""
+        return topic in self.names or any(topic in resolved.topics for resolved in self.resolved.values())
 
 
-class _OfTopic(Protocol):
-    topic_id: bytes
-    partitions: list[int]
+def _subscribed_without(counts: Counter[str], without: Sequence[Iterable[str]]) -> set[str]:
+    """Return the names that still have subscribers after the removal of `without`."""
+    counts_without = Counter(chain.from_iterable(without))
+    return {name for name, count in counts.items() if count > counts_without[name]}
 
 
-def from_records(topics: Iterable[_OfTopic]) -> Partitions:
-    """Also for the same structure in requests."""
-    return {each.topic_id: frozenset(each.partitions) for each in topics}
+def _subtract(counts: Counter[_T], names: Iterable[_T]) -> None:
+    """Subtract one from each count, and drop counts of zero."""
+    for name in names:
+        if counts[name] == 1:
+            del counts[name]
+        else:
+            counts[name] -= 1
+
+
+@dataclass(slots=True)
+class TopicIds:
+    """Ids of subscribed topics, looked up once for all members with the same subscription."""
+
+    topics: TopicCatalogue
+    subscriptions: Subscriptions
+    by_subscription: dict[tuple[frozenset[str], str | None, object], frozenset[bytes]] = field(default_factory=dict)
+    partition_counts: dict[bytes, int] = field(default_factory=dict)
+    _names: frozenset[str] | None = None
+    _regex: str | None = None
+    _reader: object = None
+    _ids: frozenset[bytes] = frozenset()
+
+    def of(self, member: Member) -> frozenset[bytes]:
+        """Return the topic ids of a member's subscription, without topics that do not exist."""
+        # Successive members mostly have the same subscription, and then share the object.
+        views, reader = self.subscriptions.views, None
+        if views is not None and member.topic_regex:
+            reader = views.readers.get(member.member_id, member.member_id)
+        if member.topic_names is self._names and member.topic_regex == self._regex and reader == self._reader:
+            return self._ids
+        self._names, self._regex, self._reader = member.topic_names, member.topic_regex, reader
+        subscription = member.topic_names, member.topic_regex, reader
+        ids = self.by_subscription.get(subscription)
+        if ids is None:
+            resolved = self.subscriptions.resolved.get(member.topic_regex or "")
+            counts = {}
+            view = None if views is None else views.of(member.member_id, member.topic_regex)
+            for name in member.topic_names if resolved is None else member.topic_names | resolved.topics:
+                topic_id = self.topics.topic_id(name)
+                if topic_id is None:
+                    continue
+                if reader is None or name in member.topic_names or self._is_seen(member, name, topic_id, view):
+                    counts[topic_id] = self.topics.partitions_of(name)
+            self.partition_counts |= counts
+            ids = self.by_subscription[subscription] = frozenset(counts)
+        self._ids = ids
+        return ids
+
+    @staticmethod
+    def _is_seen(member: Member, name: str, topic_id: bytes, view: frozenset[str] | None) -> bool:
+        return topic_id in member.assigned if view is None else name in view
+
+
+@dataclass(slots=True)
+class Specs:
+    """Members of a group in the form that assignors take, in the order of the group.
+
+    Only members with new records are built again; all of them after a change of topics or of resolved patterns.
+    """
+
+    group_members: Mapping[str, Member]
+    targets: Mapping[str, Partitions]
+    subscriptions: Subscriptions
+    topics: TopicCatalogue
+    ids: TopicIds
+    """Ids of the current topics."""
+    _members: dict[str, MemberSpec] = field(default_factory=dict)
+    _changed: dict[str, None] | None = None
+    """Members to build again; None for all."""
+    _hashed: tuple[set[str] | None, int] = None, 0
+
+    def members(self) -> dict[str, MemberSpec]:
+        if len(self.ids.by_subscription) > 2 * len(self.group_members) + 2:
+            self.topics_changed()
+        ids, changed = self.ids, self._changed
+        if changed is None:
+            self._members = {}
+        for member_id in self.group_members if changed is None else changed:
+            member = self.group_members.get(member_id)
+            if member is not None:
+                target = self.targets.get(member_id, NO_PARTITIONS)
+                self._members[member_id] = MemberSpec(ids.of(member), target, member.instance_id, member.rack_id)
+        self._changed = {}
+        return self._members.copy()
+
+    def replayed(self, key: Any, value: Any) -> None:
+        """Note a record of the group that was just applied."""
+        record = type(key)
+        if record is ConsumerGroupRegularExpressionKey:
+            self.topics_changed()
+        elif self._changed is None:
+            return
+        elif record is ConsumerGroupMemberMetadataKey and value is None:
+            self._members.pop(key.member_id, None)
+            self._changed.pop(key.member_id, None)
+        elif record is ConsumerGroupMemberMetadataKey or record is ConsumerGroupTargetAssignmentMemberKey:
+            self._changed[key.member_id] = None
+
+    def install(self, members: dict[str, MemberSpec], targets: Mapping[str, Partitions]) -> None:
+        """Replace all members and their target assignments."""
+        self.targets = targets
+        if self._changed is not None:
+            self._members = members
+
+    def topics_changed(self) -> None:
+        """Drop everything derived from topics."""
+        self.ids = TopicIds(self.topics, self.subscriptions)
+        self._changed = None
+        self._hashed = None, 0
+
+    def metadata_hash(self, without: Sequence[Member] = (), including: Member | None = None) -> int:
+        """Return the metadata hash of the topics that the group subscribes to, without some members and including
+        another one."""
+        of_group = self.subscriptions
+        topics, patterns = set(of_group.names), set(of_group.patterns)
+        if without:
+            topics = _subscribed_without(of_group.names, [member.topic_names for member in without])
+            patterns = _subscribed_without(of_group.patterns, [[member.topic_regex or ""] for member in without])
+        if including is not None:
+            topics |= including.topic_names
+            if including.topic_regex:
+                patterns.add(including.topic_regex)
+        for pattern, resolved in of_group.resolved.items():
+            if pattern in patterns:
+                topics |= resolved.topics
+        if self._hashed[0] != topics:
+            self._hashed = topics, metadata_hash(topics, self.topics)
+        return self._hashed[1]

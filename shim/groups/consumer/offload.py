@@ -1,166 +1,219 @@
-"""Target assignments that take too long for the event loop: they are computed elsewhere, and requests wait in line.
+"""Large computations: another thread does them while requests of the group wait in a queue.
 
-Decides which ones these are, who waits, and when a result counts. While something is computed for a group, every
-request that may change the group waits, in the order of arrival, as all requests of a partition wait in Kafka 4.2,
-which computes in the partition's own thread; steady heartbeats do not wait. Then the first in line is served as if it
-had come just now. If the group is another one by then, because a session ended or a topic changed, the result is that
-of a question nobody asks any more: it is dropped, and the new question computed. What a large result makes of the group
-is made there too, so that it takes effect at once (`ConsumerGroup.install`). Where nobody computes elsewhere
-(`Outbox.offloads`), and for small groups, the rule computes itself.
+During a computation every request that may change the group waits, in the order of arrival; steady heartbeats do not.
+In Kafka 4.2 all requests of a partition wait, since the partition's own thread computes. After the computation the
+first request is served as if it had just arrived. If the group changed in between, because a session ended or a topic
+changed, the result is stale: it is dropped and a new one computed. The other thread also builds the new state of the
+group, so that `target.install` can apply it at once. Small groups, and shards without such threads
+(`Outbox.offloads`), compute at once.
+
+A `Draft` is a group that is not in the shard yet: the group of a first member, or a converted classic group. While
+another thread computes its first target assignment, another request may create the group or change the classic group;
+`Draft.stands` checks that neither happened.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.assignors.spec import AssignorError
-from kafka_shim.groups.consumer.draft import Draft
-from kafka_shim.groups.consumer.live import ConsumerGroup
+from kafka_shim.groups.assignors.spec import AssignorError, Partitions
+from kafka_shim.groups.consumer.group import ConsumerGroup
 from kafka_shim.groups.consumer.member import Member
-from kafka_shim.groups.consumer.target import Question, Target, answer, ask, with_ahead
+from kafka_shim.groups.consumer.target import (
+    AssignmentRequest,
+    PrecomputedTarget,
+    assignment_request,
+    compute_target,
+    with_precomputed,
+)
+from kafka_shim.groups.epochs.records import Record
+from kafka_shim.groups.epochs.target import Target
+from kafka_shim.groups.group import Group
 from kafka_shim.groups.interface import PARKED
 from kafka_shim.groups.shard import Shard
 
 LARGE: Final = 10_000
-"""The size of a question from which on it is computed elsewhere. Up to it the built-in assignors take 1 to 15 ms."""
+"""Size of a request from which on another thread computes it. Below, the built-in assignors take 1 to 15 ms."""
 
 
-class Waiting(NamedTuple):
-    """A request in line. `attempt(now)` answers it or raises `Offloaded`; `refuse(code)` answers it with an error."""
+class Snapshot(Protocol):
+    """State of a group at the time of its draft."""
 
+    def holds(self) -> bool:
+        """True while the group is still in that state."""
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """Consumer group that `Change.write` puts into the shard, in place of the group `replaces` if that is not None.
+
+    `records` add its members; they are already replayed to `group`. `group.draft` is this draft.
+    """
+
+    group: ConsumerGroup
+    replaces: Group | None = None
+    snapshot: Snapshot | None = None
+    records: Sequence[Record] = ()
+
+    def stands(self) -> bool:
+        """Return True if neither the shard nor the replaced group has changed since."""
+        present: object = self.group.shard.groups.get(self.group.group_id)
+        return present is self.replaces and (self.snapshot is None or self.snapshot.holds())
+
+    def topic_changed(self, topic: str, now: float) -> None:
+        """Make a computation under way stale, and have the topics checked again."""
+        self.group.topic_changed(topic, now)
+        self.group.revision += 1
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedRequest(ABC):
+    """Request about a group that may have to wait for a computation, with the exchange to reply to."""
+
+    shard: Shard
+    request: Any
     exchange: object
-    attempt: Callable[[float], Any]
-    refuse: Callable[[int], Any]
+
+    @abstractmethod
+    def attempt(self, now: float) -> Any:
+        """Return the answer. Raises `Offloaded`, with nothing changed."""
+
+    @abstractmethod
+    def refuse(self, code: int) -> Any:
+        """Return an answer with this error."""
 
 
 class Offloaded(Exception):
-    """A rule cannot go on: what it needs is to be computed elsewhere first. It has changed nothing."""
+    """A rule needs a computation of another thread first. It has changed nothing."""
 
-    def __init__(self, computation: LineComputation) -> None:
+    def __init__(self, computation: BlockingComputation) -> None:
         self.computation = computation
 
 
-class LineComputation(ABC):
-    """Implements `GroupComputation`; requests wait for it in line."""
+class BlockingComputation(ABC):
+    """Computation that requests of a group wait for. Implements `GroupComputation`."""
 
     def __init__(self, shard: Shard, group_id: str) -> None:
         self.shard = shard
         self.group_id = group_id
-        self.line: deque[Waiting] = deque()
+        self.queue: deque[QueuedRequest] = deque()
         self.result: Any = None
 
     @property
     @abstractmethod
     def draft(self) -> Draft | None:
-        """The group that this is about, if it is not in the shard yet, and is made already."""
+        """Draft that this computes, if it exists already and is not in the shard yet."""
 
     @abstractmethod
     def compute(self) -> Any: ...
 
+    def stop(self) -> None:
+        return  # A thread in Python code can be left when the process ends.
+
     def finish(self, result: Any, now: float) -> None:
-        shard, line = self.shard, self.line
+        shard, queue = self.shard, self.queue
         if shard.computations.get(self.group_id) is not self:
             return
         del shard.computations[self.group_id]
         self.result, shard.computed = result, self
         failure: Exception | None = None
-        while line:
-            first = line.popleft()
+        while queue:
+            first = queue.popleft()
             try:
-                response = serve(shard, self.group_id, first, now)
+                response = serve(first, now)
             except Exception as error:
                 response, failure = first.refuse(ErrorCode.UNKNOWN_SERVER_ERROR), error
             shard.computed = None
             if response is not PARKED:
                 shard.outbox.reply(first.exchange, response, shard)
-            elif line:
-                # Somebody has another question: the others wait on.
-                shard.computations[self.group_id].line.extend(line)
+            elif queue:
+                # This request started another computation: the rest waits for that.
+                shard.computations[self.group_id].queue.extend(queue)
                 break
         shard.computed = None
         if failure is not None:
             raise failure
 
     def abandon(self) -> None:
-        """The partition is not coordinated here any more: those in line are answered NOT_COORDINATOR (16)."""
-        for each in self.line:
+        """Answer all waiting requests NOT_COORDINATOR (16): the partition has moved."""
+        for each in self.queue:
             self.shard.outbox.reply(each.exchange, each.refuse(ErrorCode.NOT_COORDINATOR), self.shard)
 
     def topic_changed(self, topic: str, now: float) -> None:
-        """A group that is in the shard hears of it by itself."""
+        """Tell the draft, if there is one. A group in the shard is told directly."""
         if self.draft is not None:
             self.draft.topic_changed(topic, now)
 
 
-class TargetComputation(LineComputation):
-    """The target assignment of a group at its `revision`."""
+class TargetComputation(BlockingComputation):
+    """Target assignment of a group at its current `revision`."""
 
-    def __init__(self, group: ConsumerGroup, question: Question) -> None:
+    def __init__(self, group: ConsumerGroup, request: AssignmentRequest) -> None:
         super().__init__(group.shard, group.group_id)
         self.group = group
-        self.question = question.kept()
+        self.request = request.snapshot()
         self._assignors = group.shard.assignors
         self._revision = group.revision
         self._names: dict[bytes, str] | None = None
         if group.shard.outbox.listening:
             topics = group.shard.topics
-            self._names = {topic: topics.topic_name(topic) or "" for topic in question.spec.partition_counts}
+            self._names = {topic: topics.topic_name(topic) or "" for topic in request.spec.partition_counts}
 
     @property
     def draft(self) -> Draft | None:
         draft: Draft | None = self.group.draft
         return draft
 
-    def compute(self) -> Target:
-        return with_ahead(answer(self._assignors, self.question), self.question, self._names)
+    def compute(self) -> PrecomputedTarget:
+        return with_precomputed(compute_target(self._assignors, self.request), self.request, self._names)
 
     def is_of(self, group: ConsumerGroup, updated: Member, epoch: int) -> bool:
-        """Whether the result is what is asked now."""
-        question = self.question
+        """Return True if the result is for this group in its current state."""
+        request = self.request
         return (
             self.group is group
             and self._revision == group.revision
-            and question.epoch == epoch
-            and question.updated == updated
+            and request.epoch == epoch
+            and request.updated == updated
         )
 
-    def target(self) -> Target:
-        """The result. Raises `AssignorError`."""
+    def target(self) -> PrecomputedTarget:
+        """Return the result. Raises `AssignorError`."""
         if isinstance(self.result, Exception):
             raise AssignorError(str(self.result)) from self.result
-        target: Target = self.result
+        target: PrecomputedTarget = self.result
         return target
 
 
-def serve(shard: Shard, group_id: str, request: Waiting, now: float) -> Any:
-    """The answer to a request that may change the group; PARKED if it has to wait."""
+def serve(queued: QueuedRequest, now: float) -> Any:
+    """Answer a request that may change its group, after the earlier ones; PARKED if it has to wait."""
+    shard, group_id = queued.shard, queued.request.group_id
     computation = shard.computations.get(group_id)
-    if computation is not None:
-        computation.line.append(request)
-        return PARKED
-    try:
-        return request.attempt(now)
-    except Offloaded as offloaded:
-        computation = shard.computations[group_id] = offloaded.computation
-        computation.line.append(request)
-        shard.outbox.computations.append(computation)
-        return PARKED
+    if computation is None:
+        try:
+            return queued.attempt(now)
+        except Offloaded as offloaded:
+            computation = shard.computations[group_id] = offloaded.computation
+            shard.outbox.computations.append(computation)
+    computation.queue.append(queued)
+    return PARKED
 
 
-def target_of(group: ConsumerGroup, updated: Member, epoch: int) -> Target:
-    """The target assignment at `epoch` with `updated` as one of the members.
+def target_of(group: ConsumerGroup, updated: Member, epoch: int) -> Target[Partitions]:
+    """Return the target assignment at `epoch` with `updated` as one of the members.
 
-    Raises `AssignorError`; `Offloaded`, if that takes too long here.
+    Raises `AssignorError`; `Offloaded` if another thread has to compute it.
     """
     shard = group.shard
     computed = shard.computed
     if isinstance(computed, TargetComputation) and computed.is_of(group, updated, epoch):
         return computed.target()
-    question = ask(group, group.specs, shard.assignors, updated, epoch)
-    if shard.outbox.offloads and question.size >= LARGE:
-        raise Offloaded(TargetComputation(group, question))
-    return answer(shard.assignors, question)
+    request = assignment_request(group, updated, epoch)
+    if shard.outbox.offloads and request.size >= LARGE:
+        raise Offloaded(TargetComputation(group, request))
+    return compute_target(shard.assignors, request)

@@ -1,10 +1,10 @@
-"""When the patterns of a group are resolved, and what follows when they were.
+"""Resolution of a group's patterns to topic names: when it runs, and how the result changes the group.
 
-Decides that only: a heartbeat that brings a new pattern is answered at once, and the patterns of the whole group are
-resolved right after it. They are resolved again when topics have changed, or `group.consumer.regex.refresh.interval.ms`
-has passed; never twice within `LEAST_INTERVAL_MS`. After Kafka's `maybeUpdateRegularExpressions` and
-`handleRegularExpressionsResult` of 4.2 (semantics 4.7), which resolve them in another thread. What was found counts for
-patterns that somebody still subscribes by; topics that came meanwhile are seen the next time.
+A heartbeat with a new pattern is answered at once, and all patterns of the group are resolved right after it. They are
+resolved again when topics have changed or `group.consumer.regex.refresh.interval.ms` has passed, but never twice within
+`LEAST_INTERVAL_MS`. A result counts only for patterns with subscribers left; topics created during a resolution are
+noticed at the next one. After Kafka's `maybeUpdateRegularExpressions` and `handleRegularExpressionsResult` of 4.2
+(semantics 4.7), which use another thread.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from math import inf
 from typing import Final
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.consumer import events, records
-from kafka_shim.groups.consumer.live import ConsumerGroup
-from kafka_shim.groups.consumer.member import Member
-from kafka_shim.groups.consumer.records import Record
-from kafka_shim.groups.consumer.refusal import Refusal
-from kafka_shim.groups.consumer.regex import RESOLVED_HERE, RegexError, ResolvedRegex, compiled, matches
-from kafka_shim.groups.consumer.sessions import arm_if_idle
-from kafka_shim.groups.consumer.timers import TimerKind
+from kafka_shim.groups.consumer import records
+from kafka_shim.groups.consumer.group import ConsumerGroup
+from kafka_shim.groups.consumer.member import RESOLVED_HERE, Member, ResolvedRegex
+from kafka_shim.groups.consumer.states import TimerKind
+from kafka_shim.groups.consumer.views import Reader
+from kafka_shim.groups.epochs.records import Record
+from kafka_shim.groups.interface import Refusal
+from kafka_shim.groups.regex import RegexError, compiled, matches
+from kafka_shim.trace.causes import Cause
 
 LEAST_INTERVAL_MS: Final = 10_000
 LARGE: Final = 10_000
-"""Patterns are resolved elsewhere where there are so many pairs of a pattern and a topic."""
+"""Number of pairs of a pattern and a topic from which on another thread resolves them."""
 
 
 class PatternChange(Enum):
-    """What a heartbeat did to the pattern of its member."""
+    """Change of a member's pattern by its heartbeat."""
 
     NONE = "none"
     CHANGED = "changed, and its topics are not resolved yet"
@@ -38,15 +38,20 @@ class PatternChange(Enum):
 
 
 def change(group: ConsumerGroup, member: Member, updated: Member) -> tuple[PatternChange, list[Record]]:
-    """How the pattern of a member changed. Raises `Refusal` for one that is none: INVALID_REGULAR_EXPRESSION (128)."""
+    """Return the change of a member's pattern, and tombstones of patterns without subscribers.
+
+    Raises `Refusal`: INVALID_REGULAR_EXPRESSION (128).
+    """
     old, new = member.regex, updated.regex
     if (member.topic_regex or None) == (updated.topic_regex or None):
         changed = member.topic_regex != updated.topic_regex
         return (PatternChange.CHANGED if changed else PatternChange.NONE), []
     subscriptions = group.subscriptions
-    gone = [records.regex_gone(group.group_id, old)] if old is not None and subscriptions.patterns[old] == 1 else []
+    tombstones = (
+        [records.regex_tombstone(group.group_id, old)] if old is not None and subscriptions.patterns[old] == 1 else []
+    )
     if new is None:
-        return PatternChange.RESOLVED, gone
+        return PatternChange.RESOLVED, tombstones
     if not subscriptions.patterns.get(new):
         try:
             compiled(new)
@@ -55,18 +60,32 @@ def change(group: ConsumerGroup, member: Member, updated: Member) -> tuple[Patte
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
                 f"SubscribedTopicRegex `{new}` is not a valid regular expression: {error}.",
             ) from None
-        return PatternChange.CHANGED, gone
-    return (PatternChange.RESOLVED if new in subscriptions.resolved else PatternChange.CHANGED), gone
+        return PatternChange.CHANGED, tombstones
+    return (PatternChange.RESOLVED if new in subscriptions.resolved else PatternChange.CHANGED), tombstones
 
 
-def refresh_if_due(group: ConsumerGroup, now: float) -> None:
-    """Resolve the patterns if it is time; called after every heartbeat of a group that has any."""
-    if now >= due(group):
-        arm_if_idle(group, TimerKind.REGEX, "", now)
+def refresh_if_due(group: ConsumerGroup, now: float, reader: Reader | None) -> None:
+    """Resolve the patterns if they are due. Called after every heartbeat that may change the group; `reader` is its
+    sender on a server with ACLs."""
+    if now >= due(group) and (reader is not None or group.shard.topic_rights is None):
+        group.resolver = reader
+        group.arm_if_idle(TimerKind.REGEX, "", now)
+
+
+def note_reader(group: ConsumerGroup, member: Member, reader: Reader) -> None:
+    """Note the sender of a heartbeat, if members see different topics of a pattern."""
+    views, pattern = group.subscriptions.views, member.regex
+    if views is None or pattern is None or views.knows(member.member_id, reader, pattern):
+        return
+    resolved = group.subscriptions.resolved.get(pattern)
+    # The others' topics are all that is resolved.
+    group.patterns_stale |= views.note(member.member_id, reader, pattern, resolved.topics if resolved else frozenset())
+    group.specs.topics_changed()
+    group.steady_period = None
 
 
 def due(group: ConsumerGroup) -> float:
-    """From when on the patterns are to be resolved, in monotonic seconds; infinity if the group has none."""
+    """Return the time at which the patterns are due, in monotonic seconds; infinity if the group has none."""
     patterns, resolved = group.subscriptions.patterns, group.subscriptions.resolved
     if not patterns or group.resolves:
         return inf
@@ -80,7 +99,7 @@ def due(group: ConsumerGroup) -> float:
 
 
 def resolve(group: ConsumerGroup, now: float) -> None:
-    """Resolve the patterns, elsewhere if that takes too long here."""
+    """Resolve the patterns; in another thread if there are many."""
     shard = group.shard
     group.patterns_stale = False
     resolution = Resolution(group, list(group.subscriptions.patterns), shard.topics.names(), shard.wall_ms(now))
@@ -92,24 +111,52 @@ def resolve(group: ConsumerGroup, now: float) -> None:
 
 
 class Resolution:
-    """Implements `Computation` for the patterns of a group: which of the topics they match. It begins a new group epoch
-    if that changes what the group subscribes to."""
+    """Matching of a group's patterns with topic names. Implements `Computation`.
+
+    Starts a new group epoch if the subscribed topics change.
+    """
 
     def __init__(self, group: ConsumerGroup, patterns: list[str], topics: list[str], wall_ms: int) -> None:
         self._group = group
         self._patterns = patterns
         self._topics = topics
         self._wall_ms = wall_ms
+        self._is_needed = True
+        self._with_news: set[str] = set()
+        """The patterns of which a member now sees other topics."""
 
     @property
     def size(self) -> int:
-        """How much there is to compute, roughly."""
+        """Number of pairs of a pattern and a topic."""
         return len(self._patterns) * len(self._topics)
 
     def compute(self) -> dict[str, ResolvedRegex]:
         return {
-            each: ResolvedRegex(matches(each, self._topics), RESOLVED_HERE, self._wall_ms) for each in self._patterns
+            each: ResolvedRegex(matches(each, self._topics), RESOLVED_HERE, self._wall_ms)
+            for each in self._patterns
+            if self._is_needed
         }
+
+    def stop(self) -> None:
+        self._is_needed = False
+
+    def _seen(self, pattern: str, matched: frozenset[str]) -> frozenset[str]:
+        """Return the topics of a pattern that count for the group: with ACLs, those that somebody may describe."""
+        group, rights = self._group, self._group.shard.topic_rights
+        if rights is None:
+            return matched
+        views = group.subscriptions.views
+        if views is None:
+            return matched if group.resolver is None else rights.described(*group.resolver, matched)
+        subscribers = {member.member_id for member in group.members.values() if member.regex == pattern}
+        seen, is_other = views.resolve(pattern, subscribers, matched)
+        if is_other:
+            self._with_news.add(pattern)
+        earlier = group.subscriptions.resolved.get(pattern)
+        if earlier is not None and not subscribers <= views.readers.keys():
+            # Members that were silent since the group was loaded keep their topics.
+            seen |= earlier.topics & matched
+        return seen
 
     def finish(self, result: dict[str, ResolvedRegex] | Exception, now: float) -> None:
         group, shard = self._group, self._group.shard
@@ -119,27 +166,34 @@ class Resolution:
         subscriptions = group.subscriptions
         cause: Cause | None = None
         trigger = ""
-        # Meanwhile somebody may have given a pattern up.
-        written = {pattern: found for pattern, found in result.items() if pattern in subscriptions.patterns}
-        for pattern, found in written.items():
+        # Patterns may have lost their last subscriber during the computation.
+        written = {
+            pattern: resolution._replace(topics=self._seen(pattern, resolution.topics))
+            for pattern, resolution in result.items()
+            if pattern in subscriptions.patterns
+        }
+        for pattern, resolution in written.items():
             earlier = subscriptions.resolved.get(pattern)
-            if found.topics != (earlier.topics if earlier is not None else frozenset()):
+            if (
+                resolution.topics != (earlier.topics if earlier is not None else frozenset())
+                or pattern in self._with_news
+            ):
                 if earlier is None:
                     cause = Cause.SUBSCRIPTION_CHANGED
                     trigger = next(member.member_id for member in group.members.values() if member.regex == pattern)
                 else:
                     cause = Cause.TOPIC_METADATA_CHANGED
-        for pattern, found in written.items():
-            shard.write(*records.resolved_regex(group.group_id, pattern, found))
-        found_hash = group.specs.metadata_hash(subscriptions.topics())
-        if cause is None and found_hash != group.metadata_hash:
+        for pattern, resolution in written.items():
+            shard.write(*records.resolved_regex(group.group_id, pattern, resolution))
+        new_hash = group.specs.metadata_hash()
+        if cause is None and new_hash != group.metadata_hash:
             cause = Cause.TOPIC_METADATA_CHANGED
         if cause is not None:
             before = group.state
-            shard.write(*records.epoch(group.group_id, group.group_epoch + 1, found_hash))
+            shard.write(*records.epoch(group.group_id, group.group_epoch + 1, new_hash))
             group.metadata_stale = False
-            group.began(cause, trigger)
+            group.note_new_epoch(cause, trigger)
             shard.counters.consumer_rebalances += 1
             if shard.outbox.listening:
-                events.epoch(group)
-                events.state(group, before)
+                group.trace_epoch(now)
+                group.trace_state(before)

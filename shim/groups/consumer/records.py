@@ -1,22 +1,20 @@
-"""The records of a consumer group: which ones say what, and in which order they are deleted.
-
-Decides the order of tombstones: a member's current assignment goes before its target assignment and that before the
-member, everything before the group (semantics 5.3). A rule collects its records and writes them at its end, so that a
-request that is refused half-way has changed nothing.
-"""
+"""Records of a consumer group; `epochs/records.py` has the order of their tombstones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Final, NamedTuple
 
 from kafka_shim.groups.assignors.spec import Partitions
-from kafka_shim.groups.consumer.group import NO_METADATA, AssignedMetadata, ConsumerGroupState
-from kafka_shim.groups.consumer.member import Member, current_assignment_of, metadata_of, to_records
-from kafka_shim.groups.consumer.regex import ResolvedRegex
+from kafka_shim.groups.consumer.member import AssignmentEpochs, Member, ResolvedRegex
+from kafka_shim.groups.epochs.member import from_records, to_records
+from kafka_shim.groups.epochs.records import Record, RecordClasses
 from kafka_shim.persistence.records import (
+    AssignedTopicPartitions,
     ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     ConsumerGroupPartitionMetadataKey,
@@ -26,20 +24,34 @@ from kafka_shim.persistence.records import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
+    RecordError,
 )
 
-Record: TypeAlias = tuple[Any, Any]
-
-ALL_KEYS = (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupPartitionMetadataKey,
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMetadataKey,
+CLASSES: Final = RecordClasses(
+    group=ConsumerGroupMetadataKey,
+    member=ConsumerGroupMemberMetadataKey,
+    current_assignment=ConsumerGroupCurrentMemberAssignmentKey,
+    target_assignment=ConsumerGroupTargetAssignmentMemberKey,
+    target_value=lambda target: ConsumerGroupTargetAssignmentMemberValue(to_records(target)),
+    target_from=lambda value: from_records(value.topic_partitions),
+    target_epoch=ConsumerGroupTargetAssignmentMetadataKey,
+    target_epoch_value=ConsumerGroupTargetAssignmentMetadataValue,
+    others=(ConsumerGroupPartitionMetadataKey, ConsumerGroupRegularExpressionKey),
 )
-"""The classes of keys whose records are replayed by a consumer group."""
+
+
+class AssignedMetadata(NamedTuple):
+    """Error and metadata that a client's assignor gave a member with its target assignment.
+
+    `error` is a number of the assignor, 0 for none; `version` is the version of `metadata`.
+    """
+
+    error: int = 0
+    version: int = 0
+    metadata: bytes = b""
+
+
+NO_METADATA: Final = AssignedMetadata()
 
 
 def epoch(group_id: str, group_epoch: int, metadata_hash: int) -> Record:
@@ -47,11 +59,50 @@ def epoch(group_id: str, group_epoch: int, metadata_hash: int) -> Record:
 
 
 def member_metadata(group_id: str, member: Member) -> Record:
-    return ConsumerGroupMemberMetadataKey(group_id, member.member_id), metadata_of(member)
+    value = ConsumerGroupMemberMetadataValue(
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=member.server_assignor,
+        classic_member_metadata=member.classic,
+        client_assignors=list(member.client_assignors),
+    )
+    return ConsumerGroupMemberMetadataKey(group_id, member.member_id), value
 
 
 def current_assignment(group_id: str, member: Member) -> Record:
-    return ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id), current_assignment_of(member)
+    epochs = member.assignment_epochs
+    lists: list[list[AssignedTopicPartitions]] = []
+    for partitions in (member.assigned, member.pending_revocation):
+        topics = []
+        for topic, owned in partitions.items():
+            numbers = sorted(owned)
+            of_numbers = None if epochs is None else [epochs[topic][number] for number in numbers]
+            topics.append(AssignedTopicPartitions(topic, numbers, of_numbers))
+        lists.append(topics)
+    value = ConsumerGroupCurrentMemberAssignmentValue(member.epoch, member.previous_epoch, member.state, *lists)
+    return ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id), value
+
+
+def epochs_from_records(*lists: Iterable[AssignedTopicPartitions], member_epoch: int) -> AssignmentEpochs:
+    """Return the assignment epochs of partitions in the records of a member at `member_epoch`.
+
+    Raises `RecordError` unless there is one epoch for each partition, or none at all.
+    """
+    epochs: dict[bytes, dict[int, int]] = {}
+    for topics in lists:
+        for topic in topics:
+            of_topic = topic.assignment_epochs
+            if of_topic is None:
+                of_topic = [member_epoch] * len(topic.partitions)
+            elif len(of_topic) != len(topic.partitions):
+                raise RecordError(f"A topic has {len(topic.partitions)} partitions and {len(of_topic)} epochs.")
+            epochs.setdefault(topic.topic_id, {}).update(zip(topic.partitions, of_topic, strict=True))
+    return epochs
 
 
 def target_assignment(
@@ -61,58 +112,14 @@ def target_assignment(
     return ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value
 
 
-def target_epoch(group_id: str, group_epoch: int) -> Record:
-    value = ConsumerGroupTargetAssignmentMetadataValue(group_epoch)
-    return ConsumerGroupTargetAssignmentMetadataKey(group_id), value
-
-
 def resolved_regex(group_id: str, pattern: str, resolved: ResolvedRegex) -> Record:
     value = ConsumerGroupRegularExpressionValue(sorted(resolved.topics), resolved.version, resolved.timestamp_ms)
     return ConsumerGroupRegularExpressionKey(group_id, pattern), value
 
 
-def regex_gone(group_id: str, pattern: str) -> Record:
+def regex_tombstone(group_id: str, pattern: str) -> Record:
     return ConsumerGroupRegularExpressionKey(group_id, pattern), None
 
 
-def partition_metadata_gone(group_id: str) -> Record:
+def partition_metadata_tombstone(group_id: str) -> Record:
     return ConsumerGroupPartitionMetadataKey(group_id), None
-
-
-def member_gone(group_id: str, member_id: str) -> list[Record]:
-    return [
-        (ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        (ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        (ConsumerGroupMemberMetadataKey(group_id, member_id), None),
-    ]
-
-
-def member_replaced(group: ConsumerGroupState, old: Member, new: Member) -> list[Record]:
-    """A static member takes another's place, with its assignments."""
-    group_id = group.group_id
-    return [
-        *member_gone(group_id, old.member_id),
-        member_metadata(group_id, new),
-        target_assignment(
-            group_id,
-            new.member_id,
-            group.target_of(old.member_id, None),
-            group.target_metadata.get(old.member_id, NO_METADATA),
-        ),
-        current_assignment(group_id, new),
-    ]
-
-
-def group_gone(group: ConsumerGroupState, members: Iterable[str] | None = None) -> list[Record]:
-    """The tombstones of a group with its members; `members` if others than those it has now."""
-    group_id = group.group_id
-    member_ids = list(group.members if members is None else members)
-    return [
-        *((ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None) for member_id in member_ids),
-        *((ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None) for member_id in member_ids),
-        (ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
-        *((ConsumerGroupMemberMetadataKey(group_id, member_id), None) for member_id in member_ids),
-        *(regex_gone(group_id, pattern) for pattern in group.subscriptions.resolved),
-        partition_metadata_gone(group_id),
-        (ConsumerGroupMetadataKey(group_id), None),
-    ]

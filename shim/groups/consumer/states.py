@@ -1,8 +1,7 @@
 """States of a consumer group (KIP-848) and of its members, and the table of reconciliation.
 
-Decides what a heartbeat does to what a member has: `STEPS`, by the member's state and its situation. How each step is
-carried out is in `reconcile.py`. After Kafka's `ConsumerGroup.ConsumerGroupState`, `MemberState` and
-`CurrentAssignmentBuilder` (semantics 4.1, 4.6).
+`STEPS` selects the step of a heartbeat by the member's state and its situation; `reconcile.py` carries it out. After
+Kafka's `ConsumerGroup.ConsumerGroupState`, `MemberState` and `CurrentAssignmentBuilder` (semantics 4.1, 4.6).
 """
 
 from __future__ import annotations
@@ -11,16 +10,9 @@ from collections.abc import Mapping
 from enum import Enum, IntEnum, StrEnum
 from typing import Final
 
-JOIN: Final = 0
-"""The member epoch of a heartbeat that joins."""
-LEAVE: Final = -1
-"""The member epoch of a heartbeat that leaves; also that of a member whose current assignment was deleted."""
-LEAVE_STATIC: Final = -2
-"""The member epoch of a static member that leaves for a while, in its heartbeat and after it."""
-
 
 class GroupState(StrEnum):
-    """The state of a group. It follows from its members and epochs and is stored nowhere."""
+    """State of a group, derived from its members and epochs and not stored."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -30,16 +22,16 @@ class GroupState(StrEnum):
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to its target assignment; the numbers are those of the record."""
+    """State of a member's reconciliation; the numbers are those of the record."""
 
     STABLE = 0
-    """It has what it is to have at its epoch."""
+    """It has its assignment of its epoch."""
     UNREVOKED_PARTITIONS = 1
-    """It still owns partitions that it is to give up before it may have the next epoch."""
+    """It has to revoke partitions before it gets the next epoch."""
     UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that others still own."""
+    """It waits for partitions that other members still own."""
     UNKNOWN = 127
-    """It was written by a newer coordinator."""
+    """A newer coordinator wrote this state."""
 
     @classmethod
     def _missing_(cls, value: object) -> MemberState:
@@ -47,23 +39,23 @@ class MemberState(IntEnum):
 
 
 class Situation(Enum):
-    """What a heartbeat finds."""
+    """Situation of a member at a heartbeat."""
 
     AT_TARGET = "its epoch is that of the target assignment"
-    BEHIND = "its epoch is another"
-    HOLDS_ON = "it owns partitions it is to give up, or does not say what it owns"
-    GAVE_UP = "it owns none of the partitions it was to give up"
-    WAITS = "it waits for partitions of others"
-    OWNS_NOTHING = "it says that it owns nothing"
-    MAY_OWN = "it owns something, or does not say"
+    BEHIND = "its epoch is not that of the target assignment"
+    HOLDS_ON = "it still owns partitions that it has to revoke, or does not list its partitions"
+    GAVE_UP = "it owns none of the partitions that it had to revoke"
+    WAITS = "it waits for partitions of other members"
+    OWNS_NOTHING = "its list of owned partitions is empty"
+    MAY_OWN = "it owns partitions, or does not list them"
 
 
 class Step(Enum):
-    """What is done then."""
+    """Step of reconciliation."""
 
-    TRIM = "take away partitions of topics it no longer subscribes to, if its subscription changed"
-    ADVANCE = "bring it as near to its target assignment as others let it"
-    FENCE = "FENCED_MEMBER_EPOCH (110): it is to give up everything and join again"
+    TRIM = "remove partitions of topics that it no longer subscribes to, if its subscription changed"
+    ADVANCE = "revoke partitions outside its target assignment, then add free partitions of it"
+    FENCE = "FENCED_MEMBER_EPOCH (110): it has to give up all partitions and join again"
 
 
 STEPS: Final[Mapping[tuple[MemberState, Situation], Step]] = {
@@ -75,3 +67,14 @@ STEPS: Final[Mapping[tuple[MemberState, Situation], Step]] = {
     (MemberState.UNKNOWN, Situation.OWNS_NOTHING): Step.ADVANCE,
     (MemberState.UNKNOWN, Situation.MAY_OWN): Step.FENCE,
 }
+
+
+class TimerKind(StrEnum):
+    """Kind of a timer of a consumer group, besides those of all groups with epochs."""
+
+    JOIN = "join"
+    """A classic member has to join again after REBALANCE_IN_PROGRESS (27)."""
+    SYNC = "sync"
+    """A classic member has to fetch its assignment."""
+    REGEX = "regex"
+    """Patterns have to be resolved, right after the heartbeat with a new one."""

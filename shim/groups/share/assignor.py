@@ -1,9 +1,9 @@
-"""The simple assignor: spreads partitions over the members of a share group, where several may have one partition.
+"""Simple assignor: spreads partitions over the members of a share group; several members may share a partition.
 
-Decides that alone, as a pure function over plain data. Members that are more than partitions share them; as many as
-possible stay where they are. After the properties of Kafka's `SimpleAssignor` of 4.2 (semantics 4.9): every partition
-is given, numbers of members of two partitions of a topic differ by one at most, and so do numbers of partitions of two
-members that subscribe alike.
+A pure function. If there are more members than partitions they share; as many as possible keep their partitions. It has
+the properties of Kafka's `SimpleAssignor` of 4.2 (semantics 4.9): every partition is assigned, the numbers of members
+of two partitions of a topic differ by at most one, and so do the numbers of partitions of two members with equal
+subscriptions.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def assign(
     partitions: Mapping[bytes, Sequence[int]],
     previous: Mapping[str, Partitions],
 ) -> dict[str, Partitions]:
-    """The partitions of each member, by topic id.
+    """Return the partitions of each member, by topic id.
 
-    `subscriptions` has the topics of each member, `partitions` those of each topic that can be assigned, `previous` the
-    assignment before. Topics with the same subscribers are dealt with together.
+    `subscriptions` are the topics of each member, `partitions` the assignable partitions of each topic, `previous` the
+    assignment before. Topics with the same subscribers are spread together.
     """
     subscribers: dict[bytes, list[str]] = {}
     for member_id in sorted(subscriptions):
@@ -42,7 +42,8 @@ def assign(
         if places:
             spread = _spread(members, places, previous) or _spread(members, places, {})
             for member_id, mine in spread.items():
-                for topic, number in mine:
+                # Sorted, because a replay of a journal has other hashes.
+                for topic, number in sorted(mine):
                     assigned[member_id].setdefault(topic, set()).add(number)
     return {
         member_id: {topic: frozenset(numbers) for topic, numbers in by_topic.items()}
@@ -53,9 +54,9 @@ def assign(
 def _spread(
     members: Sequence[str], places: Sequence[_Place], previous: Mapping[str, Partitions]
 ) -> dict[str, set[_Place]]:
-    """Give every place to as many of the members as there must be for everybody to get one.
+    """Assign every place to the same number of members, the least with which each member gets one.
 
-    Empty if what is kept of `previous` leaves no way to do so; without `previous` there always is one.
+    Returns {} if the retained part of `previous` allows no such assignment; without `previous` there always is one.
     """
     sharing = -(-len(members) // len(places))
     least, more = divmod(sharing * len(places), len(members))
@@ -65,7 +66,7 @@ def _spread(
         member_id: [place for place in places if place[1] in previous.get(member_id, NO_PARTITIONS).get(place[0], ())]
         for member_id in members
     }
-    # Whoever had most keeps one more than others where not all can have the same.
+    # If members cannot all have the same number, those that had most get one more.
     by_most = sorted(members, key=lambda each: -len(before[each]))
     room = dict.fromkeys(by_most[:more], least + 1) | dict.fromkeys(by_most[more:], least)
     for member_id in members:
@@ -74,7 +75,7 @@ def _spread(
                 mine[member_id].add(place)
                 room[member_id] -= 1
                 wanting[place] -= 1
-    # Those who want most choose first, and of those who have most room: where there is a way, this finds it.
+    # Places that lack most members come first and take members with most room: this finds any solution.
     for place in sorted(places, key=lambda each: -wanting[each]):
         free = sorted(
             (each for each in members if room[each] and place not in mine[each]), key=lambda each: -room[each]

@@ -1,25 +1,32 @@
-"""A share group (KIP-932): its members, epochs and assignments, as records make them, and its session timers.
+"""Share group (KIP-932): members, epochs and assignments, built from records, and the share states of its topics.
 
-Decides what each record does. Hard state changes in `replay` alone; rules are in the modules beside this one. After
-Kafka's `ShareGroup` (semantics 4.11, 5.3).
+Only `replay` changes the hard state; `heartbeat.py` has the rule of a heartbeat. A group has a share state in each
+partition of every topic that a member ever subscribed to, until the topic or the group's offsets in it are deleted.
+Kafka asks its share coordinator and writes a record before and after; here the state exists at once. As in Kafka, a
+partition is assigned from the next heartbeat on. Commits of offsets are refused, since the progress of the group is in
+its share states. After Kafka's `ShareGroup` and `GroupMetadataManager.maybeCreateInitializeShareGroupStateRequest`
+(semantics 4.11, 4.13, 5.3).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
+from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
-from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.consumer.subscriptions import metadata_hash
+from kafka_shim.groups.epochs.group import EpochGroup
+from kafka_shim.groups.epochs.member import LEAVE, by_topic_name, from_records
+from kafka_shim.groups.epochs.metadata_hash import metadata_hash
+from kafka_shim.groups.epochs.records import Record
+from kafka_shim.groups.group import Subscription
 from kafka_shim.groups.shard import Shard
-from kafka_shim.groups.share import assignor
-from kafka_shim.groups.share.member import Member, from_records
-from kafka_shim.groups.share.records import Initialized
-from kafka_shim.groups.share.states import LEAVE, GroupState, TimerKind
-from kafka_shim.groups.timers import Timer
+from kafka_shim.groups.share import assignor, records
+from kafka_shim.groups.share.records import Initialized, Member
+from kafka_shim.groups.share.states import GroupState
+from kafka_shim.groups.share_states import Place
 from kafka_shim.persistence.records import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
@@ -33,75 +40,38 @@ from kafka_shim.persistence.records import (
     ShareGroupTargetAssignmentMetadataKey,
 )
 
-NO_TARGET: Final = -1
-"""The target epoch once it was deleted."""
 
+class ShareGroup(EpochGroup[Member, Partitions]):
+    """State of a share group; implements `Group`.
 
-class ShareGroup:
-    """`group_epoch` grows when a new assignment is due, `target_epoch` when it was computed. `initialized` are the
-    partitions with a share state, by topic id: only they are assigned. `metadata_stale`: the topics are to be compared
-    with those the group knows, at the next heartbeat. `cause` and `trigger` are of its last group epoch, None if none
-    began here.
+    `initialized` are the partitions with a share state, by topic id: only they are assigned.
     """
 
-    __slots__ = (
-        "_pending",
-        "cause",
-        "group_epoch",
-        "group_id",
-        "initialized",
-        "members",
-        "metadata_hash",
-        "metadata_stale",
-        "partition",
-        "sessions",
-        "shard",
-        "target_epoch",
-        "targets",
-        "topic_names",
-        "trigger",
-    )
+    __slots__ = ("_pending", "initialized", "topic_names")
 
-    type: Final = "share"
-    protocol_type: Final = "share"
-    protocol: Final = assignor.NAME
-    leader: Final = None
+    type = "share"
+    record_classes = records.CLASSES
 
     def __init__(self, group_id: str, shard: Shard) -> None:
-        self.group_id = group_id
-        self.partition = shard.partition
-        self.shard = shard
-        self.group_epoch = 0
-        self.metadata_hash = 0
-        self.target_epoch = 0
-        self.members: dict[str, Member] = {}
+        super().__init__(group_id, shard)
         self.topic_names: Counter[str] = Counter()
-        """How many members subscribe to each topic."""
-        self.targets: dict[str, Partitions] = {}
+        """Number of subscribed members per topic."""
         self.initialized: dict[bytes, Initialized] = {}
-        self.metadata_stale = True
         self._pending: bool | None = None
-        self.cause: Cause | None = None
-        self.trigger = ""
-        self.sessions: dict[str, Timer] = {}
 
-    # What follows
+    # Derived values
 
     @property
     def state(self) -> GroupState:
         return GroupState.STABLE if self.members else GroupState.EMPTY
 
     @property
-    def generation(self) -> int:
-        return self.group_epoch
-
-    @property
-    def size(self) -> int:
-        return len(self.members)
+    def protocol(self) -> str:
+        return assignor.NAME
 
     @property
     def is_assignment_pending(self) -> bool:
-        """Whether partitions that could be assigned are nobody's in the target assignment. Only a record changes it."""
+        """True if the target assignment lacks assignable partitions. Only records change it, so it is cached."""
         if self._pending is None:
             targets = self.targets.values()
             self._pending = any(
@@ -112,37 +82,129 @@ class ShareGroup:
         return self._pending
 
     def topics_with(self, member: Member) -> frozenset[str]:
-        """The topics that members subscribe to, once this one is as it is here."""
+        """Return the topics that members subscribe to after the change of this one."""
         others = (each for each in self.members.values() if each.member_id != member.member_id)
         return member.topic_names.union(*(each.topic_names for each in others))
 
     def hash_of(self, topic_names: Iterable[str]) -> int:
-        """The metadata hash of those topics that exist, as for consumer groups."""
+        """Return the metadata hash of those topics that exist, as for consumer groups."""
         return metadata_hash(topic_names, self.shard.topics)
 
-    def session(self, member_id: str) -> Timer:
-        """The session timer of a member, made when it is first needed."""
-        timer = self.sessions.get(member_id)
-        if timer is None:
-            timer = self.sessions[member_id] = Timer(TimerKind.SESSION, self.partition, self.group_id, member_id)
-        return timer
+    def subscription_of(self, member: Member) -> Subscription:
+        return Subscription(topics=sorted(member.topic_names), generation=member.epoch, rack=member.rack_id)
 
-    # Settings: of this group alone, or of all
+    def assignment_of(self, member: Member) -> dict[str, list[int]]:
+        return self.by_topic(member.assigned)
+
+    def by_topic(self, assignment: Partitions) -> dict[str, list[int]]:
+        return by_topic_name(self.shard.topics, assignment)
+
+    # Load, topics, departure
+
+    def activate(self, now: float) -> None:
+        super().activate(now)
+        self.restore()
+
+    def topic_changed(self, topic: str, now: float) -> None:
+        """Have the next heartbeat check the topics of the group; delete share states in a deleted topic at once."""
+        self.metadata_stale |= topic in self.topic_names
+        self.forget_deleted({topic})
+
+    def records_of_departure(self, members: Sequence[Member]) -> list[Record]:
+        leaving_ids = {member.member_id for member in members}
+        stay = (member.topic_names for member in self.members.values() if member.member_id not in leaving_ids)
+        new_hash = self.hash_of(frozenset().union(*stay))
+        return [records.epoch(self.group_id, self.group_epoch + 1, new_hash)]
+
+    # Checks and offsets
+
+    def check_commit(
+        self, member_id: str, group_instance_id: str | None, generation: int, *, member_epochs: bool
+    ) -> ErrorCode:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def check_commit_in_transaction(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Accept: the group has no offsets, and that is no error."""
+        return ErrorCode.NONE
+
+    def check_delete_offsets(self) -> ErrorCode:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def is_subscribed(self, topic: str) -> bool:
+        return topic in self.topic_names
+
+    def offsets_expire_since(self, commit_timestamp: int) -> int | None:
+        return None
 
     @property
-    def session_timeout_ms(self) -> int:
-        own = self.shard.group_settings(self.group_id).get("share.session.timeout.ms")
-        return self.shard.config.group_share_session_timeout_ms if own is None else int(own)
+    def is_disposable(self) -> bool:
+        """False: a share group keeps its share states until it is deleted."""
+        return False
 
-    @property
-    def heartbeat_interval_ms(self) -> int:
-        own = self.shard.group_settings(self.group_id).get("share.heartbeat.interval.ms")
-        return self.shard.config.group_share_heartbeat_interval_ms if own is None else int(own)
+    # Share states
+
+    def initialize(self) -> None:
+        """Create the states that are missing in subscribed topics."""
+        catalogue, new_topics = self.shard.topics, {}
+        for name in sorted(self.topic_names):
+            topic_id = catalogue.topic_id(name)
+            if topic_id is None:
+                continue
+            partitions = frozenset(range(catalogue.partitions_of(name)))
+            topic = self.initialized.get(topic_id)
+            if topic is None or not partitions <= topic.partitions:
+                new_topics[topic_id] = Initialized(name, partitions)
+            if topic is not None and self.shard.rules.added_partitions_from_zero:
+                for partition in partitions - topic.partitions:
+                    place = Place(self.group_id, topic_id, partition)
+                    self.shard.share_states.reset(place, self.group_epoch, 0)
+        if new_topics:
+            self.shard.write(*records.initialized(self.group_id, self.initialized | new_topics))
+            self.restore()
+
+    def restore(self) -> None:
+        """Create missing states for the partitions in the group's record; states live as long as the process."""
+        for topic_id, topic in self.initialized.items():
+            for partition in topic.partitions:
+                self.shard.share_states.initialize(Place(self.group_id, topic_id, partition), self.group_epoch)
+
+    def forget(self, topic_ids: set[bytes]) -> None:
+        """Delete the group's states in these topics, and write the record without them."""
+        remaining = {topic_id: topic for topic_id, topic in self.initialized.items() if topic_id not in topic_ids}
+        self._drop_states(topic_ids)
+        self.shard.write(*records.initialized(self.group_id, remaining))
+
+    def forget_deleted(self, names: Collection[str]) -> None:
+        """Delete the states in deleted topics of these names, even if a new topic has the name now."""
+        deleted_ids = {
+            topic_id
+            for topic_id, topic in self.initialized.items()
+            if topic.name in names and self.shard.topics.topic_id(topic.name) != topic_id
+        }
+        if deleted_ids:
+            self.forget(deleted_ids)
+
+    def _drop_states(self, topic_ids: Iterable[bytes]) -> None:
+        """Delete the states, but leave the record that lists them."""
+        for topic_id in topic_ids:
+            for partition in self.initialized[topic_id].partitions:
+                self.shard.share_states.delete(Place(self.group_id, topic_id, partition))
+
+    def erase(self) -> None:
+        self._drop_states(list(self.initialized))
+        super().erase()
+
+    def tombstones(self) -> list[Record]:
+        others = [(ShareGroupStatePartitionMetadataKey(self.group_id), None)]
+        return self.record_classes.group_tombstones(self.group_id, self.members, others)
 
     # Records
 
     def replay(self, key: Any, value: Any) -> None:
-        """Let a record of this group take effect."""
+        """Apply a record of this group."""
         self._pending = None
         record = type(key)
         if record is ShareGroupCurrentMemberAssignmentKey:
@@ -150,12 +212,9 @@ class ShareGroup:
         elif record is ShareGroupMemberMetadataKey:
             self._replay_member(key.member_id, value)
         elif record is ShareGroupTargetAssignmentMemberKey:
-            if value is None:
-                self.targets.pop(key.member_id, None)
-            else:
-                self.targets[key.member_id] = from_records(value.topic_partitions)
+            self.replay_target(key.member_id, value)
         elif record is ShareGroupTargetAssignmentMetadataKey:
-            self.target_epoch = NO_TARGET if value is None else value.assignment_epoch
+            self.replay_target_epoch(value)
         elif record is ShareGroupStatePartitionMetadataKey:
             self._replay_initialized(value)
         else:
@@ -195,6 +254,6 @@ class ShareGroup:
             self.members[member_id] = replace(member, epoch=LEAVE, previous_epoch=LEAVE, assigned=NO_PARTITIONS)
 
     def _replay_initialized(self, value: ShareGroupStatePartitionMetadataValue | None) -> None:
-        # What was being initialised when a broker stopped is begun anew by the next heartbeat.
+        # The next heartbeat restarts an initialisation that a broker did not finish.
         topics = () if value is None else value.initialized_topics
         self.initialized = {each.topic_id: Initialized(each.topic_name, frozenset(each.partitions)) for each in topics}

@@ -1,8 +1,8 @@
-"""ShareGroupHeartbeat: a member joins, is heard of, hears what it may fetch from, or leaves.
+"""ShareGroupHeartbeat: a member joins, heartbeats, receives its assignment, or leaves.
 
-Decides when the group epoch grows, and whether the answer carries an assignment; what is refused is in `states.RULES`.
-A member is always at the target assignment: nothing is revoked first, since partitions are shared. After Kafka's
-`GroupMetadataManager.shareGroupHeartbeat` of 4.2 (semantics 4.13).
+`states.RULES` selects the rule; this module carries it out. A member moves to its target assignment at once, without
+revocation, since partitions are shared. After Kafka's `GroupMetadataManager.shareGroupHeartbeat` of 4.2 (semantics
+4.13).
 """
 
 from __future__ import annotations
@@ -16,43 +16,42 @@ from kafka_shim.apis.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
     TopicPartitions,
+    error,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups import events as group_events
+from kafka_shim.groups import events
 from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
-from kafka_shim.groups.causes import Cause
-from kafka_shim.groups.consumer.refusal import Refusal
+from kafka_shim.groups.epochs.member import JOIN, LEAVE
+from kafka_shim.groups.epochs.records import Record
+from kafka_shim.groups.epochs.requests import check_not_blank, full
+from kafka_shim.groups.epochs.target import Target
 from kafka_shim.groups.group import Group
-from kafka_shim.groups.interface import Client
-from kafka_shim.groups.shard import Shard
-from kafka_shim.groups.share import assignor, events, records
+from kafka_shim.groups.interface import Client, Refusal
+from kafka_shim.groups.shard import NodeParts, Shard
+from kafka_shim.groups.share import assignor, records
 from kafka_shim.groups.share.group import ShareGroup
-from kafka_shim.groups.share.initialize import forget_deleted, initialize
-from kafka_shim.groups.share.member import Member
-from kafka_shim.groups.share.states import ERRORS, JOIN, LEAVE, RULES, Rule, Situation, Trigger, is_member_id
+from kafka_shim.groups.share.records import Member
+from kafka_shim.groups.share.states import ERRORS, RULES, Rule, Situation, Trigger, is_member_id
+from kafka_shim.trace.causes import Cause
 
 
-def check_request(request: ShareGroupHeartbeatRequest) -> None:
-    """What is refused before any group is looked at: INVALID_REQUEST (42). Raises `Refusal`."""
+def check_request(request: ShareGroupHeartbeatRequest, parts: NodeParts | None = None) -> None:
+    """Check the request alone, before its group is looked up. Raises `Refusal`: INVALID_REQUEST (42)."""
     if not is_member_id(request.member_id):
         raise Refusal(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
-    for text, name in ((request.member_id, "MemberId"), (request.group_id, "GroupId"), (request.rack_id, "RackId")):
-        if text is not None and not text.strip():
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} can't be empty.")
+    check_not_blank("MemberId", request.member_id)
+    check_not_blank("GroupId", request.group_id)
+    check_not_blank("RackId", request.rack_id)
     if request.member_epoch == JOIN and not request.subscribed_topic_names:
         raise Refusal(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
     if request.member_epoch < LEAVE:
         raise Refusal(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
 
 
-def refused(request: ShareGroupHeartbeatRequest, code: int, message: str | None = None) -> ShareGroupHeartbeatResponse:
-    return ShareGroupHeartbeatResponse(error_code=code, error_message=message)
-
-
 def heartbeat(
     shard: Shard, request: ShareGroupHeartbeatRequest, client: Client, now: float
 ) -> ShareGroupHeartbeatResponse:
-    """The answer to a heartbeat that `check_request` let through.
+    """Handle a heartbeat after `check_request`.
 
     Errors: UNKNOWN_MEMBER_ID (25), GROUP_ID_NOT_FOUND (69), GROUP_MAX_SIZE_REACHED (81), FENCED_MEMBER_EPOCH (110).
     """
@@ -64,21 +63,21 @@ def heartbeat(
         if ERRORS[rule]:
             raise Refusal(ERRORS[rule], _REFUSALS[situation](trigger, group, request))
         if rule is Rule.CREATE:
-            return _hear(ShareGroup(request.group_id, shard), request, client, now)
+            return _apply(ShareGroup(request.group_id, shard), request, client, now)
         assert isinstance(group, ShareGroup)
-        return _leave(group, request) if rule is Rule.REMOVE else _hear(group, request, client, now)
+        return _leave(group, request, now) if rule is Rule.REMOVE else _apply(group, request, client, now)
     except Refusal as refusal:
         shard.outbox.touch(shard)
-        return refused(request, refusal.code, refusal.message)
+        return error(request, refusal.code, refusal.message)
 
 
 def trigger_of(request: ShareGroupHeartbeatRequest) -> Trigger:
-    """What a heartbeat is for."""
+    """Return the purpose of a heartbeat: join, stay or leave."""
     return {JOIN: Trigger.JOIN, LEAVE: Trigger.LEAVE}.get(request.member_epoch, Trigger.STAY)
 
 
 def situation_of(group: Group | None, request: ShareGroupHeartbeatRequest) -> Situation:
-    """What a heartbeat finds."""
+    """Return the situation of the group and the member at a heartbeat."""
     if group is None:
         return Situation.NO_GROUP
     if not isinstance(group, ShareGroup):
@@ -97,7 +96,7 @@ def _no_group(trigger: Trigger, group: Any, request: ShareGroupHeartbeatRequest)
 def _full(trigger: Trigger, group: Any, request: ShareGroupHeartbeatRequest) -> str:
     if trigger is Trigger.LEAVE:
         return _no_member(trigger, group, request)
-    return f"The share group has reached its maximum capacity of {group.shard.config.group_share_max_size} members."
+    return str(full("share", group.shard.config.group_share_max_size))
 
 
 def _no_member(trigger: Trigger, group: Any, request: ShareGroupHeartbeatRequest) -> str:
@@ -123,83 +122,77 @@ _REFUSALS: Final[dict[Situation, Callable[[Trigger, Any, ShareGroupHeartbeatRequ
     Situation.NO_MEMBER: _no_member,
     Situation.OTHER_EPOCH: _other_epoch,
 }
-"""What a refusal says to the client."""
+"""Error messages of refusals."""
 
 
-def _leave(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
-    fence(group, [group.members[request.member_id]], Cause.MEMBER_LEFT, "left")
+def _leave(group: ShareGroup, request: ShareGroupHeartbeatRequest, now: float) -> ShareGroupHeartbeatResponse:
+    group.fence([group.members[request.member_id]], Cause.MEMBER_LEFT, "left", now)
     return ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE)
 
 
-def _hear(
+def _apply(
     group: ShareGroup, request: ShareGroupHeartbeatRequest, client: Client, now: float
 ) -> ShareGroupHeartbeatResponse:
-    """`group` may be new: then it is in the shard once its first record is written."""
-    shard = group.shard
+    """Apply a heartbeat and write the changes. `group` may be new; its first record puts it into the shard."""
     joins = request.member_epoch == JOIN
     member = group.members.get(request.member_id) or Member(request.member_id)
-    is_news = group.metadata_stale
-    if is_news:
-        forget_deleted(group, group.topic_names)
+    topics_changed = group.metadata_stale
+    if topics_changed:
+        group.forget_deleted(group.topic_names)
     names = request.subscribed_topic_names
-    updated = replace(
-        member,
-        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-        topic_names=member.topic_names if names is None else frozenset(names),
+    updated = member.merge(
+        rack_id=request.rack_id,
+        topic_names=None if names is None else frozenset(names),
         client_id=client.client_id,
         client_host=client.client_host,
     )
     cause = _cause(group, member, updated)
-    written: list[records.Record] = []
-    if updated != member:
+    written: list[Record] = []
+    if updated is not member:
         written.append(records.member_metadata(group.group_id, updated))
     group_epoch = group.group_epoch
     if cause is not None or group.metadata_stale:
-        found_hash = group.hash_of(group.topics_with(updated))
-        if cause is None and found_hash != group.metadata_hash:
+        new_hash = group.hash_of(group.topics_with(updated))
+        if cause is None and new_hash != group.metadata_hash:
             cause = Cause.TOPIC_METADATA_CHANGED
         if cause is not None:
             group_epoch += 1
-            written.append(records.epoch(group.group_id, group_epoch, found_hash))
-    target_epoch, target = group.target_epoch, group.targets.get(member.member_id, NO_PARTITIONS)
-    targets: dict[str, Partitions] | None = None
-    if group_epoch > group.target_epoch:
-        targets = _targets(group, updated)
-        target_epoch, target = group_epoch, targets[member.member_id]
-        written += (
-            records.target_assignment(group.group_id, member_id, each)
-            for member_id, each in targets.items()
-            if each != group.targets.get(member_id)
-        )
-        written.append(records.target_epoch(group.group_id, target_epoch))
+            written.append(records.epoch(group.group_id, group_epoch, new_hash))
+    target_epoch, assigned = group.target_epoch, group.targets.get(member.member_id, NO_PARTITIONS)
+    target: Target[Partitions] | None = None
+    if group.is_target_due(group_epoch, now):
+        target = group.new_target(group_epoch, _assign(group, updated))
+        target_epoch, assigned = group_epoch, target.assigned[member.member_id]
+        written += group.records_of_target(target, now)
     reconciled = updated
     if updated.epoch != target_epoch:
-        reconciled = replace(updated, epoch=target_epoch, previous_epoch=updated.epoch, assigned=target)
+        reconciled = replace(updated, epoch=target_epoch, previous_epoch=updated.epoch, assigned=assigned)
         written.append(records.current_assignment(group.group_id, reconciled))
-    group = _write(group, written, member, reconciled, cause, targets)
-    shard.arm(group.session(member.member_id), now + group.session_timeout_ms / 1000)
-    if is_news or cause is not None:
-        initialize(group)
-    shows = joins or reconciled.assigned != member.assigned or names is not None
+    group = _write(group, written, member, reconciled, cause, target, now)
+    group.renew_session(reconciled, now)
+    if topics_changed or cause is not None:
+        group.initialize()
+    includes_assignment = joins or reconciled.assigned != member.assigned or names is not None
     return ShareGroupHeartbeatResponse(
         member_id=member.member_id,
         member_epoch=reconciled.epoch,
         heartbeat_interval_ms=group.heartbeat_interval_ms,
-        assignment=_assignment(reconciled.assigned) if shows else None,
+        assignment=_assignment(reconciled.assigned) if includes_assignment else None,
     )
 
 
 def _cause(group: ShareGroup, member: Member, updated: Member) -> Cause | None:
-    """Why the group epoch grows for what this heartbeat says, or because partitions can be assigned that are
-    nobody's."""
+    """Return the cause of a new group epoch: the heartbeat, or assignable partitions without a member; else None."""
     if member.member_id not in group.members:
         return Cause.NEW_MEMBER
     if updated.topic_names != member.topic_names:
         return Cause.SUBSCRIPTION_CHANGED
+    if group.group_epoch > group.target_epoch and group.shard.rules.initialized_in_waiting_epoch:
+        return None
     return Cause.TOPIC_METADATA_CHANGED if group.is_assignment_pending else None
 
 
-def _targets(group: ShareGroup, updated: Member) -> dict[str, Partitions]:
+def _assign(group: ShareGroup, updated: Member) -> dict[str, Partitions]:
     members = group.members | {updated.member_id: updated}
     ids = {topic.name: topic_id for topic_id, topic in group.initialized.items()}
     return assignor.assign(
@@ -211,68 +204,41 @@ def _targets(group: ShareGroup, updated: Member) -> dict[str, Partitions]:
 
 def _write(
     group: ShareGroup,
-    written: list[records.Record],
+    written: list[Record],
     member: Member,
     reconciled: Member,
     cause: Cause | None,
-    targets: dict[str, Partitions] | None,
+    target: Target[Partitions] | None,
+    now: float,
 ) -> ShareGroup:
-    """Everything is decided: write it, and say so. The group as it is in the shard then."""
+    """Write the records, count and report the changes. Return the group that is now in the shard."""
     shard = group.shard
     before, is_new = group.state, member.member_id not in group.members
     for key, value in written:
         shard.write(key, value)
-    found = shard.groups[group.group_id]
-    assert isinstance(found, ShareGroup)
-    found.metadata_stale = False
+    written_group = shard.groups[group.group_id]
+    assert isinstance(written_group, ShareGroup)
+    written_group.metadata_stale = False
     if cause is not None:
-        found.cause, found.trigger = cause, member.member_id
-        shard.counters.rebalances[cause] += 1
+        written_group.note_new_epoch(cause, member.member_id)
         shard.counters.share_rebalances += 1
     if shard.outbox.listening:
-        if found is not group:
-            group_events.group(shard.outbox, found, "created")
+        if written_group is not group:
+            events.group(shard.outbox, written_group, "created")
         if is_new:
-            events.member(found, reconciled, "added")
+            written_group.trace_member(reconciled, "added")
         if cause is not None:
-            events.epoch(found)
-        if targets is not None:
-            events.target(found, targets)
+            written_group.trace_epoch(now)
+        if target is not None:
+            written_group.trace_target(target)
         if reconciled.epoch != member.epoch:
-            events.reconciliation(found, reconciled)
-        events.state(found, before)
+            written_group.trace_reconciliation(
+                reconciled, "STABLE", written_group.assignment_of(reconciled), revoking={}, waits_for=[]
+            )
+        written_group.trace_state(before)
     shard.outbox.touch(shard)
-    return found
+    return written_group
 
 
 def _assignment(partitions: Partitions) -> Assignment:
     return Assignment([TopicPartitions(topic, sorted(numbers)) for topic, numbers in partitions.items()])
-
-
-def fence(group: ShareGroup, members: list[Member], cause: Cause, change: str) -> None:
-    """Remove members: nobody hears of it but by the error of their next heartbeat. `change` is for the trace."""
-    if not members:
-        return
-    shard, before = group.shard, group.state
-    gone = {member.member_id for member in members}
-    stay = (member.topic_names for member in group.members.values() if member.member_id not in gone)
-    written = [record for member in members for record in records.member_gone(group.group_id, member.member_id)]
-    found_hash = group.hash_of(frozenset().union(*stay))
-    written.append(records.epoch(group.group_id, group.group_epoch + 1, found_hash))
-    for key, value in written:
-        shard.write(key, value)
-    for member_id in gone:
-        if (timer := group.sessions.pop(member_id, None)) is not None:
-            shard.cancel(timer)
-    group.cause, group.trigger = cause, members[0].member_id
-    shard.counters.rebalances[cause] += 1
-    if shard.outbox.listening:
-        for member in members:
-            events.member(group, member, change)
-        events.epoch(group)
-        events.state(group, before)
-
-
-def session_timeout(group: ShareGroup, member_id: str) -> None:
-    """A member was silent for too long."""
-    fence(group, [group.members[member_id]], Cause.SESSION_EXPIRED, "expired")

@@ -1,19 +1,19 @@
-"""The records of a share group: which ones say what, and in which order they are deleted.
-
-Decides the order of tombstones: a member's current assignment goes before its target assignment and that before the
-member, everything before the group (semantics 5.3).
-"""
+"""Members of a share group (KIP-932), and its records. After Kafka's `ShareGroupMember`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-from kafka_shim.groups.assignors.spec import Partitions
-from kafka_shim.groups.share.member import Member, current_assignment_of, metadata_of, to_records
+from kafka_shim.groups.assignors.spec import NO_PARTITIONS, Partitions
+from kafka_shim.groups.epochs.member import EpochMember, from_records, to_records
+from kafka_shim.groups.epochs.records import Record, RecordClasses
 from kafka_shim.persistence.records import (
     ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
     ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
     ShareGroupMetadataKey,
     ShareGroupMetadataValue,
     ShareGroupStatePartitionMetadataKey,
@@ -25,21 +25,29 @@ from kafka_shim.persistence.records import (
     ShareTopicPartitions,
 )
 
-Record: TypeAlias = tuple[Any, Any]
-
-ALL_KEYS = (
-    ShareGroupCurrentMemberAssignmentKey,
-    ShareGroupMemberMetadataKey,
-    ShareGroupMetadataKey,
-    ShareGroupStatePartitionMetadataKey,
-    ShareGroupTargetAssignmentMemberKey,
-    ShareGroupTargetAssignmentMetadataKey,
+CLASSES: Final = RecordClasses(
+    group=ShareGroupMetadataKey,
+    member=ShareGroupMemberMetadataKey,
+    current_assignment=ShareGroupCurrentMemberAssignmentKey,
+    target_assignment=ShareGroupTargetAssignmentMemberKey,
+    target_value=lambda target: ShareGroupTargetAssignmentMemberValue(to_records(target)),
+    target_from=lambda value: from_records(value.topic_partitions),
+    target_epoch=ShareGroupTargetAssignmentMetadataKey,
+    target_epoch_value=ShareGroupTargetAssignmentMetadataValue,
+    others=(ShareGroupStatePartitionMetadataKey,),
 )
-"""The classes of keys whose records are replayed by a share group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member(EpochMember):
+    """One member; `assigned` are the partitions that it may fetch from. Share groups have no static members."""
+
+    topic_names: frozenset[str] = frozenset()
+    assigned: Partitions = field(default_factory=lambda: NO_PARTITIONS)
 
 
 class Initialized(NamedTuple):
-    """The partitions of a topic in which a group has a share state."""
+    """Partitions of a topic with a share state of the group."""
 
     name: str
     partitions: frozenset[int]
@@ -50,20 +58,24 @@ def epoch(group_id: str, group_epoch: int, metadata_hash: int) -> Record:
 
 
 def member_metadata(group_id: str, member: Member) -> Record:
-    return ShareGroupMemberMetadataKey(group_id, member.member_id), metadata_of(member)
+    value = ShareGroupMemberMetadataValue(
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+    )
+    return ShareGroupMemberMetadataKey(group_id, member.member_id), value
 
 
 def current_assignment(group_id: str, member: Member) -> Record:
-    return ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id), current_assignment_of(member)
-
-
-def target_assignment(group_id: str, member_id: str, target: Partitions) -> Record:
-    value = ShareGroupTargetAssignmentMemberValue(to_records(target))
-    return ShareGroupTargetAssignmentMemberKey(group_id, member_id), value
-
-
-def target_epoch(group_id: str, group_epoch: int) -> Record:
-    return ShareGroupTargetAssignmentMetadataKey(group_id), ShareGroupTargetAssignmentMetadataValue(group_epoch)
+    """Return the record of a member's assignment. Its state is always STABLE (0), since nothing is revoked."""
+    value = ShareGroupCurrentMemberAssignmentValue(
+        member_epoch=member.epoch,
+        previous_member_epoch=member.previous_epoch,
+        state=0,
+        assigned_partitions=to_records(member.assigned),
+    )
+    return ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id), value
 
 
 def initialized(group_id: str, topics: Mapping[bytes, Initialized]) -> Record:
@@ -73,23 +85,3 @@ def initialized(group_id: str, topics: Mapping[bytes, Initialized]) -> Record:
         ]
     )
     return ShareGroupStatePartitionMetadataKey(group_id), value
-
-
-def member_gone(group_id: str, member_id: str) -> list[Record]:
-    return [
-        (ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        (ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        (ShareGroupMemberMetadataKey(group_id, member_id), None),
-    ]
-
-
-def group_gone(group_id: str, member_ids: Iterable[str]) -> list[Record]:
-    member_ids = list(member_ids)
-    return [
-        *((ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None) for member_id in member_ids),
-        *((ShareGroupTargetAssignmentMemberKey(group_id, member_id), None) for member_id in member_ids),
-        (ShareGroupTargetAssignmentMetadataKey(group_id), None),
-        *((ShareGroupMemberMetadataKey(group_id, member_id), None) for member_id in member_ids),
-        (ShareGroupStatePartitionMetadataKey(group_id), None),
-        (ShareGroupMetadataKey(group_id), None),
-    ]

@@ -1,8 +1,7 @@
-"""States of a share group (KIP-932), the member epochs with a meaning of their own, and the table of heartbeats.
+"""States of a share group (KIP-932), and the rule of a heartbeat for each epoch and situation of its member.
 
-Decides what a heartbeat does: `RULES`, by what it is for and what it finds. How each is carried out is in
-`heartbeat.py`. After Kafka's `ShareGroup.ShareGroupState` and `GroupMetadataManager.shareGroupHeartbeat`
-(semantics 4.13).
+`RULES` selects the rule of a heartbeat by its purpose and its situation; `heartbeat.py` carries it out. After Kafka's
+`ShareGroup.ShareGroupState` and `GroupMetadataManager.shareGroupHeartbeat` (semantics 4.13).
 """
 
 from __future__ import annotations
@@ -13,16 +12,11 @@ from typing import Final, TypeGuard
 
 from kafka_shim.apis.wire.errors import ErrorCode
 
-JOIN: Final = 0
-"""The member epoch of a heartbeat that joins."""
-LEAVE: Final = -1
-"""The member epoch of a heartbeat that leaves; also that of a member whose current assignment was deleted."""
-
 _LONGEST_ID: Final = 36
 
 
 def is_member_id(text: str | None) -> TypeGuard[str]:
-    """Whether a member of a share group may have this id: as long as a UUID is written, at most, as Java counts.
+    """Return True if the id has at most the length of a UUID, counted in UTF-16 units as in Java.
 
     After `KafkaApis.isMemberIdValid`.
     """
@@ -30,7 +24,7 @@ def is_member_id(text: str | None) -> TypeGuard[str]:
 
 
 class GroupState(StrEnum):
-    """The state of a group. It follows from its members and is stored nowhere."""
+    """State of a group, derived from its members and not stored."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
@@ -38,7 +32,7 @@ class GroupState(StrEnum):
 
 
 class Trigger(Enum):
-    """What a heartbeat is for, by its member epoch."""
+    """Purpose of a heartbeat, by its member epoch."""
 
     JOIN = "ShareGroupHeartbeat that joins (epoch 0)"
     STAY = "ShareGroupHeartbeat of a member (epoch above 0)"
@@ -46,26 +40,26 @@ class Trigger(Enum):
 
 
 class Situation(Enum):
-    """What a heartbeat finds."""
+    """Situation of the group and the member at a heartbeat."""
 
     NO_GROUP = "no group"
     OTHER_KIND = "a group of another kind"
-    FULL = "a full group that it is not in"
-    NO_MEMBER = "a group that it is not in"
-    EPOCH = "the member, at this epoch or one after it"
+    FULL = "a full group without this member"
+    NO_MEMBER = "a group without this member"
+    EPOCH = "the member, at this epoch or the next one"
     OTHER_EPOCH = "the member, at another epoch"
 
 
 class Rule(Enum):
-    """What is done then."""
+    """Rule for a heartbeat."""
 
     CREATE = "create the group with this member"
-    HEAR = "hear it and renew its session"
+    APPLY = "apply it and renew the session"
     REMOVE = "remove the member"
     REFUSE_NOT_FOUND = "GROUP_ID_NOT_FOUND (69)"
     REFUSE_UNKNOWN = "UNKNOWN_MEMBER_ID (25)"
     REFUSE_FENCED = "FENCED_MEMBER_EPOCH (110)"
-    TURN_AWAY = "GROUP_MAX_SIZE_REACHED (81)"
+    REFUSE_FULL = "GROUP_MAX_SIZE_REACHED (81)"
 
 
 def _row(*rules: Rule) -> Mapping[Situation, Rule]:
@@ -74,8 +68,8 @@ def _row(*rules: Rule) -> Mapping[Situation, Rule]:
 
 _NOT_FOUND, _UNKNOWN = Rule.REFUSE_NOT_FOUND, Rule.REFUSE_UNKNOWN
 RULES: Final[Mapping[Trigger, Mapping[Situation, Rule]]] = {
-    Trigger.JOIN: _row(Rule.CREATE, _NOT_FOUND, Rule.TURN_AWAY, Rule.HEAR, Rule.HEAR, Rule.HEAR),
-    Trigger.STAY: _row(_NOT_FOUND, _NOT_FOUND, Rule.TURN_AWAY, _UNKNOWN, Rule.HEAR, Rule.REFUSE_FENCED),
+    Trigger.JOIN: _row(Rule.CREATE, _NOT_FOUND, Rule.REFUSE_FULL, Rule.APPLY, Rule.APPLY, Rule.APPLY),
+    Trigger.STAY: _row(_NOT_FOUND, _NOT_FOUND, Rule.REFUSE_FULL, _UNKNOWN, Rule.APPLY, Rule.REFUSE_FENCED),
     Trigger.LEAVE: _row(_NOT_FOUND, _NOT_FOUND, _UNKNOWN, _UNKNOWN, Rule.REMOVE, Rule.REMOVE),
 }
 
@@ -83,12 +77,6 @@ ERRORS: Final[Mapping[Rule, ErrorCode]] = dict.fromkeys(Rule, ErrorCode.NONE) | 
     Rule.REFUSE_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
     Rule.REFUSE_UNKNOWN: ErrorCode.UNKNOWN_MEMBER_ID,
     Rule.REFUSE_FENCED: ErrorCode.FENCED_MEMBER_EPOCH,
-    Rule.TURN_AWAY: ErrorCode.GROUP_MAX_SIZE_REACHED,
+    Rule.REFUSE_FULL: ErrorCode.GROUP_MAX_SIZE_REACHED,
 }
-"""The error that a rule answers with, NONE for those that accept."""
-
-
-class TimerKind(StrEnum):
-    """What a timer of a share group waits for."""
-
-    SESSION = "session"
+"""Error code of each rule, NONE for those that accept."""

@@ -1,9 +1,10 @@
-"""The sticky task assignor: which member is to run which task, active or as a standby.
+"""Sticky task assignor: the active and standby tasks of each member.
 
-Decides by plain data alone: who had what, who shares a process, which subtopologies keep state. A task stays where it
-is, else it goes where a standby of it is, else where there is least to do, as long as nobody gets more than a fair
-share. A process gets a task once at most. It does not know epochs nor whether a task is still another's. After Kafka's
-`StickyTaskAssignor` of 4.2 (semantics 4.12); what that leaves to the order of a hash map is ordered by name here.
+Input is plain data: former tasks, processes, and stateful subtopologies. A task stays with its member, or goes to a
+member with its standby, or to the least loaded member, as long as no member gets more than a fair share. A process gets
+a task at most once. Members that have reported an offset of a task count as former standbys, behind the real ones and
+those with a larger offset. Source: Kafka's `StickyTaskAssignor` of 4.4 (semantics 4.12); where Kafka depends on the
+order of a hash map, names decide here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, TypeAlias
 
-from kafka_shim.groups.streams.tasks import NO_TASKS, Tasks, each_task
+from kafka_shim.groups.streams.member import NO_TASKS, Tasks, each_task
 
 Task: TypeAlias = tuple[str, int]
 """Subtopology id and partition."""
@@ -21,14 +22,15 @@ _Previous: TypeAlias = Callable[[Task], "str | None"]
 
 
 class MemberSpec(NamedTuple):
-    """A member: its process, and its share of the newest target assignment."""
+    """A member: its process, its part of the newest target assignment, and its last report of offsets, by task."""
 
     process_id: str
     tasks: Tasks = NO_TASKS
+    offsets: Mapping[Task, int] = {}
 
 
 class SubtopologySpec(NamedTuple):
-    """How many tasks a subtopology has, and whether they keep state: only then have they standbys."""
+    """Number of tasks of a subtopology, and whether they have state: only such tasks have standbys."""
 
     tasks: int
     is_stateful: bool
@@ -37,7 +39,7 @@ class SubtopologySpec(NamedTuple):
 def assign(
     members: Mapping[str, MemberSpec], subtopologies: Mapping[str, SubtopologySpec], standby_replicas: int
 ) -> dict[str, Tasks]:
-    """The tasks of every member. Where there are too few processes some standbys are left out."""
+    """Compute the tasks of every member. With too few processes, some standbys are left out."""
     if not members:
         return {}
     active = [(name, partition) for name, each in subtopologies.items() for partition in range(each.tasks)]
@@ -50,7 +52,7 @@ def assign(
 
 
 class _Process:
-    """A process: its members, and what they have got so far. Its load is tasks by member."""
+    """A process: its members, and their tasks so far. Its load is tasks per member."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -84,14 +86,14 @@ class _Heap:
 
 
 class _Quota:
-    """How many tasks a member may have before others have as many: fair shares of what is left."""
+    """Largest number of tasks of a member: the fair share of the remaining tasks."""
 
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks, self._members = tasks, members
         self.share = self._compute()
 
     def note(self, count: int) -> None:
-        """A member has `count` tasks now; one that has its share takes no part in those of others."""
+        """Count a member's tasks; a member with its full share leaves the division of the rest."""
         if count == self.share:
             self._members -= 1
             self._tasks -= count
@@ -108,18 +110,21 @@ class _Assignment:
         for member_id, process_id in self.process_of.items():
             self.processes.setdefault(process_id, _Process()).counts[member_id] = 0
         self.ran: dict[Task, str] = {}
-        self.stood_by: dict[Task, list[str]] = {}
+        candidates: dict[Task, list[tuple[bool, int, str]]] = {}
         for member_id in self.process_of:
-            had = members[member_id].tasks
+            _, had, offsets = members[member_id]
             self.ran |= dict.fromkeys(each_task(had.active), member_id)
-            for task in each_task(had.standby):
-                self.stood_by.setdefault(task, []).append(member_id)
+            copies = set(each_task(had.standby))
+            for task in copies | offsets.keys():
+                # The order of a sort: real standbys first, then the largest offset.
+                candidates.setdefault(task, []).append((task not in copies, -offsets.get(task, 0), member_id))
+        self.stood_by = {task: [member_id for *_, member_id in sorted(each)] for task, each in candidates.items()}
         self.active_quota = _Quota(active_tasks, len(members))
         self.quota = _Quota(all_tasks, len(members))
         self.active: dict[str, list[Task]] = {member_id: [] for member_id in self.process_of}
         self.standby: dict[str, list[Task]] = {member_id: [] for member_id in self.process_of}
 
-    # Who has what
+    # Members and tasks
 
     def count(self, member_id: str) -> int:
         return self.processes[self.process_of[member_id]].counts[member_id]
@@ -141,11 +146,11 @@ class _Assignment:
         self.quota.note(self._give(member_id, task, self.standby))
 
     def has(self, member_id: str, task: Task) -> bool:
-        """Whether the member's process has the task."""
+        """True if the member's process has the task."""
         return task in self.processes[self.process_of[member_id]].tasks
 
     def _least_loaded(self, member_ids: Iterable[str]) -> str | None:
-        """One of several members, the first unless a later one has less to do, itself and its process."""
+        """Return one of several members: the first, unless a later one and its process have less load."""
         best: str | None = None
         for member_id in member_ids:
             if best is None or (
@@ -158,44 +163,46 @@ class _Assignment:
     # Active tasks
 
     def assign_active(self, tasks: list[Task]) -> None:
-        left = self._to_previous(sorted(tasks, key=_by_partition), self.ran.get)
-        left = self._to_previous(left, lambda task: self._least_loaded(self.stood_by.get(task, ())))
+        remaining = self._to_previous(sorted(tasks, key=_by_partition), self.ran.get)
+        remaining = self._to_previous(remaining, lambda task: self._least_loaded(self.stood_by.get(task, ())))
         heap = _Heap(self.processes)
-        for task in sorted(left):
+        for task in sorted(remaining):
             process_id = heap.pop()
             self.run(self.processes[process_id].idlest(), task)
             heap.push(process_id)
 
     def _to_previous(self, tasks: list[Task], previous: _Previous) -> list[Task]:
-        """Tasks to whom `previous` says had them, where there is room; what is left."""
-        left = []
+        """Assign tasks to the members that `previous` returns, up to their share; return the other tasks."""
+        remaining = []
         for task in tasks:
             member_id = previous(task)
             if member_id is None or self.count(member_id) >= self.active_quota.share:
-                left.append(task)
+                remaining.append(task)
             else:
                 self.run(member_id, task)
-        return left
+        return remaining
 
     # Standbys
 
     def assign_standbys(self, tasks: list[Task], replicas: int) -> None:
-        left: list[tuple[Task, int]] = []
+        remaining: list[tuple[Task, int]] = []
         for task in sorted(tasks, key=_by_partition, reverse=True):
             for replica in range(replicas):
                 member_id = self._previous_standby(task)
                 if member_id is None:
-                    left.append((task, replicas - replica))
+                    remaining.append((task, replicas - replica))
                     break
                 self.stand_by(member_id, task)
         heap = _Heap(self.processes)
-        for task, missing in sorted(left, reverse=True):
+        for task, missing in sorted(remaining, reverse=True):
             for _ in range(missing):
                 if not self._to_idlest(task, heap):
                     break
 
     def _previous_standby(self, task: Task) -> str | None:
-        """Who ran the task, or else who stood by, if it has room and its process has not got the task."""
+        """Return the former active or standby member of a task, if it is below its share and its process lacks the
+        task.
+        """
         ran = self.ran.get(task)
         if ran is not None and not self.has(ran, task) and self.count(ran) < self.quota.share:
             return ran
@@ -204,18 +211,18 @@ class _Assignment:
         return best if best is not None and self.count(best) < self.quota.share else None
 
     def _to_idlest(self, task: Task, heap: _Heap) -> bool:
-        """Whether there is a process that has not got the task."""
+        """Assign a standby to the least loaded process without the task; return False if there is none."""
         passed = []
-        given = False
-        while not given and (process_id := heap.pop_if_any()) is not None:
+        is_assigned = False
+        while not is_assigned and (process_id := heap.pop_if_any()) is not None:
             passed.append(process_id)
             process = self.processes[process_id]
             if task not in process.tasks:
                 self.stand_by(process.idlest(), task)
-                given = True
+                is_assigned = True
         for process_id in passed:
             heap.push(process_id)
-        return given
+        return is_assigned
 
     def result(self) -> dict[str, Tasks]:
         return {

@@ -1,43 +1,51 @@
 """StreamsGroupDescribe: a streams group with its topology, members, epochs and tasks.
 
-Decides what is shown of them: the topology as it is configured, or as members sent it while topics are missing. After
-Kafka's `StreamsGroup.asDescribedGroup`.
+The topology is the configured one or, while topics are missing, the one that members sent. Source: Kafka's
+`StreamsGroup.asDescribedGroup`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafka_shim.apis.streams_group_describe import Assignment, DescribedGroup, Subtopology, Topology
+from kafka_shim.apis.streams_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Subtopology,
+    Topology,
+)
 from kafka_shim.apis.streams_group_describe import Member as DescribedMember
-from kafka_shim.apis.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TopicInfo
-from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.group import GroupDescription, MemberDescription, Subscription
+from kafka_shim.apis.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
+from kafka_shim.apis.streams_group_topology_description_update import TopologyDescription
+from kafka_shim.groups.epochs.requests import describe_group
 from kafka_shim.groups.shard import Shard
-from kafka_shim.groups.streams.events import shown
-from kafka_shim.groups.streams.live import StreamsGroup
-from kafka_shim.groups.streams.member import Member
-from kafka_shim.groups.streams.sessions import session_timeout_ms
-from kafka_shim.groups.streams.tasks import in_order
-from kafka_shim.groups.streams.topics import InternalTopic
+from kafka_shim.groups.streams.group import StreamsGroup
+from kafka_shim.groups.streams.member import NO_OFFSETS, Member, in_order
+from kafka_shim.groups.streams.topology import InternalTopic
 from kafka_shim.persistence import streams_records
 
 
+def refused(group_id: str, code: int) -> DescribedGroup:
+    """Describe a group that is not coordinated here."""
+    return DescribedGroup(error_code=code, group_id=group_id)
+
+
 def describe(shard: Shard, group_id: str) -> DescribedGroup:
-    """The group, or GROUP_ID_NOT_FOUND (69) where there is none or it is of another kind."""
-    shard.outbox.touch(shard)
-    group = shard.groups.get(group_id)
-    if not isinstance(group, StreamsGroup):
-        sentence = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a streams group."
-        return DescribedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=sentence, group_id=group_id)
-    return DescribedGroup(
-        group_id=group_id,
-        group_state=group.state.value,
-        group_epoch=group.group_epoch,
-        assignment_epoch=group.target_epoch,
-        topology=_topology(group),
-        members=[_member(group, member) for member in group.members.values()],
-    )
+    """Describe a group; GROUP_ID_NOT_FOUND (69) if it does not exist or is of another kind."""
+    return describe_group(shard, group_id, StreamsGroup, DescribedGroup, _member, _own_fields)
+
+
+def _own_fields(group: StreamsGroup) -> dict[str, object]:
+    return {"topology": _topology(group), "topology_description": _description(group)}
+
+
+def _description(group: StreamsGroup) -> TopologyDescription | None:
+    """Return the topology description, if it is here. The server knows whether it was requested."""
+    if group.topology is not None and group.description is not None:
+        epoch, description = group.description
+        if epoch == group.topology.epoch == group.description_epochs[0]:
+            return description
+    return None
 
 
 def _topology(group: StreamsGroup) -> Topology | None:
@@ -91,6 +99,7 @@ def _sent(topics: Iterable[streams_records.TopicInfo]) -> list[TopicInfo]:
 
 
 def _member(group: StreamsGroup, member: Member) -> DescribedMember:
+    offsets, end_offsets = group.task_offsets.get(member.member_id, NO_OFFSETS)
     return DescribedMember(
         member_id=member.member_id,
         member_epoch=member.epoch,
@@ -102,44 +111,16 @@ def _member(group: StreamsGroup, member: Member) -> DescribedMember:
         process_id=member.process_id,
         user_endpoint=None if member.user_endpoint is None else Endpoint(*member.user_endpoint),
         client_tags=[KeyValue(*tag) for tag in member.client_tags],
+        task_offsets=_offsets(offsets),
+        task_end_offsets=_offsets(end_offsets),
         assignment=Assignment(*map(_task_ids, member.assigned)),
         target_assignment=Assignment(*map(_task_ids, group.target_of(member.member_id))),
     )
 
 
+def _offsets(by_task: Mapping[tuple[str, int], int]) -> list[TaskOffset]:
+    return [TaskOffset(*task, offset) for task, offset in sorted(by_task.items())]
+
+
 def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[TaskIds]:
     return [TaskIds(*each) for each in in_order(tasks)]
-
-
-def description(group: StreamsGroup) -> GroupDescription:
-    """The group for people and tests: what it reads are the topics of its topology, and its tasks stand for
-    partitions, by the ids of subtopologies."""
-    topics = [] if group.topology is None else sorted(group.topology.by_source)
-    return GroupDescription(
-        type=group.type,
-        group_id=group.group_id,
-        state=group.state.value,
-        protocol_type="streams",
-        protocol=group.protocol,
-        generation=group.group_epoch,
-        leader=None,
-        cause=None if group.cause is None else group.cause.value,
-        trigger=group.trigger,
-        members=[
-            MemberDescription(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                session_timeout_ms=session_timeout_ms(group),
-                rebalance_timeout_ms=member.rebalance_timeout_ms,
-                protocols=[],
-                parked=None,
-                subscription=Subscription(topics=topics, generation=member.epoch, rack=member.rack_id),
-                assignment=shown(member.assigned.active)
-                | {f"{subtopology} standby": each for subtopology, each in in_order(member.assigned.standby)},
-                has_assignment=member.is_reconciled_to(group.target_epoch),
-            )
-            for member in group.members.values()
-        ],
-    )

@@ -1,58 +1,123 @@
-"""A member of a streams group (KIP-1071), as its records have it. It is never changed, but replaced by another.
+"""Member of a streams group (KIP-1071), and the tasks of its application as plain data, by role.
 
-Decides nothing. Timers and what else is not in records belong to the group. After Kafka's `StreamsGroupMember`.
+A task is a subtopology and a partition. An active task processes records; a standby keeps a copy of its state; a
+warm-up is a standby that will become active. After Kafka's `StreamsGroupMember`, `TasksTuple` and
+`TasksTupleWithEpochs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol, TypeAlias
 
-from kafka_shim.groups.streams.states import LEAVE, MemberState
-from kafka_shim.groups.streams.tasks import (
-    NONE_ASSIGNED,
-    ActiveTasks,
-    AssignedTasks,
-    Tasks,
-    TaskSet,
-    from_ids,
-    in_order,
-)
+from kafka_shim.groups.epochs.member import LEAVE, LEAVE_STATIC, EpochMember
+from kafka_shim.groups.streams.states import MemberState
 from kafka_shim.persistence.records import (
     RecordError,
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,
-    StreamsGroupTargetAssignmentMemberValue,
 )
-from kafka_shim.persistence.streams_records import ClientTag, CurrentTaskIds, StreamsEndpoint, TargetTaskIds
+from kafka_shim.persistence.streams_records import CurrentTaskIds
+
+TaskSet: TypeAlias = Mapping[str, frozenset[int]]
+"""Subtopology id -> partitions. A subtopology without tasks is left out."""
+
+ActiveTasks: TypeAlias = Mapping[str, Mapping[int, int]]
+"""Subtopology id -> partition -> the member epoch at which the task was assigned."""
+
+NO_TASK_SET: TaskSet = {}
+NO_ACTIVE_TASKS: ActiveTasks = {}
+
+
+class Tasks(NamedTuple):
+    """The tasks of a member in a target assignment or in its report."""
+
+    active: TaskSet = NO_TASK_SET
+    standby: TaskSet = NO_TASK_SET
+    warmup: TaskSet = NO_TASK_SET
+
+
+class AssignedTasks(NamedTuple):
+    """The tasks that a member has, or must revoke."""
+
+    active: ActiveTasks = NO_ACTIVE_TASKS
+    standby: TaskSet = NO_TASK_SET
+    warmup: TaskSet = NO_TASK_SET
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.active or self.standby or self.warmup)
+
+
+class TaskOffsets(NamedTuple):
+    """The last report of a member: the offset of the state of each task, and the end of its changelog, by subtopology
+    and partition."""
+
+    offsets: Mapping[tuple[str, int], int] = {}
+    end_offsets: Mapping[tuple[str, int], int] = {}
+
+
+NO_OFFSETS = TaskOffsets()
+NO_TASKS = Tasks()
+NONE_ASSIGNED = AssignedTasks()
+
+
+def own_any(owned: Tasks, tasks: AssignedTasks) -> bool:
+    """True if one of `tasks` is among those owned, in the same role."""
+    return (
+        any(not partitions.isdisjoint(tasks.active.get(each, ())) for each, partitions in owned.active.items())
+        or _meet(owned.standby, tasks.standby)
+        or _meet(owned.warmup, tasks.warmup)
+    )
+
+
+def _meet(one: TaskSet, other: TaskSet) -> bool:
+    return any(not partitions.isdisjoint(other.get(each, frozenset())) for each, partitions in one.items())
+
+
+def each_task(tasks: Mapping[str, Iterable[int]]) -> Iterator[tuple[str, int]]:
+    """Yield every task as `(subtopology id, partition)`."""
+    return ((subtopology, partition) for subtopology, partitions in tasks.items() for partition in partitions)
+
+
+class _TaskIds(Protocol):
+    subtopology_id: str
+    partitions: list[int]
+
+
+def from_ids(ids: Iterable[_TaskIds]) -> TaskSet:
+    """Convert tasks from the form of records and requests."""
+    return {each.subtopology_id: frozenset(each.partitions) for each in ids}
+
+
+def in_order(tasks: Mapping[str, Iterable[int]]) -> list[tuple[str, list[int]]]:
+    """Return the tasks in Kafka's order: by subtopology id, then by partition."""
+    return [(subtopology, sorted(tasks[subtopology])) for subtopology in sorted(tasks)]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class Member(EpochMember):
     """One member: a thread of an application. Members of one instance of it share a `process_id`.
 
-    `epoch` is 0 before its first assignment, -1 once that was deleted. `user_endpoint` is where the instance answers
-    queries of its state, host and port.
+    `user_endpoint` is the host and port of the instance for interactive queries.
     """
 
-    member_id: str
-    epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
-    instance_id: str | None = None
-    rack_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    rebalance_timeout_ms: int = -1
     topology_epoch: int = -1
     process_id: str = ""
     user_endpoint: tuple[str, int] | None = None
     client_tags: tuple[tuple[str, str], ...] = ()
     """Sorted."""
     assigned: AssignedTasks = field(default_factory=lambda: NONE_ASSIGNED)
-    """What it may run."""
+    """Tasks that it may run."""
     pending_revocation: AssignedTasks = field(default_factory=lambda: NONE_ASSIGNED)
-    """What it is to give up and was not seen without."""
+    """Tasks that it must revoke and has not yet reported as revoked."""
+
+    @property
+    def is_revoking(self) -> bool:
+        return self.state is MemberState.UNREVOKED_TASKS
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
@@ -73,7 +138,9 @@ class Member:
         )
 
     def with_assignment(self, value: StreamsGroupCurrentMemberAssignmentValue) -> Member:
-        """Raises `RecordError` for assignment epochs that are not one for each task."""
+        """Return the member with this assignment. Raises `RecordError` unless there is one assignment epoch for each
+        task.
+        """
         epoch = value.member_epoch
         return replace(
             self,
@@ -90,6 +157,25 @@ class Member:
             ),
         )
 
+    def away(self) -> Member:
+        """Return the member after it left for a while: it has its tasks since epoch 0."""
+        active = {subtopology: dict.fromkeys(tasks, 0) for subtopology, tasks in self.assigned.active.items()}
+        return replace(
+            self,
+            epoch=LEAVE_STATIC,
+            assigned=self.assigned._replace(active=active),
+            pending_revocation=NONE_ASSIGNED,
+        )
+
+    def needs_other_tasks(self, before: Member) -> bool:
+        """Return True if it differs from `before` in a field that counts for an assignment."""
+        return (self.topology_epoch, self.rack_id, self.client_tags, self.process_id) != (
+            before.topology_epoch,
+            before.rack_id,
+            before.client_tags,
+            before.process_id,
+        )
+
     def without_assignment(self) -> Member:
         return replace(
             self, epoch=LEAVE, previous_epoch=LEAVE, assigned=NONE_ASSIGNED, pending_revocation=NONE_ASSIGNED
@@ -97,7 +183,7 @@ class Member:
 
 
 def _active(ids: Iterable[CurrentTaskIds], member_epoch: int) -> ActiveTasks:
-    """Tasks that a record has no epoch for were assigned at the member's."""
+    """Return active tasks with their epochs; a task without one was assigned at the member's epoch."""
     active = {}
     for each in ids:
         epochs = each.assignment_epochs or [member_epoch] * len(each.partitions)
@@ -107,57 +193,3 @@ def _active(ids: Iterable[CurrentTaskIds], member_epoch: int) -> ActiveTasks:
             )
         active[each.subtopology_id] = dict(zip(each.partitions, epochs, strict=True))
     return active
-
-
-def metadata_of(member: Member) -> StreamsGroupMemberMetadataValue:
-    """What the member says of itself, as a record."""
-    endpoint = member.user_endpoint
-    return StreamsGroupMemberMetadataValue(
-        instance_id=member.instance_id,
-        rack_id=member.rack_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        topology_epoch=member.topology_epoch,
-        process_id=member.process_id,
-        user_endpoint=None if endpoint is None else StreamsEndpoint(*endpoint),
-        client_tags=[ClientTag(key, value) for key, value in member.client_tags],
-    )
-
-
-def current_assignment_of(member: Member) -> StreamsGroupCurrentMemberAssignmentValue:
-    """What the member has, as a record."""
-    assigned, pending = member.assigned, member.pending_revocation
-    return StreamsGroupCurrentMemberAssignmentValue(
-        member_epoch=member.epoch,
-        previous_member_epoch=member.previous_epoch,
-        state=member.state,
-        active_tasks=_with_epochs(assigned.active),
-        standby_tasks=_current(assigned.standby),
-        warmup_tasks=_current(assigned.warmup),
-        active_tasks_pending_revocation=_with_epochs(pending.active),
-        standby_tasks_pending_revocation=_current(pending.standby),
-        warmup_tasks_pending_revocation=_current(pending.warmup),
-    )
-
-
-def target_assignment_of(tasks: Tasks) -> StreamsGroupTargetAssignmentMemberValue:
-    """A target assignment as a record."""
-    return StreamsGroupTargetAssignmentMemberValue(
-        *([TargetTaskIds(*each) for each in in_order(role)] for role in tasks)
-    )
-
-
-def target_from(value: StreamsGroupTargetAssignmentMemberValue) -> Tasks:
-    return Tasks(from_ids(value.active_tasks), from_ids(value.standby_tasks), from_ids(value.warmup_tasks))
-
-
-def _with_epochs(active: ActiveTasks) -> list[CurrentTaskIds]:
-    return [
-        CurrentTaskIds(subtopology, partitions, [active[subtopology][partition] for partition in partitions])
-        for subtopology, partitions in in_order(active)
-    ]
-
-
-def _current(tasks: TaskSet) -> list[CurrentTaskIds]:
-    return [CurrentTaskIds(*each) for each in in_order(tasks)]

@@ -1,56 +1,55 @@
-"""Reconciliation: brings what a member has nearer to its target assignment, heartbeat by heartbeat.
+"""Reconciliation: moves a member's assignment towards its target, heartbeat by heartbeat.
 
-Decides what a member may run, what it has to give up first, and which epoch it has meanwhile. An active task goes to a
-member only when nobody has it any more, and a process never has one task twice: `Owners` says who has what. It does not
-know timers, records or other members. Which step is taken is in the table `states.STEPS`. After Kafka's
-`CurrentAssignmentBuilder` of 4.2 (semantics 4.12).
+Each step returns the tasks a member may run, those it must revoke first, and its epoch. An active task goes to a member
+only when no member has it, and a process never has one task twice: `Owners` has the processes of each task. The table
+`states.STEPS` has the step for each state. Source: Kafka's `CurrentAssignmentBuilder` of 4.2
+and 4.4 (semantics 4.12).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from kafka_shim.groups.streams.member import Member
+from kafka_shim.groups.epochs.requests import unknown_state
+from kafka_shim.groups.streams.member import NONE_ASSIGNED, AssignedTasks, Member, Tasks, TaskSet, own_any
 from kafka_shim.groups.streams.states import STEPS, MemberState, Situation, Step
-from kafka_shim.groups.streams.tasks import NONE_ASSIGNED, AssignedTasks, Tasks, TaskSet, own_any
-
-
-class FencedError(Exception):
-    """FENCED_MEMBER_EPOCH (110)."""
 
 
 class Owners(Protocol):
-    """Which processes have a task, or are yet to give it up."""
+    """The processes that have a task, or must still revoke it."""
 
     def active(self, subtopology: str, partition: int) -> str | None: ...
 
     def has_copy(self, process_id: str, subtopology: str, partition: int) -> bool:
-        """Whether the process has the task as a standby or warm-up."""
+        """Return True if the process has the task as a standby or warm-up."""
 
 
-def reconcile(member: Member, target_epoch: int, target: Tasks, owned: Tasks | None, owners: Owners) -> Member:
-    """The member after this heartbeat; the same object if nothing changes.
+def reconcile(
+    member: Member, target_epoch: int, target: Tasks, owned: Tasks | None, owners: Owners, *, in_place: bool = False
+) -> Member:
+    """Return the member after this heartbeat; the same object if nothing changes.
 
-    `target` is its target assignment at `target_epoch`; `owned` is what it says it owns, None if it does not say.
-    Raises `FencedError`.
+    `target` is its target assignment at `target_epoch`; `owned` are the tasks it reports, None if it reports none.
+    `in_place`: a task changes its role within the member without a revocation first (since Kafka 4.4). Raises
+    `Refusal`: FENCED_MEMBER_EPOCH (110).
     """
     step = STEPS[member.state, situation_of(member, target_epoch, owned)]
     if step is Step.STAY:
         return member
     if step is Step.FENCE:
-        raise FencedError("The streams group member is in a unknown state.")
+        raise unknown_state("streams", "tasks")
     epoch = member.epoch
     if step is Step.ADVANCE_NEXT:
         epoch += 1
     elif member.state is MemberState.UNKNOWN:
         epoch = target_epoch
-    return _advance(member, epoch, target_epoch, target, owned, owners)
+    return _advance(member, epoch, target_epoch, target, owned, owners, in_place=in_place)
 
 
 def situation_of(member: Member, target_epoch: int, owned: Tasks | None) -> Situation:
-    """What the heartbeat finds, by the member's state."""
+    """Return the situation of the heartbeat, by the member's state."""
     if member.state is MemberState.STABLE:
         return Situation.AT_TARGET if member.epoch == target_epoch else Situation.BEHIND
     if member.state is MemberState.UNREVOKED_TASKS:
@@ -62,34 +61,64 @@ def situation_of(member: Member, target_epoch: int, owned: Tasks | None) -> Situ
 
 
 def _advance(
-    member: Member, epoch: int, target_epoch: int, target: Tasks, owned: Tasks | None, owners: Owners
+    member: Member,
+    epoch: int,
+    target_epoch: int,
+    target: Tasks,
+    owned: Tasks | None,
+    owners: Owners,
+    *,
+    in_place: bool,
 ) -> Member:
-    """First it gives up what is not in its target assignment, then it is given what is free of it."""
+    """Revoke tasks that are not in the target assignment first, then add those that are free."""
     process_id, has = member.process_id, member.assigned
 
-    def is_free(subtopology: str, partition: int) -> bool:
-        return owners.active(subtopology, partition) is None and not owners.has_copy(process_id, subtopology, partition)
+    def has_itself(subtopology: str, partition: int, *roles: Mapping[str, Container[int]]) -> bool:
+        return in_place and any(partition in tasks.get(subtopology, ()) for tasks in roles)
 
-    def is_not_here(subtopology: str, partition: int) -> bool:
-        return owners.active(subtopology, partition) != process_id and not owners.has_copy(
-            process_id, subtopology, partition
-        )
+    def has_copy(subtopology: str, partition: int, *roles: TaskSet) -> bool:
+        """Return True if the process has a copy, other than in these roles of the member."""
+        return owners.has_copy(process_id, subtopology, partition) and not has_itself(subtopology, partition, *roles)
+
+    def is_free(subtopology: str, partition: int) -> bool:
+        holder = owners.active(subtopology, partition)
+        return holder is None and not has_copy(subtopology, partition, has.standby, has.warmup)
+
+    def is_free_standby(subtopology: str, partition: int) -> bool:
+        runs = owners.active(subtopology, partition) == process_id
+        by_another = runs and not has_itself(subtopology, partition, has.active)
+        return not by_another and not has_copy(subtopology, partition, has.warmup)
+
+    def is_free_warmup(subtopology: str, partition: int) -> bool:
+        runs = owners.active(subtopology, partition) == process_id
+        return not runs and not has_copy(subtopology, partition, has.standby)
 
     active = _Difference({each: frozenset(tasks) for each, tasks in has.active.items()}, target.active, is_free)
-    standby = _Difference(has.standby, target.standby, is_not_here)
-    warmup = _Difference(has.warmup, target.warmup, is_not_here)
+    standby = _Difference(has.standby, target.standby, is_free_standby)
+    warmup = _Difference(has.warmup, target.warmup, is_free_warmup)
+    if in_place:
+        _move(has.active, standby)
+        _move(has.standby, warmup, standby)
+        _move(has.warmup, standby, warmup)
+        standby.keep_for(target.active)
+        warmup.keep_for(target.active)
     revoked = AssignedTasks(_epochs_of(has, active.revoked), standby.revoked, warmup.revoked)
-    if not revoked.is_empty and (owned is None or own_any(owned, revoked)):
-        kept = AssignedTasks(_epochs_of(has, active.kept), standby.kept, warmup.kept)
+    must_revoke = not revoked.is_empty and (owned is None or own_any(owned, revoked))
+    if in_place:
+        granted = {} if must_revoke else active.added
+        standby.retain_promoted(has.standby, target.active, granted)
+        warmup.retain_promoted(has.warmup, target.active, granted)
+    if must_revoke:
+        retained = AssignedTasks(_epochs_of(has, active.retained), standby.retained, warmup.retained)
         return replace(
             member,
             state=MemberState.UNREVOKED_TASKS,
             epoch=epoch,
             previous_epoch=member.epoch,
-            assigned=kept,
+            assigned=retained,
             pending_revocation=revoked,
         )
-    running = {subtopology: dict(tasks) for subtopology, tasks in _epochs_of(has, active.kept).items()}
+    running = {subtopology: dict(tasks) for subtopology, tasks in _epochs_of(has, active.retained).items()}
     for subtopology, partitions in active.added.items():
         running.setdefault(subtopology, {}).update(dict.fromkeys(partitions, target_epoch))
     waits = active.waits or standby.waits or warmup.waits
@@ -104,22 +133,56 @@ def _advance(
 
 
 class _Difference:
-    """What a member has and what it is to have, in one role: `kept`, `revoked`, `added` as far as it is free, and
-    whether the member `waits` for more."""
+    """Difference of a member's present and target tasks, in one role: `retained`, `revoked`, `added` if free, and
+    whether the member `waits` for more.
+    """
 
     def __init__(self, has: TaskSet, target: TaskSet, is_free: Callable[[str, int], bool]) -> None:
-        self.kept: dict[str, frozenset[int]] = {}
+        self.retained: dict[str, frozenset[int]] = {}
         self.revoked: dict[str, frozenset[int]] = {}
         self.added: dict[str, frozenset[int]] = {}
         self.waits = False
         for subtopology in sorted({*has, *target}):
-            held, aim = has.get(subtopology, frozenset()), target.get(subtopology, frozenset())
-            missing = aim - held
+            present, aim = has.get(subtopology, frozenset()), target.get(subtopology, frozenset())
+            missing = aim - present
             free = frozenset(partition for partition in missing if is_free(subtopology, partition))
             self.waits = self.waits or free != missing
-            for result, partitions in ((self.kept, held & aim), (self.revoked, held - aim), (self.added, free)):
+            for result, partitions in (
+                (self.retained, present & aim),
+                (self.revoked, present - aim),
+                (self.added, free),
+            ):
                 if partitions:
                     result[subtopology] = partitions
+
+    def keep_for(self, active: TaskSet) -> None:
+        """Revoke no task that becomes active."""
+        for subtopology, partitions in active.items():
+            _remove(self.revoked, subtopology, partitions)
+
+    def retain_promoted(self, has: TaskSet, active: TaskSet, granted: TaskSet) -> None:
+        """Retain tasks of this role that become active, except those that are granted now."""
+        for subtopology, partitions in has.items():
+            promoted = partitions & active.get(subtopology, frozenset()) - granted.get(subtopology, frozenset())
+            if promoted:
+                self.retained[subtopology] = self.retained.get(subtopology, frozenset()) | promoted
+
+
+def _move(has: Mapping[str, Iterable[int]], role: _Difference, before: _Difference | None = None) -> None:
+    """Give the member tasks in their new role at once that it has in the role `before`; active ones if None."""
+    for subtopology, partitions in has.items():
+        converted = role.added.get(subtopology, frozenset()).intersection(partitions)
+        if converted:
+            role.retained[subtopology] = role.retained.get(subtopology, frozenset()) | converted
+            _remove(role.added, subtopology, converted)
+            if before is not None:
+                _remove(before.revoked, subtopology, converted)
+
+
+def _remove(tasks: dict[str, frozenset[int]], subtopology: str, partitions: frozenset[int]) -> None:
+    rest = tasks.pop(subtopology, frozenset()) - partitions
+    if rest:
+        tasks[subtopology] = rest
 
 
 def _epochs_of(has: AssignedTasks, tasks: TaskSet) -> Mapping[str, Mapping[int, int]]:
@@ -131,6 +194,6 @@ def _epochs_of(has: AssignedTasks, tasks: TaskSet) -> Mapping[str, Mapping[int, 
 
 def _together(difference: _Difference) -> TaskSet:
     return {
-        subtopology: difference.kept.get(subtopology, frozenset()) | difference.added.get(subtopology, frozenset())
-        for subtopology in sorted({*difference.kept, *difference.added})
+        subtopology: difference.retained.get(subtopology, frozenset()) | difference.added.get(subtopology, frozenset())
+        for subtopology in sorted({*difference.retained, *difference.added})
     }

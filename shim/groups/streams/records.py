@@ -1,49 +1,77 @@
-"""The records of a streams group: which ones say what, and in which order they are deleted.
+"""Records of a streams group.
 
-Decides the order of tombstones: a member's current assignment goes before its target assignment and that before the
-member, everything but the topology before the group (semantics 5.3). A rule collects its records and writes them at its
-end, so that a request that is refused half-way has changed nothing.
+The topology is deleted after the group; `epochs/records.py` has the order of all other tombstones (semantics 5.3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Final
 
-from kafka_shim.groups.streams.group import StreamsGroupState
-from kafka_shim.groups.streams.member import Member, current_assignment_of, metadata_of, target_assignment_of
-from kafka_shim.groups.streams.tasks import Tasks
+from kafka_shim.groups.epochs.records import Record, RecordClasses
+from kafka_shim.groups.streams.member import ActiveTasks, Member, Tasks, TaskSet, from_ids, in_order
 from kafka_shim.persistence.records import (
     StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
     StreamsGroupMetadataKey,
     StreamsGroupMetadataValue,
     StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMemberValue,
     StreamsGroupTargetAssignmentMetadataKey,
     StreamsGroupTargetAssignmentMetadataValue,
     StreamsGroupTopologyKey,
     StreamsGroupTopologyValue,
 )
-from kafka_shim.persistence.streams_records import AssignmentConfig
-
-Record: TypeAlias = tuple[Any, Any]
-
-ALL_KEYS = (
-    StreamsGroupCurrentMemberAssignmentKey,
-    StreamsGroupMemberMetadataKey,
-    StreamsGroupMetadataKey,
-    StreamsGroupTargetAssignmentMemberKey,
-    StreamsGroupTargetAssignmentMetadataKey,
-    StreamsGroupTopologyKey,
+from kafka_shim.persistence.streams_records import (
+    AssignmentConfig,
+    ClientTag,
+    CurrentTaskIds,
+    StreamsEndpoint,
+    TargetTaskIds,
 )
-"""The classes of keys whose records are replayed by a streams group."""
+
+
+def _target_value(target: Tasks) -> StreamsGroupTargetAssignmentMemberValue:
+    return StreamsGroupTargetAssignmentMemberValue(
+        *([TargetTaskIds(*each) for each in in_order(role)] for role in target)
+    )
+
+
+def _target_from(value: StreamsGroupTargetAssignmentMemberValue) -> Tasks:
+    return Tasks(from_ids(value.active_tasks), from_ids(value.standby_tasks), from_ids(value.warmup_tasks))
+
+
+CLASSES: Final = RecordClasses(
+    group=StreamsGroupMetadataKey,
+    member=StreamsGroupMemberMetadataKey,
+    current_assignment=StreamsGroupCurrentMemberAssignmentKey,
+    target_assignment=StreamsGroupTargetAssignmentMemberKey,
+    target_value=_target_value,
+    target_from=_target_from,
+    target_epoch=StreamsGroupTargetAssignmentMetadataKey,
+    target_epoch_value=StreamsGroupTargetAssignmentMetadataValue,
+    others=(StreamsGroupTopologyKey,),
+)
 
 
 def epoch(
-    group_id: str, group_epoch: int, metadata_hash: int, validated_epoch: int, configs: Mapping[str, str]
+    group_id: str,
+    group_epoch: int,
+    metadata_hash: int,
+    validated_epoch: int,
+    configs: Mapping[str, str],
+    description_epochs: tuple[int, int],
 ) -> Record:
+    """Return the record of an epoch; `description_epochs` are those of the topology description that is kept, and of
+    one that was refused for good."""
     value = StreamsGroupMetadataValue(
-        group_epoch, metadata_hash, validated_epoch, [AssignmentConfig(*each) for each in configs.items()]
+        group_epoch,
+        metadata_hash,
+        validated_epoch,
+        [AssignmentConfig(*each) for each in configs.items()],
+        *description_epochs,
     )
     return StreamsGroupMetadataKey(group_id), value
 
@@ -53,40 +81,43 @@ def topology(group_id: str, value: StreamsGroupTopologyValue) -> Record:
 
 
 def member_metadata(group_id: str, member: Member) -> Record:
-    return StreamsGroupMemberMetadataKey(group_id, member.member_id), metadata_of(member)
+    endpoint = member.user_endpoint
+    value = StreamsGroupMemberMetadataValue(
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        user_endpoint=None if endpoint is None else StreamsEndpoint(*endpoint),
+        client_tags=[ClientTag(key, value) for key, value in member.client_tags],
+    )
+    return StreamsGroupMemberMetadataKey(group_id, member.member_id), value
 
 
 def current_assignment(group_id: str, member: Member) -> Record:
-    return StreamsGroupCurrentMemberAssignmentKey(group_id, member.member_id), current_assignment_of(member)
-
-
-def target_assignment(group_id: str, member_id: str, target: Tasks) -> Record:
-    return StreamsGroupTargetAssignmentMemberKey(group_id, member_id), target_assignment_of(target)
-
-
-def target_epoch(group_id: str, group_epoch: int) -> Record:
-    return (
-        StreamsGroupTargetAssignmentMetadataKey(group_id),
-        StreamsGroupTargetAssignmentMetadataValue(group_epoch),
+    assigned, pending = member.assigned, member.pending_revocation
+    value = StreamsGroupCurrentMemberAssignmentValue(
+        member_epoch=member.epoch,
+        previous_member_epoch=member.previous_epoch,
+        state=member.state,
+        active_tasks=_with_epochs(assigned.active),
+        standby_tasks=_current(assigned.standby),
+        warmup_tasks=_current(assigned.warmup),
+        active_tasks_pending_revocation=_with_epochs(pending.active),
+        standby_tasks_pending_revocation=_current(pending.standby),
+        warmup_tasks_pending_revocation=_current(pending.warmup),
     )
+    return StreamsGroupCurrentMemberAssignmentKey(group_id, member.member_id), value
 
 
-def member_gone(group_id: str, member_id: str) -> list[Record]:
+def _with_epochs(active: ActiveTasks) -> list[CurrentTaskIds]:
     return [
-        (StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        (StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        (StreamsGroupMemberMetadataKey(group_id, member_id), None),
+        CurrentTaskIds(subtopology, partitions, [active[subtopology][partition] for partition in partitions])
+        for subtopology, partitions in in_order(active)
     ]
 
 
-def group_gone(group: StreamsGroupState) -> list[Record]:
-    """The tombstones of a group with its members."""
-    group_id = group.group_id
-    return [
-        *((StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None) for member_id in group.members),
-        *((StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None) for member_id in group.members),
-        (StreamsGroupTargetAssignmentMetadataKey(group_id), None),
-        *((StreamsGroupMemberMetadataKey(group_id, member_id), None) for member_id in group.members),
-        (StreamsGroupMetadataKey(group_id), None),
-        (StreamsGroupTopologyKey(group_id), None),
-    ]
+def _current(tasks: TaskSet) -> list[CurrentTaskIds]:
+    return [CurrentTaskIds(*each) for each in in_order(tasks)]

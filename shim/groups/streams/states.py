@@ -1,8 +1,7 @@
-"""States of a streams group (KIP-1071) and of its members, what members are told, and the table of reconciliation.
+"""States of a streams group (KIP-1071) and of its members, status codes for members, and the table of reconciliation.
 
-Decides what a heartbeat does to what a member has: `STEPS`, by the member's state and its situation. How each step is
-carried out is in `reconcile.py`. After Kafka's `StreamsGroup.StreamsGroupState`, `MemberState` and
-`CurrentAssignmentBuilder` of 4.2 (semantics 4.12).
+`STEPS` has the step of a heartbeat for each state and situation; `reconcile.py` implements them. Source: Kafka's
+`StreamsGroup.StreamsGroupState`, `MemberState` and `CurrentAssignmentBuilder` of 4.2 (semantics 4.12).
 """
 
 from __future__ import annotations
@@ -11,18 +10,12 @@ from collections.abc import Mapping
 from enum import Enum, IntEnum, StrEnum
 from typing import Final
 
-JOIN: Final = 0
-"""The member epoch of a heartbeat that joins."""
-LEAVE: Final = -1
-"""The member epoch of a heartbeat that leaves; also that of a member whose current assignment was deleted."""
-LEAVE_STATIC: Final = -2
-"""The member epoch of a static member that leaves for a while; streams groups have no static members yet."""
 FIRST_EPOCH: Final = 2
-"""The first epoch of a group: 1 is what members have while its first assignment is delayed."""
+"""The first epoch of a group: members have epoch 1 while its first assignment is delayed."""
 
 
 class GroupState(StrEnum):
-    """The state of a group. It follows from its members, topology and epochs and is stored nowhere."""
+    """The state of a group. It follows from its members, topology and epochs and is not stored."""
 
     EMPTY = "Empty"
     NOT_READY = "NotReady"
@@ -33,16 +26,16 @@ class GroupState(StrEnum):
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to its target assignment; the numbers are those of the record."""
+    """Progress of a member towards its target assignment; the numbers are those of the record."""
 
     STABLE = 1
-    """It has what it is to have at its epoch."""
+    """It has its whole assignment of its epoch."""
     UNREVOKED_TASKS = 2
-    """It still owns tasks that it is to give up before it may have the next epoch."""
+    """It still owns tasks that it must revoke before it gets the next epoch."""
     UNRELEASED_TASKS = 3
-    """It waits for tasks that others have not given up."""
+    """It waits for tasks that others have not revoked."""
     UNKNOWN = 127
-    """It was written by a newer coordinator."""
+    """A newer coordinator wrote it."""
 
     @classmethod
     def _missing_(cls, value: object) -> MemberState:
@@ -50,7 +43,7 @@ class MemberState(IntEnum):
 
 
 class StatusCode(IntEnum):
-    """What an answer tells a member besides its tasks."""
+    """A status in an answer, in addition to the tasks."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -58,10 +51,12 @@ class StatusCode(IntEnum):
     MISSING_INTERNAL_TOPICS = 3
     SHUTDOWN_APPLICATION = 4
     ASSIGNMENT_DELAYED = 5
+    MISSING_CLIENT_TAGS = 6
+    """No answer of version 0 has it."""
 
 
 class Situation(Enum):
-    """What a heartbeat finds."""
+    """The situation that a heartbeat finds."""
 
     AT_TARGET = "its epoch is that of the target assignment"
     BEHIND = "its epoch is another"
@@ -73,7 +68,7 @@ class Situation(Enum):
 
 
 class Step(Enum):
-    """What is done then."""
+    """The effect of a heartbeat."""
 
     STAY = "nothing"
     ADVANCE = "bring it as near to its target assignment as others let it"
@@ -90,3 +85,10 @@ STEPS: Final[Mapping[tuple[MemberState, Situation], Step]] = {
     (MemberState.UNKNOWN, Situation.OWNS_NOTHING): Step.ADVANCE,
     (MemberState.UNKNOWN, Situation.MAY_OWN): Step.FENCE,
 }
+
+
+class TimerKind(StrEnum):
+    """Kind of a timer of a streams group, besides those of all groups with epochs."""
+
+    INITIAL = "initial"
+    """Time for more members to join a group that was empty, before its first assignment."""

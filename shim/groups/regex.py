@@ -1,0 +1,55 @@
+"""Regular expressions in subscriptions: validation, and matching of topic names.
+
+The syntax is RE2's: Kafka uses RE2J, this module the library that RE2J was ported from. A pattern has to match a whole
+name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+MAX_PATTERN: Final = 4096
+"""Characters of a pattern. Kafka has no bound, but a compiler needs a second for some patterns of 26,000 characters."""
+MAX_MEMORY: Final = 2**20
+"""Bytes of a compiled pattern and of its matching."""
+
+
+class RegexError(ValueError):
+    """Invalid pattern: INVALID_REGULAR_EXPRESSION (128). The message is the reason."""
+
+
+_QUOTED: Final = re.compile(r"\\\\|\\Q.*?(?:\\E|$)", re.DOTALL)
+_ANY_BYTE: Final = re.compile(r"\\C")
+
+
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> Any:
+    """Compile a pattern. Raises `RegexError`."""
+    if len(pattern) > MAX_PATTERN:
+        raise RegexError(f"pattern of {len(pattern)} characters; {MAX_PATTERN} are accepted")
+    if _ANY_BYTE.search(_QUOTED.sub("", pattern)):
+        # RE2 knows it, RE2J does not.
+        raise RegexError("invalid escape sequence: `\\C`")
+    options = re2.Options()
+    options.max_mem = MAX_MEMORY
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        raise RegexError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
+
+
+def matches(pattern: str, topics: Iterable[str]) -> frozenset[str]:
+    """Return the topics that the pattern matches; none if the pattern is invalid here, though a newer coordinator
+    accepted it."""
+    try:
+        match = compiled(pattern).fullmatch
+    except RegexError:
+        return frozenset()
+    return frozenset(topic for topic in topics if match(topic))
