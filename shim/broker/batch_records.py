@@ -1,32 +1,30 @@
-"""A look inside a record batch, for the one question that needs it: which record is the first at a time.
+"""Reader of the records inside a batch: checks their sizes, offsets and count, and finds records by timestamp.
 
-Decides offset and timestamp of single records in a batch. Does not know logs or requests, and reads no key, value or
-header. A batch whose records cannot be unpacked here answers with its first offset: early, never late.
-Sources: Kafka's message format page; KIP-734.
+It keeps no key, value or header. Sources: Kafka's message format page, DefaultRecord and LogValidator; KIP-734.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import Final
 
-from kafka_shim.broker.batches import COMPRESSION, HEADER, HEADER_SIZE, LOG_APPEND_TIME
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import COMPRESSION, HEADER, HEADER_SIZE, LOG_APPEND_TIME, InvalidBatch
+from kafka_shim.persistence.compression import CODECS, CannotDecompress, decompress
 
 MAX_UNPACKED: Final = 16 * 2**20
-"""Bytes of records a batch may unpack to before it is taken as it stands: a small batch can claim to be huge."""
+"""Bytes to which a batch may unpack; the check refuses a larger one. A small batch can claim to be huge."""
 
-_GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
-_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
-"""What snappy-java writes before its blocks; after it come two versions of four bytes each."""
-_XERIAL_HEADER_SIZE: Final = 16
-_INT32: Final = Struct(">i")
+MAX_RECORDS: Final = 100_000
+"""Records of a batch at most: the server reads all of them before it serves another client."""
+
+_KEY_AND_VALUE: Final = (0, 1)
 
 
 def first_at_or_after(batch: bytes, timestamp: int, start_offset: int = 0) -> tuple[int, int] | None:
-    """Timestamp (ms) and offset of the first record not older than `timestamp`, or None.
+    """Return timestamp (ms) and offset of the first record not older than `timestamp`, or None.
 
-    There must be one, but records before `start_offset` do not count any more.
+    The batch must have such a record, but records before `start_offset` do not count.
     """
     base_offset, _, _, _, _, attributes, _, base_timestamp, max_timestamp, _, _, _, count = HEADER.unpack_from(batch)
     if attributes & LOG_APPEND_TIME:
@@ -36,31 +34,99 @@ def first_at_or_after(batch: bytes, timestamp: int, start_offset: int = 0) -> tu
         for timestamp_delta, offset_delta in _deltas(records, count):
             if base_timestamp + timestamp_delta >= timestamp and base_offset + offset_delta >= start_offset:
                 return base_timestamp + timestamp_delta, base_offset + offset_delta
-    except (ValueError, IndexError):
+    except (InvalidBatch, IndexError):
         return max_timestamp, max(base_offset, start_offset)
     return None if start_offset > base_offset else (max_timestamp, base_offset)
 
 
 def first_of_largest_timestamp(batch: bytes) -> tuple[int, int] | None:
-    """Timestamp (ms) and offset of the first record with the batch's largest timestamp."""
+    """Return timestamp (ms) and offset of the first record with the batch's largest timestamp."""
     return first_at_or_after(batch, HEADER.unpack_from(batch)[8])
 
 
+def check_records(batch: bytes, attributes: int, count: int) -> None:
+    """Check all records of a batch, as Kafka does before it appends the batch.
+
+    Raises InvalidBatch with INVALID_RECORD (87) unless there are `count` records and no byte after them, and each
+    record is as long as its parts together; with UNKNOWN_SERVER_ERROR (-1) if compressed records cannot be unpacked, or
+    their offsets have gaps. Unlike Kafka, also refuses batches beyond `MAX_UNPACKED` or `MAX_RECORDS`.
+    """
+    if count > MAX_RECORDS:
+        # Kafka reads them first, and says the same if they are fewer.
+        raise InvalidBatch(ErrorCode.INVALID_RECORD)
+    compression = attributes & COMPRESSION
+    records, at = (_unpacked(batch[HEADER_SIZE:], compression), 0) if compression else (batch, HEADER_SIZE)
+    available = len(records)
+    headers_left = MAX_RECORDS
+    try:
+        for number in range(count):
+            length = records[at]
+            at += 1
+            if length < 0x80:
+                length = (length >> 1) ^ -(length & 1)
+            else:
+                length, at = _varint(records, at - 1)
+            end = at + length
+            if length < 0 or end > available:
+                raise InvalidBatch(ErrorCode.INVALID_RECORD)
+            # The attributes, of which none are in use, and the time.
+            at += 1
+            while records[at] >= 0x80:
+                at += 1
+            at += 1
+            if compression:
+                delta, at = _varint(records, at)
+                if delta != number:
+                    raise InvalidBatch(ErrorCode.UNKNOWN_SERVER_ERROR)
+            else:
+                while records[at] >= 0x80:
+                    at += 1
+                at += 1
+            # Key and value, each with its size before it: -1 for null.
+            for _ in _KEY_AND_VALUE:
+                size = records[at]
+                at += 1
+                if size >= 0x80:
+                    size, at = _varint(records, at - 1)
+                    if size > 0:
+                        at += size
+                elif not size & 1:
+                    at += size >> 1
+            headers, at = records[at], at + 1
+            if headers:
+                headers, at = _varint(records, at - 1)
+                headers_left -= headers
+                if not 0 <= headers <= headers + headers_left:
+                    raise InvalidBatch(ErrorCode.INVALID_RECORD)
+                for _ in range(headers):
+                    size, at = _varint(records, at)
+                    if size < 0:
+                        raise InvalidBatch(ErrorCode.INVALID_RECORD)
+                    size, at = _varint(records, at + size)
+                    at += max(size, 0)
+            if at != end:
+                raise InvalidBatch(ErrorCode.INVALID_RECORD)
+    except IndexError:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD) from None
+    if at != available:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD)
+
+
 def _deltas(records: bytes, count: int) -> Iterator[tuple[int, int]]:
-    """Timestamp delta and offset delta of each record. Raises IndexError or ValueError for what are no records."""
+    """Yield timestamp delta and offset delta of each record. Raises IndexError or InvalidBatch for other bytes."""
     at = 0
     for _ in range(count):
         length, at = _varint(records, at)
         timestamp_delta, after = _varint(records, at + 1)
         offset_delta, after = _varint(records, after)
         if length < after - at:
-            raise ValueError("a record is longer than it says")
+            raise InvalidBatch(ErrorCode.INVALID_RECORD)
         yield timestamp_delta, offset_delta
         at += length
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint and the offset after it."""
+    """Return a zigzag varint and the offset after it."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -70,39 +136,12 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), at
         shift += 7
         if shift > 63:
-            raise ValueError("a varint has more than ten bytes")
+            raise InvalidBatch(ErrorCode.INVALID_RECORD)
 
 
 def _unpacked(packed: bytes, compression: int) -> bytes:
-    """The records of a batch without their compression. Raises ValueError when they cannot be had."""
-    if not compression:
-        return packed
-    # Most servers never look inside a compressed batch, so those that do pay for the import.
-    import cramjam
-
-    decompress_into = {
-        _GZIP: cramjam.gzip.decompress_into,
-        _SNAPPY: cramjam.snappy.decompress_raw_into,
-        _LZ4: cramjam.lz4.decompress_into,
-        _ZSTD: cramjam.zstd.decompress_into,
-    }[compression]
-    blocks = _xerial_blocks(packed) if compression == _SNAPPY and packed.startswith(_XERIAL_MAGIC) else [packed]
-    unpacked = bytearray(MAX_UNPACKED)
-    size = 0
+    """Return the records of a batch without their compression. Raises InvalidBatch if they cannot be unpacked."""
     try:
-        for block in blocks:
-            size += decompress_into(block, memoryview(unpacked)[size:])
-    except cramjam.DecompressionError as error:
-        raise ValueError(str(error)) from error
-    return bytes(memoryview(unpacked)[:size])
-
-
-def _xerial_blocks(packed: bytes) -> Iterator[bytes]:
-    at = _XERIAL_HEADER_SIZE
-    while at + _INT32.size <= len(packed):
-        (size,) = _INT32.unpack_from(packed, at)
-        if size < 0:
-            raise ValueError("a block of negative size")
-        at += _INT32.size
-        yield packed[at : at + size]
-        at += size
+        return decompress(CODECS[compression], packed, MAX_UNPACKED)
+    except (CannotDecompress, IndexError) as error:
+        raise InvalidBatch(ErrorCode.UNKNOWN_SERVER_ERROR) from error

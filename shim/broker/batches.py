@@ -1,8 +1,7 @@
-"""The header of a record batch: what the broker reads of it, checks in it and writes into it.
+"""The header of a record batch: parse it, check it, and fill in the fields that the broker sets.
 
-Decides whether bytes from a producer are one sound batch of message format 2, and which header fields the broker itself
-fills in. Does not know what the records inside say: they stay as the producer packed them (`batch_records.py` looks
-inside, for the one API that must). Sources: Kafka's message format page; KIP-98; the checks are those of Kafka's
+A batch from a producer must be one sound batch of message format 2. Its records stay as the producer packed them
+(`batch_records.py` reads them). Sources: Kafka's message format page; KIP-98; the checks are those of Kafka's
 ProduceRequest, UnifiedLog and LogValidator.
 """
 
@@ -19,7 +18,7 @@ epoch, base sequence, count of records."""
 
 HEADER_SIZE: Final = HEADER.size
 LOG_OVERHEAD: Final = 12
-"""Bytes of base offset and length: what the length does not count."""
+"""Bytes of base offset and length, which the length field does not count."""
 
 COMPRESSION: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
@@ -31,10 +30,10 @@ NO_PRODUCER_ID: Final = -1
 ZSTD: Final = 4
 MAGIC: Final = 2
 LEADER_EPOCH: Final = 0
-"""Leaders change nothing here that a client could see in the log, so every batch has the first epoch."""
+"""The leader epoch in every batch: a change of leader changes nothing in the log that a client could see."""
 
 _LEAST_LENGTH: Final = 14
-"""The length of the smallest record there was in message format 0."""
+"""The length of the smallest record of message format 0."""
 
 _CRC_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
@@ -49,7 +48,7 @@ _INT64: Final = Struct(">q")
 
 
 class InvalidBatch(Exception):
-    """A batch that is refused, with the error the producer gets, and the message where Kafka has one."""
+    """A batch that is refused, with the error for the producer, and Kafka's message if it has one."""
 
     def __init__(self, error: ErrorCode, message: str | None = None) -> None:
         super().__init__(message or error.name)
@@ -58,7 +57,7 @@ class InvalidBatch(Exception):
 
 
 class Batch(NamedTuple):
-    """One batch: its bytes, and what the header says. Timestamps are milliseconds since the epoch."""
+    """One batch: its bytes and the fields of its header. Timestamps are ms since the epoch."""
 
     data: bytes
     base_offset: int
@@ -77,7 +76,7 @@ class Batch(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence numbers wrap to 0 after 2^31 - 1."""
+        """Return the last sequence number; they wrap to 0 after 2^31 - 1."""
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
@@ -86,7 +85,7 @@ class Batch(NamedTuple):
 
     @property
     def compression(self) -> int:
-        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        """Return the compression: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
         return self.attributes & COMPRESSION
 
     @property
@@ -94,9 +93,10 @@ class Batch(NamedTuple):
         return self.producer_id > NO_PRODUCER_ID
 
     def stamped(self, base_offset: int, append_time: int | None) -> Batch:
-        """This batch as the log keeps it: with its offset, the leader epoch and, unless None, the append time in ms.
+        """Return this batch as the log keeps it: with its offset, the leader epoch and, unless None, the append time in
+        ms.
 
-        Only the kind of timestamp and the append time change what the CRC covers.
+        Only the kind of timestamp and the append time change bytes that the CRC covers.
         """
         start = _START.pack(base_offset, len(self.data) - LOG_OVERHEAD, LEADER_EPOCH)
         if append_time is None and not self.attributes & LOG_APPEND_TIME:
@@ -114,11 +114,11 @@ class Batch(NamedTuple):
 
 
 def parse_batch(data: bytes | None, *, max_bytes: int, zstd_allowed: bool = True) -> Batch:
-    """The one batch that a producer's `data` must be, checked as Kafka checks it; a torn second batch is cut off.
+    """Parse the one batch in a producer's `data` with Kafka's checks; an incomplete second batch is cut off.
 
-    Raises InvalidBatch with INVALID_RECORD (87) for what is no single batch of format 2 or contradicts itself,
-    MESSAGE_TOO_LARGE (10) beyond `max_bytes`, CORRUPT_MESSAGE (2) for an impossible size, format or CRC, and
-    UNSUPPORTED_COMPRESSION_TYPE (76) for zstd where the request's version does not know it.
+    Raises InvalidBatch with INVALID_RECORD (87) unless `data` is a single batch of format 2 that does not contradict
+    itself, MESSAGE_TOO_LARGE (10) beyond `max_bytes`, CORRUPT_MESSAGE (2) for an impossible size, format or CRC, and
+    UNSUPPORTED_COMPRESSION_TYPE (76) for zstd in a request version without it.
     """
     size = _whole(data or b"", 0)
     if data is None or not size:
@@ -148,7 +148,7 @@ def parse_batch(data: bytes | None, *, max_bytes: int, zstd_allowed: bool = True
 
 
 def producer_of(data: bytes | None) -> tuple[int, int] | None:
-    """Producer id and epoch in the header of a transactional batch, of which nothing is checked; None of another."""
+    """Return producer id and epoch from the header of a transactional batch, unchecked; None for another batch."""
     if data is None or len(data) < HEADER_SIZE:
         return None
     _, _, _, _, _, attributes, _, _, _, producer_id, producer_epoch, _, _ = HEADER.unpack_from(data)
@@ -156,7 +156,7 @@ def producer_of(data: bytes | None) -> tuple[int, int] | None:
 
 
 def _whole(data: bytes, at: int) -> int:
-    """The size in bytes of the batch that begins at `at`, 0 when not all of it is there. Raises InvalidBatch."""
+    """Return the size in bytes of the batch that begins at `at`, 0 if the batch is incomplete. Raises InvalidBatch."""
     if len(data) - at <= _MAGIC_AT:
         return 0
     _, length, _ = _START.unpack_from(data, at)
@@ -170,13 +170,13 @@ def _whole(data: bytes, at: int) -> int:
 
 
 def max_timestamp(data: bytes) -> int:
-    """The largest timestamp of the records in a batch, ms."""
+    """Return the largest timestamp of the records in a batch, ms."""
     timestamp: int = _INT64.unpack_from(data, _MAX_TIMESTAMP_AT)[0]
     return timestamp
 
 
 def last_offset(data: bytes) -> int:
-    """The offset of the last record that a batch was written with."""
+    """Return the offset of the last record that the producer wrote into the batch."""
     base: int = _INT64.unpack_from(data)[0]
     delta: int = _INT32.unpack_from(data, _LAST_OFFSET_DELTA_AT)[0]
     return base + delta

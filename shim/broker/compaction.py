@@ -1,10 +1,9 @@
-"""Compaction: what consumers see of a topic that keeps the newest value of each key.
+"""Compaction: removes the records of a log that a newer record with the same key replaces.
 
-Decides which records of a log go; when it is looked at, `upkeep.py` does. As Kafka's cleaner it touches neither the
-newest segment, with the segments that a Kafka log would have (`retention.py`), nor records of an open transaction or
-younger than `min.compaction.lag.ms`; a log is cleaned when enough of it is new (`min.cleanable.dirty.ratio`), or waits
-for `max.compaction.lag.ms`. Offsets stay as they are, so there are gaps. Records of aborted transactions go; what ends
-transactions stays, which Kafka removes later. Does not know how a log is kept (`log.py`).
+`upkeep.py` calls it. As Kafka's cleaner it leaves the newest segment, with the segments that a Kafka log would have
+(`retention.py`), records of open transactions, and records younger than `min.compaction.lag.ms`. A log is cleaned when
+enough of it is new (`min.cleanable.dirty.ratio`) or a record waits for `max.compaction.lag.ms`. Offsets stay, so there
+are gaps. Records of aborted transactions go; transaction markers stay, which Kafka removes later.
 
 Sources: Kafka's LogCleanerManager.grabFilthiestCompactedLog, Cleaner.buildOffsetMap and Cleaner.shouldRetainRecord;
 KIP-58, KIP-354, KIP-534.
@@ -25,14 +24,14 @@ BACKOFF: Final = "log.cleaner.backoff.ms"
 
 
 class Dirty(NamedTuple):
-    """The batches up to the offset `end` may be cleaned; those from `begin` on never were."""
+    """The part of a log that may be cleaned: up to the offset `end`. The batches from `begin` on were never cleaned."""
 
     begin: int
     end: int
     ratio: float
-    """How much of their bytes never were."""
+    """Share of the bytes that were never cleaned."""
     first_timestamp: int
-    """Of the first batch that never was (ms)."""
+    """Timestamp of the first batch that was never cleaned (ms)."""
 
 
 def clean(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> None:
@@ -53,11 +52,11 @@ def _dirty(log: PartitionLog, now_ms: int, value: Callable[[str], str]) -> Dirty
     least_lag = int(value("min.compaction.lag.ms"))
     youngest = now_ms - least_lag if least_lag else inf
     longest = min(int(value("segment.ms")), int(value("max.compaction.lag.ms")))
-    kept = list(log.kept())
-    full = list(segments(iter(kept), int(value("segment.bytes")), longest))[:-1]
+    old = list(log.kept())
+    full = list(segments(iter(old), int(value("segment.bytes")), longest))[:-1]
     newest = full[-1].next_offset if full else log.start_offset
     begin, end, clean, new, first = log.cleaned_to, log.cleaned_to, 0, 0, now_ms
-    for batch in kept:
+    for batch in old:
         if batch.next_offset > min(newest, log.last_stable_offset) or batch.latest > youngest:
             break
         if batch.next_offset <= begin:
@@ -70,7 +69,8 @@ def _dirty(log: PartitionLog, now_ms: int, value: Callable[[str], str]) -> Dirty
 
 
 def compact(log: PartitionLog, dirty: Dirty, now_ms: int, delete_retention_ms: int) -> None:
-    """Remove what a newer record among the dirty ones replaces, and tombstones that have been clean for long enough."""
+    """Remove the records that a newer dirty record replaces, and the tombstones that have been clean for long
+    enough."""
     batches = [(data, _read(data)) for data in log.before(dirty.end)]
     aborted = log.transactions.aborted_between(log.start_offset, dirty.end)
 
@@ -83,9 +83,9 @@ def compact(log: PartitionLog, dirty: Dirty, now_ms: int, delete_retention_ms: i
     newest: dict[bytes, int] = {}
     committed: list[list[Record]] = []
     for _, read in batches:
-        found = [] if read is None or is_aborted(read[0]) else read[1]
-        committed.append(found)
-        newest.update((each.key, each.offset) for each in found if each.key is not None)
+        records = [] if read is None or is_aborted(read[0]) else read[1]
+        committed.append(records)
+        newest.update((each.key, each.offset) for each in records if each.key is not None)
     tombstones = log.tombstones
 
     def stays(record: Record) -> bool:
@@ -95,20 +95,21 @@ def compact(log: PartitionLog, dirty: Dirty, now_ms: int, delete_retention_ms: i
             return True
         return now_ms < tombstones.setdefault(record.offset, now_ms + delete_retention_ms)
 
-    kept: list[bytes | None] = []
-    for (data, read), found in zip(batches, committed, strict=True):
-        left = [each for each in found if stays(each)]
-        if read is None or len(left) == len(read[1]):
-            kept.append(data)
+    new: list[bytes | None] = []
+    for (data, read), records in zip(batches, committed, strict=True):
+        rest = [each for each in records if stays(each)]
+        if read is None or len(rest) == len(read[1]):
+            new.append(data)
         else:
-            kept.append(rewritten(read[0], left) if left else None)
-    log.compact(kept, dirty.end)
+            new.append(rewritten(read[0], rest) if rest else None)
+    log.compact(new, dirty.end)
 
 
 def _read(data: bytes) -> tuple[Batch, list[Record]] | None:
-    """The batch and its records; None for one that stays as it is: it ends transactions, or cannot be read here."""
+    """Return the batch and its records; None for a batch that stays as it is: a transaction marker, or one that cannot
+    be read here."""
     try:
-        found = read_batch(data)
-        return None if found is None or found[0].control else (found[0], found[0].records())
+        parsed = read_batch(data)
+        return None if parsed is None or parsed[0].control else (parsed[0], parsed[0].records())
     except CorruptBatch:
         return None

@@ -1,17 +1,16 @@
 """Topics and settings as documents that a store keeps: for the next start, and for processes that share them.
 
-Decides what is in a document, and changes the topics of this process to match. Does not know the store, nor who changed
-a document. The leader of a partition is in no document: every process computes it from the processes that are there
+No document has the leader of a partition: every process computes it from the list of running processes
 (`shim/server/placement.py`). Logs are only on their leader.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from kafka_shim.broker.settings import Settings
+from kafka_shim.broker.settings import Format, Settings
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topic, Topics
 
 Documents: TypeAlias = Mapping[tuple[str, str], str]
@@ -23,11 +22,22 @@ GROUP: Final = "group"
 FEATURES: Final = "features"
 """The levels of features that clients have changed; its name is empty."""
 BROKERS: Final = "brokers"
-"""What clients have set for all brokers; its name is empty."""
+"""The values that clients have set for all brokers (its name is empty) or for one (its name is the node id)."""
+
+ACLS: Final = "acls"
+"""All ACLs; its name is empty."""
+SCRAM: Final = "scram"
+"""The credentials of users that administrators have set; its name is empty."""
+TOKEN: Final = "token"
+"""One delegation token, by its id."""
+QUOTAS: Final = "quotas"
+"""The quotas of users, client ids and addresses; its name is empty."""
+CLUSTER: Final = "cluster"
+"""The format of the store; its name is empty."""
 
 
 def describe(topics: Topics) -> dict[tuple[str, str], str]:
-    """The documents that say how these topics and their settings are."""
+    """Return the documents of these topics and their settings."""
     documents = of_settings(topics.settings)
     for topic in topics.all():
         documents |= of_topic(topic)
@@ -35,7 +45,7 @@ def describe(topics: Topics) -> dict[tuple[str, str], str]:
 
 
 def of_topic(topic: Topic) -> dict[tuple[str, str], str]:
-    """The document of one topic."""
+    """Return the document of one topic."""
     text = _text(
         id=topic.id.hex(),
         partitions=len(topic.partitions),
@@ -46,7 +56,7 @@ def of_topic(topic: Topic) -> dict[tuple[str, str], str]:
 
 
 def of_settings(settings: Settings) -> dict[tuple[str, str], str]:
-    """The documents of what clients have set for groups, brokers and features."""
+    """Return the documents of the values that clients have set for groups, brokers and features."""
     documents = {(GROUP, group_id): _text(configs=configs) for group_id, configs in settings.groups.items()}
     if settings.altered:
         documents[BROKERS, ""] = _text(configs=settings.altered)
@@ -54,22 +64,29 @@ def of_settings(settings: Settings) -> dict[tuple[str, str], str]:
         documents[BROKERS, str(node_id)] = _text(configs=configs)
     if settings.features_epoch:
         documents[FEATURES, ""] = _text(levels=settings.features, epoch=settings.features_epoch)
+    if settings.acls:
+        documents[ACLS, ""] = _text(acls=settings.acls)
+    if settings.scram:
+        documents[SCRAM, ""] = _text(scram=settings.scram)
+    for token_id, fields in settings.tokens.items():
+        documents[TOKEN, token_id] = _text(token=fields)
+    if settings.quotas:
+        documents[QUOTAS, ""] = _text(quotas=[*settings.quotas.items()])
+    if settings.format is not None:
+        documents[CLUSTER, ""] = _text(release=settings.format.release, id=settings.format.cluster_id)
     return documents
 
 
 def changes(before: Documents, after: Documents) -> dict[tuple[str, str], str | None]:
-    """What makes the documents `before` those `after`; None is a document that goes."""
+    """Return the changes that turn the documents `before` into `after`; None deletes a document."""
     gone: dict[tuple[str, str], str | None] = {key: None for key in before if key not in after}
     return gone | {key: value for key, value in after.items() if before.get(key) != value}
 
 
-def apply(documents: Documents, topics: Topics, group_changed: Callable[[str], None]) -> None:
-    """Change topics and settings to match the documents; `group_changed(group_id)` is called for each group whose
-    settings change.
-
-    Every process creates `__consumer_offsets` for itself; it stays if no document has it.
-    """
-    by_kind: dict[str, dict[str, Any]] = {TOPIC: {}, GROUP: {}, BROKERS: {}, FEATURES: {}}
+def apply(documents: Documents, topics: Topics) -> None:
+    """Change topics and settings to match the documents. `__consumer_offsets` stays even without a document."""
+    kinds = TOPIC, GROUP, BROKERS, FEATURES, ACLS, SCRAM, TOKEN, QUOTAS, CLUSTER
+    by_kind: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
     for (kind, name), text in documents.items():
         by_kind.setdefault(kind, {})[name] = json.loads(text)
     of_brokers = {name: content["configs"] for name, content in by_kind[BROKERS].items()}
@@ -78,19 +95,25 @@ def apply(documents: Documents, topics: Topics, group_changed: Callable[[str], N
     _apply_topics(by_kind[TOPIC], topics)
     features = by_kind[FEATURES].get("", {})
     topics.settings.features, topics.settings.features_epoch = features.get("levels", {}), features.get("epoch", 0)
-    groups = {group_id: content["configs"] for group_id, content in by_kind[GROUP].items()}
-    before, topics.settings.groups = topics.settings.groups, groups
-    for group_id in before.keys() | groups.keys():
-        if before.get(group_id) != groups.get(group_id):
-            group_changed(group_id)
+    topics.settings.acls = tuple(tuple(each) for each in by_kind[ACLS].get("", {}).get("acls", ()))
+    topics.settings.scram = tuple(tuple(each) for each in by_kind[SCRAM].get("", {}).get("scram", ()))
+    topics.settings.tokens = {token_id: tuple(content["token"]) for token_id, content in by_kind[TOKEN].items()}
+    topics.settings.set_quotas(
+        {
+            tuple((kind, name) for kind, name in entity): values
+            for entity, values in by_kind[QUOTAS].get("", {}).get("quotas", ())
+        }
+    )
+    topics.settings.groups = {group_id: content["configs"] for group_id, content in by_kind[GROUP].items()}
+    if cluster := by_kind[CLUSTER].get(""):
+        topics.settings.format = Format(cluster["release"], cluster["id"])
 
 
 def _apply_brokers(of_all: dict[str, str], of_one: dict[int, dict[str, str]], topics: Topics) -> None:
     settings = topics.settings
     if (of_all, of_one) != (settings.altered, settings.altered_of):
         settings.altered, settings.altered_of = of_all, of_one
-        for topic in topics.all():
-            topics.apply_settings(topic)
+        topics.apply_all_settings()
 
 
 def _apply_topics(specs: Mapping[str, Any], topics: Topics) -> None:

@@ -1,7 +1,7 @@
-"""Fetch sessions: what a broker keeps of the fetches of one client, so that the client sends only what changes.
+"""Fetch sessions: the broker remembers the partitions of a client's fetches, so the client sends only changes.
 
-Decides which sessions are kept and which is evicted for a new one. Does not know what a session remembers: that is its
-`FetchState` in `fetch_state.py`. Source: KIP-227; the rules of eviction are those of Kafka's FetchSessionCache.
+A session may be evicted for a new one by the rules of Kafka's FetchSessionCache. Its partitions are in the `FetchState`
+of `fetch_state.py`. Source: KIP-227.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from collections.abc import Callable, Sized
 from typing import Final, Generic, Protocol, TypeVar
 
 INITIAL_EPOCH: Final = 0
-"""The epoch of a full fetch that asks for a session."""
+"""The epoch of a full fetch that requests a session."""
 FINAL_EPOCH: Final = -1
-"""The epoch of a full fetch that asks for none."""
+"""The epoch of a full fetch that requests none."""
 NO_SESSION: Final = 0
 EVICTION_SECONDS: Final = 120.0
 """min.incremental.fetch.session.eviction.ms"""
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch after `epoch`; 1 comes after the last, since 0 would ask for a new session."""
+    """Return the epoch after `epoch`; after the last comes 1, since 0 would request a new session."""
     return 1 if epoch == 2**31 - 1 else epoch + 1
 
 
 class State(Protocol):
-    """What a session remembers."""
+    """The state that a session remembers."""
 
     @property
     def parts(self) -> Sized:
         """The partitions of the session."""
 
     def end_session(self) -> None:
-        """The session is no more."""
+        """End the session."""
 
 
 S = TypeVar("S", bound=State)
@@ -65,7 +65,7 @@ class FetchSessions(Generic[S]):
         return self._by_id.get(session_id)
 
     def touch(self, session: FetchSession[S], now: float) -> None:
-        """A session is in use."""
+        """Mark a session as used now."""
         self._by_id[session.id] = self._by_id.pop(session.id)
         session.used = now
         size = len(session.state.parts)
@@ -75,9 +75,10 @@ class FetchSessions(Generic[S]):
             self._by_size.setdefault(size, {})[session.id] = session
 
     def create(self, state: S, now: float) -> FetchSession[S] | None:
-        """A session for `state`, or None when there is no room and none may be evicted for it.
+        """Return a session for `state`, or None if there is no room and no session may be evicted.
 
-        A session may be when nobody used it for two minutes, or when it is as old as that and smaller than the new one.
+        A session may be evicted if it was unused for two minutes, or if it is two minutes old and smaller than the new
+        one.
         """
         if len(self._by_id) >= self.slots:
             evicted = self._evictable(len(state.parts), now)

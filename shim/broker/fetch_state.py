@@ -1,8 +1,7 @@
-"""What a client fetches: the partitions of a fetch session or of one request, and the fetches parked on them.
+"""The partitions of a fetch session or of one request, and the fetches that are parked on them.
 
-Decides the error of reading a partition, whether there is enough to read, and what is new to a session. Does not know
-how an answer is made (`fetches.py`), nor how sessions come and go (`fetch_sessions.py`).
-Sources: KIP-227, KIP-320; when a fetch is ready is Kafka's DelayedFetch.
+Tells the error of a read, whether there are enough bytes, and the news for a session; `fetches.py` makes the answer.
+Sources: KIP-227, KIP-320; the condition for an answer is that of Kafka's DelayedFetch.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ Key = tuple[str | bytes, int]
 
 
 class FetchedPartition:
-    """One partition that a client fetches: from which offset, how much, and the bounds of the log in the last answer
-    of a session.
+    """One partition that a client fetches: its offset and limits, and the bounds of the log in the last answer of a
+    session.
 
-    If it cannot be read, `partition` is None and `error` says why.
+    If it cannot be read, `partition` is None and `error` is the reason.
     """
 
     __slots__ = (
@@ -62,7 +61,7 @@ class FetchedPartition:
         self.last_fetched_epoch = source.last_fetched_epoch
 
     def refusal(self, node_id: int) -> int:
-        """The error of reading here from this node, 0 for none."""
+        """Return the error of a read from this node, 0 for none."""
         partition = self.partition
         if partition is None:
             return self.error
@@ -77,7 +76,8 @@ class FetchedPartition:
         return 0
 
     def is_old_news(self, node_id: int, *, committed: bool) -> bool:
-        """Whether an answer would have nothing new for a session: no records, no error, the same bounds of the log."""
+        """Return True if an answer would have no news for a session: no records, no error, the same bounds of the
+        log."""
         if self.partition is None or self.refusal(node_id):
             return False
         log = self.partition.log
@@ -86,7 +86,7 @@ class FetchedPartition:
 
 
 class Owner(Protocol):
-    """Who makes the answers of a state."""
+    """The part that makes the answers of a state."""
 
     topics: Topics
 
@@ -96,7 +96,8 @@ class Owner(Protocol):
 
 
 class ParkedFetch:
-    """A parked fetch. `epoch` is the one its session had then; `live` turns False when it is answered or dropped."""
+    """A parked fetch. `epoch` is that of its session when it was parked; `live` turns False at its answer or
+    removal."""
 
     __slots__ = ("epoch", "live", "max_bytes", "min_bytes", "exchange", "state")
 
@@ -110,12 +111,12 @@ class ParkedFetch:
 
 
 class FetchState:
-    """The partitions of a session or of one request, and the fetches of them that are parked.
+    """The partitions of a session or of one request, and their parked fetches.
 
-    `revision` is that of the topics when the partitions were looked up. `clean` says that there was nothing to read
-    and no log has changed since; `empty` is the answer that a clean state gives again and again, once there was one.
-    `epoch` is the session's, -1 without one; `is_full` until an answer had every partition once.
-    `request` is the remembered request of a state without a session.
+    `revision` is that of the topics when the partitions were looked up. `clean` means that there was nothing to read
+    and no log has changed since; `empty` is the answer that a clean state repeats, None before the first one. `epoch`
+    is the session's, -1 without one; `is_full` until an answer had every partition once. `request` is the remembered
+    request of a state without a session.
     """
 
     __slots__ = (
@@ -175,7 +176,7 @@ class FetchState:
                     self.clean = False
 
     def put_last(self, part: FetchedPartition) -> None:
-        """A partition that had its turn goes last, so that the limit of an answer starves nobody."""
+        """Move a partition that had its turn to the end, so that the limit of an answer starves no partition."""
         key: Key = (part.topic_id if self.by_topic_id else part.topic, part.index)
         self.parts[key] = self.parts.pop(key)
 
@@ -196,11 +197,12 @@ class FetchState:
             self.listen()
 
     def is_ready(self, node_id: int, enough: int) -> bool:
-        """Whether a fetch is answered now: there are `enough` bytes, no partition can be read, or one has an error.
+        """Return True if a fetch is to be answered now: there are `enough` bytes, no partition can be read, or one has
+        an error.
 
         A partition that does not exist is no reason by itself, as in Kafka: its error waits with the others.
         """
-        found = 0
+        readable = 0
         has_partition = False
         for part in self.parts.values():
             partition = part.partition
@@ -210,17 +212,17 @@ class FetchState:
             if part.refusal(node_id):
                 return True
             if part.offset < partition.log.readable_end(committed=self.read_committed):
-                found += min(partition.log.readable(part.offset, committed=self.read_committed), part.max_bytes)
-                if found >= enough:
+                readable += min(partition.log.readable(part.offset, committed=self.read_committed), part.max_bytes)
+                if readable >= enough:
                     return True
-        return found >= enough or not has_partition
+        return readable >= enough or not has_partition
 
     def listen(self) -> None:
-        """Hear of every change of the logs from now on, and see whether the state is clean."""
+        """Watch the logs for changes from now on, and compute `clean`."""
         self.unlisten()
         self._logs = [each.partition.log for each in self.parts.values() if each.partition is not None]
         for log in self._logs:
-            log.watchers.add(self)
+            log.watchers[self] = None
         self.empty = None
         self.clean = not any(
             each.partition is not None and each.offset < each.partition.log.readable_end(committed=self.read_committed)
@@ -228,14 +230,14 @@ class FetchState:
         )
 
     def unlisten(self) -> None:
-        """Hear no more of the logs."""
+        """Stop watching the logs."""
         for log in self._logs:
-            log.watchers.discard(self)
+            log.watchers.pop(self, None)
         self._logs = []
         self.clean = False
 
     def changed(self) -> None:
-        """A log has changed."""
+        """Note that a log has changed."""
         self.clean = False
         if self.waiters:
             self._owner.topics.woken[self] = None
@@ -243,10 +245,10 @@ class FetchState:
             self._owner.let_go(self)
 
     def settle(self, now: float) -> None:
-        """All changes of the logs are made."""
+        """Answer parked fetches after all changes of the logs."""
         self._owner.settle(self, now)
 
     def end_session(self) -> None:
-        """The session is no more; what is parked is still answered."""
+        """End the session; parked fetches are still answered."""
         self.session = None
         self._owner.let_go(self)

@@ -1,12 +1,11 @@
-"""Fetch: what a consumer gets, when its request waits, and what ends the wait.
+"""Fetch: reads records for a consumer, or parks its request until there are enough.
 
-Decides which partitions answer with what, and whether a fetch waits. Does not know versions, connections or the clock.
-Sources: KIP-74 (limits), KIP-227 (sessions), KIP-516 (topic ids), KIP-951 (new leaders); what is answered when is
-Kafka's KafkaApis and ReplicaManager.
+Sources: KIP-74 (limits), KIP-227 (sessions), KIP-516 (topic ids), KIP-951 (new leaders); the conditions of an answer
+are those of Kafka's KafkaApis and ReplicaManager.
 
-A fetch that waits and finds nothing is the most frequent request of all, so its cost must not grow with the number of
+A fetch that waits and gets no records is the most frequent request of all, so its cost must not grow with the number of
 partitions. Hence the `FetchState`: the partitions of a session, or of a request whose decoded object the server passes
-in again because the bytes were the same. A state that found nothing to read is clean, and watches its logs for changes.
+in again because the bytes were the same. A state without anything to read is clean, and watches its logs for changes.
 Until one changes, the next fetch of a clean state is parked, and in the end answered with the same response object as
 before, without a look at any partition.
 """
@@ -43,9 +42,20 @@ _NO_ABORTS: Final[list[AbortedTransaction]] = []
 
 
 class FetchApi:
-    """The Fetch rule of one broker, its sessions, and its parked fetches with their deadlines."""
+    """The Fetch rule of one broker, its sessions, and its parked fetches with their deadlines.
 
-    def __init__(self, node_id: int, topics: Topics, outbox: Outbox, new_id: Callable[[], bytes]) -> None:
+    `clock_ahead()` returns the seconds by which the clock of `now` is ahead of real time, since fetches wait in real
+    time; None if it is never ahead.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        topics: Topics,
+        outbox: Outbox,
+        new_id: Callable[[], bytes],
+        clock_ahead: Callable[[], float] | None = None,
+    ) -> None:
         self.node_id = node_id
         self.topics = topics
         self.outbox = outbox
@@ -55,13 +65,20 @@ class FetchApi:
         self._remembered: dict[int, FetchState] = {}
         self._remembered_partitions = 0
         self._waiting: dict[object, ParkedFetch] = {}
-        self._deadlines: list[tuple[float, int, ParkedFetch]] = []
+        self.deadlines: list[tuple[float, int, ParkedFetch]] = []
         self._order = count()
+        self._clock_ahead = clock_ahead
 
     def fetch(
         self, request: FetchRequest, exchange: object, now: float, *, by_topic_id: bool, with_leaders: bool
     ) -> FetchResponse | Parked:
-        """Answer or park one Fetch. `by_topic_id`: v13+; `with_leaders`: v16+ (KIP-951)."""
+        """Answer or park one Fetch. `by_topic_id`: v13+; `with_leaders`: v16+ (KIP-951).
+
+        A waiting fetch is cheap if requests of the same bytes are passed in as the same object. Answers without news to
+        one client are the same object every time and must not be changed.
+        """
+        if self._clock_ahead is not None:
+            now -= self._clock_ahead()
         state = self._remembered.get(id(request))
         if state is None:
             if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -84,21 +101,25 @@ class FetchApi:
 
     def next_deadline(self) -> float:
         """When the next parked fetch must be answered, monotonic seconds; infinity if none is parked."""
-        deadlines = self._deadlines
+        deadlines = self.deadlines
         while deadlines and not deadlines[0][2].live:
             heappop(deadlines)
-        return deadlines[0][0] if deadlines else inf
+        if not deadlines:
+            return inf
+        return deadlines[0][0] if self._clock_ahead is None else deadlines[0][0] + self._clock_ahead()
 
     def expire(self, now: float) -> None:
-        """Answer the parked fetches whose time is over."""
-        deadlines = self._deadlines
+        """Answer the parked fetches that have reached their deadline."""
+        if self._clock_ahead is not None:
+            now -= self._clock_ahead()
+        deadlines = self.deadlines
         while deadlines and deadlines[0][0] <= now:
             waiter = heappop(deadlines)[2]
             if waiter.live:
                 self._reply(waiter, now)
 
     def drop(self, exchange: object) -> None:
-        """The connection of a parked fetch is gone."""
+        """Drop a parked fetch whose connection has ended."""
         waiter = self._waiting.pop(exchange, None)
         if waiter is not None:
             waiter.live = False
@@ -106,20 +127,26 @@ class FetchApi:
             self.let_go(waiter.state)
 
     def settle(self, state: FetchState, now: float) -> None:
-        """Answer the parked fetches of a state whose logs have changed, if what they wait for is there."""
-        state.look_up(self.topics)
-        for waiter in list(state.waiters.values()):
-            if state.is_ready(self.node_id, self._enough(waiter.min_bytes, waiter.max_bytes)):
-                self._reply(waiter, now)
+        """Answer the parked fetches of a state whose logs have changed, if there are enough bytes now."""
+        try:
+            state.look_up(self.topics)
+            for waiter in list(state.waiters.values()):
+                if state.is_ready(self.node_id, self._enough(waiter.min_bytes, waiter.max_bytes)):
+                    self._reply(waiter, now)
+        except Exception as error:
+            # Another client's request has changed the log: it must not fail for the fetches that wait.
+            for exchange in list(state.waiters):
+                self.drop(exchange)
+                self.outbox.failed(error, "a parked Fetch", exchange=exchange)
 
     def let_go(self, state: FetchState) -> None:
-        """Forget a state that belongs to no session, once nothing of it is parked."""
+        """Forget a state without a session if no fetch is parked on it."""
         if state.session is None and not state.waiters:
             state.unlisten()
             self._forget(state)
 
     def _begun(self, request: FetchRequest, *, by_topic_id: bool, with_leaders: bool) -> FetchState:
-        """The state of a full fetch; the session it belonged to before is over."""
+        """Return the state of a full fetch; the session in the request ends."""
         old = self.sessions.get(request.session_id)
         if old is not None:
             self.sessions.remove(old)
@@ -129,7 +156,8 @@ class FetchApi:
         return state
 
     def _continued(self, request: FetchRequest, now: float, *, by_topic_id: bool) -> FetchState | FetchResponse:
-        """The state of a session with what the request changes in it, or the answer to one that does not fit it."""
+        """Return the state of a session after the changes in the request, or an error response if the request does not
+        fit it."""
         session = self.sessions.get(request.session_id)
         if session is None:
             return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -158,10 +186,10 @@ class FetchApi:
     def _park(self, state: FetchState, request: FetchRequest, exchange: object, now: float) -> Parked:
         waiter = ParkedFetch(exchange, state, request)
         self._waiting[exchange] = state.waiters[exchange] = waiter
-        heappush(self._deadlines, (now + request.max_wait_ms / 1000, next(self._order), waiter))
-        if len(self._deadlines) > 2 * len(self._waiting) + 1000:
-            self._deadlines = [each for each in self._deadlines if each[2].live]
-            heapify(self._deadlines)
+        heappush(self.deadlines, (now + request.max_wait_ms / 1000, next(self._order), waiter))
+        if len(self.deadlines) > 2 * len(self._waiting) + 1000:
+            self.deadlines = [each for each in self.deadlines if each[2].live]
+            heapify(self.deadlines)
         return PARKED
 
     def _remember(self, state: FetchState, request: FetchRequest) -> None:
@@ -182,34 +210,41 @@ class FetchApi:
             state.request = None
 
     def _reply(self, waiter: ParkedFetch, now: float) -> None:
-        """Answer a parked fetch with what there is now."""
+        """Answer a parked fetch with the records that there are now."""
         waiter.live = False
         state = waiter.state
         del self._waiting[waiter.exchange], state.waiters[waiter.exchange]
-        if waiter.epoch != state.epoch:
-            response = FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        elif state.empty is not None and state.clean and state.revision == self.topics.revision:
-            response = state.empty
+        try:
+            response = self._response(waiter, state, now)
+        except Exception as error:
+            self.outbox.failed(error, "a parked Fetch", exchange=waiter.exchange)
         else:
-            state.look_up(self.topics)
-            response = self._answer(state, waiter.max_bytes, now)
-            if state.clean and (state.epoch == FINAL_EPOCH or not (state.is_full or response.responses)):
-                state.empty = response
+            self.outbox.reply_at_once(waiter.exchange, response)
         if state.request is None or not state.clean:
             self.let_go(state)
-        self.outbox.reply_at_once(waiter.exchange, response)
+
+    def _response(self, waiter: ParkedFetch, state: FetchState, now: float) -> FetchResponse:
+        if waiter.epoch != state.epoch:
+            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if state.empty is not None and state.clean and state.revision == self.topics.revision:
+            return state.empty
+        state.look_up(self.topics)
+        response = self._answer(state, waiter.max_bytes, now)
+        if state.clean and (state.epoch == FINAL_EPOCH or not (state.is_full or response.responses)):
+            state.empty = response
+        return response
 
     def _answer(self, state: FetchState, max_bytes: int, now: float) -> FetchResponse:
-        """Read all partitions, and say of a session's only what is new."""
-        left = min(max_bytes, self._most_bytes)
+        """Read all partitions; the answer to a session has only partitions with news."""
+        budget = min(max_bytes, self._most_bytes)
         first_whole = True
         answered: list[tuple[FetchedPartition, PartitionData]] = []
         for part in state.parts.values():
             if not state.is_full and part.is_old_news(self.node_id, committed=state.read_committed):
                 continue
-            data = self._read(part, state, left, first_whole=first_whole)
+            data = self._read(part, state, budget, first_whole=first_whole)
             if data.records:
-                left = max(0, left - len(data.records))
+                budget = max(0, budget - len(data.records))
                 first_whole = False
             answered.append((part, data))
         session_id = self._update_session(state, answered, now)
@@ -221,7 +256,7 @@ class FetchApi:
             ]
         return response
 
-    def _read(self, part: FetchedPartition, state: FetchState, left: int, *, first_whole: bool) -> PartitionData:
+    def _read(self, part: FetchedPartition, state: FetchState, budget: int, *, first_whole: bool) -> PartitionData:
         partition = part.partition
         error = part.refusal(self.node_id)
         if partition is None or error:
@@ -237,12 +272,12 @@ class FetchApi:
             return data
         log = partition.log
         records = log.read(
-            part.offset, min(part.max_bytes, left), first_whole=first_whole, committed=state.read_committed
+            part.offset, min(part.max_bytes, budget), first_whole=first_whole, committed=state.read_committed
         )
         aborted: list[AbortedTransaction] | None = None
         if state.read_committed:
-            found = log.aborted(part.offset, records)
-            aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in found] or _NO_ABORTS
+            transactions = log.aborted(part.offset, records)
+            aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in transactions] or _NO_ABORTS
         return PartitionData(
             partition_index=part.index,
             high_watermark=log.high_watermark,
@@ -255,7 +290,8 @@ class FetchApi:
     def _update_session(
         self, state: FetchState, answered: Iterable[tuple[FetchedPartition, PartitionData]], now: float
     ) -> int:
-        """Note what the answer has, and open the session if this is a full fetch; the id of the session, or 0."""
+        """Note the bounds in the answer, and open the session after a full fetch; return the id of the session, or
+        0."""
         if state.epoch == FINAL_EPOCH:
             return NO_SESSION
         if state.is_full and state.session is None:

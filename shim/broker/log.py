@@ -1,8 +1,8 @@
 """The log of one partition: record batches in memory, at the offsets the broker gave them.
 
-Decides offsets, what a read returns, and which batches are dropped when the log is full. Does not know topics, requests
-or waiting: it calls every registered `Watcher` when it changes. There is one copy of each log, so the high watermark is
-the log's end; the last stable offset is where the first open transaction began.
+It drops its oldest batches when it is full, and calls every registered `Watcher` when it changes. There is one copy of
+each log, so the high watermark is the end of the log; the last stable offset is the start of the first open
+transaction.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kafka_shim.broker.log_transactions import AbortedTxn, LogTransactions
 from kafka_shim.broker.producers import Producers
 
 DEFAULT_LOG_BYTES: Final = 16 * 2**20
-"""How many bytes of batches a partition keeps by default."""
+"""Bytes of batches that a partition keeps by default."""
 
 _DROPPED_AT_ONCE: Final = 8
 """A full log loses an eighth of its limit at a time, as Kafka drops whole segments and not single batches."""
 
 
 class Watcher(Protocol):
-    """Is called for every change of a log; `settle` comes when all changes of a request are made."""
+    """An object that is called for every change of a log; `settle` follows after all changes of a request."""
 
     def changed(self) -> None: ...
 
@@ -33,8 +33,8 @@ class Watcher(Protocol):
 
 
 class LogAppendInfo:
-    """Where an append went. `append_time` is in ms, -1 where records keep their producer's time; of a batch that was
-    there already it is the largest timestamp in either case, as Kafka answers it."""
+    """The result of an append. `append_time` is in ms, -1 where records keep their producer's time; for a batch that
+    was in the log already it is the largest timestamp in either case, as in Kafka's answer."""
 
     __slots__ = ("append_time", "base_offset", "log_start_offset")
 
@@ -45,7 +45,7 @@ class LogAppendInfo:
 
 
 class KeptBatch(NamedTuple):
-    """A batch that is kept: its bytes, the offset after it, and its largest timestamp (ms)."""
+    """A batch in the log: its bytes, the offset after it, and its largest timestamp (ms)."""
 
     size: int
     next_offset: int
@@ -53,12 +53,13 @@ class KeptBatch(NamedTuple):
 
 
 class PartitionLog:
-    """Record batches in order, without gaps between offsets until it is compacted; at most `limit` bytes of them, and
-    always the newest.
+    """Record batches in order, at most `limit` bytes of them but always the newest one. Compaction makes gaps between
+    offsets.
 
-    `cleaned_to`: up to this offset it is compacted. `tombstones`: when, in ms since the epoch, those that compaction
-    has kept may go, by offset. `_data` has the batches; beside it, index for index: `_bases` the base offsets, `_ends`
-    the position after the batch in bytes since the log began, `_latest` the largest timestamp up to and including it.
+    `cleaned_to`: the log is compacted up to this offset. `tombstones`: by offset, the time in ms since the epoch from
+    which a tombstone may go. `_data` has the batches; beside it, index for index: `_bases` the base offsets, `_ends`
+    the position after the batch in bytes since the log began, `_latest` the largest timestamp up to and including the
+    batch.
     """
 
     __slots__ = (
@@ -82,7 +83,7 @@ class PartitionLog:
         self.end_offset = 0
         self.producers = Producers()
         self.transactions = LogTransactions()
-        self.watchers: set[Watcher] = set()
+        self.watchers: dict[Watcher, None] = {}
         self.cleaned_to = 0
         self.tombstones: dict[int, int] = {}
         self._data: list[bytes] = []
@@ -96,24 +97,24 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Whoever reads committed records reads up to here."""
+        """Return the end for readers of committed records."""
         unstable = self.transactions.first_unstable()
         return self.end_offset if unstable is None else max(unstable, self.start_offset)
 
     def readable_end(self, *, committed: bool) -> int:
-        """Where reading ends: of `committed` records alone, or of all."""
+        """Return the end for readers: of `committed` records alone, or of all."""
         return self.last_stable_offset if committed else self.end_offset
 
     @property
     def size(self) -> int:
-        """Bytes of the batches kept."""
+        """Return the bytes of all batches."""
         return self._ends[-1] - self._ends[0] + len(self._data[0]) if self._data else 0
 
     def append(self, batch: Batch, append_time: int | None, now: float) -> LogAppendInfo:
-        """Append a checked batch, unless its producer sent it before; either way, where it is.
+        """Append a checked batch, unless its producer sent it before; return its place in either case.
 
-        `append_time`: ms since the epoch for a topic with LogAppendTime, else None. `now`: monotonic seconds.
-        Raises InvalidBatch when the producer's epoch or sequence number is wrong.
+        `append_time`: ms since the epoch for a topic with LogAppendTime, else None. `now`: monotonic seconds. Raises
+        InvalidBatch when the producer's epoch or sequence number is wrong.
         """
         if batch.has_producer and (duplicate := self.producers.check(batch)) is not None:
             return LogAppendInfo(duplicate.base_offset, duplicate.max_timestamp, self.start_offset)
@@ -136,7 +137,7 @@ class PartitionLog:
         *,
         committed: bool,
     ) -> None:
-        """Append the marker that ends a producer's transaction, whether it has written anything or not.
+        """Append the marker that ends a producer's transaction, even if the producer has written no record.
 
         `timestamp`: ms since the epoch. `now`: monotonic seconds.
         """
@@ -163,16 +164,16 @@ class PartitionLog:
         self.tell()
 
     def tell(self) -> None:
-        """Tell the watchers that something changed."""
+        """Tell the watchers that the log has changed."""
         for watcher in tuple(self.watchers):
             watcher.changed()
 
     def has(self, offset: int) -> bool:
-        """Whether a read may start at `offset`: anywhere from the log's start to its end, both included."""
+        """Return True if a read may start at `offset`: anywhere from the log's start to its end, both included."""
         return self.start_offset <= offset <= self.end_offset
 
     def readable(self, offset: int, *, committed: bool = False) -> int:
-        """How many bytes a read at `offset` without limits would return."""
+        """Return the number of bytes that a read at `offset` without limits would return."""
         end = self.readable_end(committed=committed)
         if offset >= end:
             return 0
@@ -180,10 +181,10 @@ class PartitionLog:
         return 0 if last < index else self._ends[last] - self._ends[index] + len(self._data[index])
 
     def read(self, offset: int, max_bytes: int, *, first_whole: bool, committed: bool = False) -> bytes:
-        """The batches from the one that holds `offset` on: as many as fit into `max_bytes`, each of them whole.
+        """Return the batches from the one that holds `offset` on: as many whole ones as fit into `max_bytes`.
 
         `first_whole`: return the first batch even when it alone is too large (KIP-74), so that a consumer moves on.
-        `committed`: nothing from the last stable offset on. Aborted records are read all the same.
+        `committed`: stop at the last stable offset; aborted records are in the result all the same.
         """
         end = self.readable_end(committed=committed)
         if offset >= end:
@@ -198,7 +199,7 @@ class PartitionLog:
         return self._data[first] if after == first + 1 else b"".join(self._data[first:after])
 
     def aborted(self, offset: int, data: bytes) -> list[AbortedTxn]:
-        """The aborted transactions that a reader of `data`, which `read` found at `offset`, must leave out."""
+        """Return the aborted transactions that a reader of `data`, a result of `read` at `offset`, must leave out."""
         if not data:
             return []
         first = self._index(offset)
@@ -209,36 +210,37 @@ class PartitionLog:
         )
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Timestamp and offset of the first record that is not older than `timestamp` (ms), or None."""
+        """Return timestamp and offset of the first record that is not older than `timestamp` (ms), or None."""
         for index in range(bisect_left(self._latest, timestamp), len(self._data)):
-            # Only of a batch that the log's start has cut in two may nothing be left that is late enough.
+            # A batch that the log's start has cut in two may have no record that is late enough.
             if max_timestamp(self._data[index]) >= timestamp:
-                found = first_at_or_after(self._data[index], timestamp, self.start_offset)
-                if found is not None:
-                    return found
+                record_position = first_at_or_after(self._data[index], timestamp, self.start_offset)
+                if record_position is not None:
+                    return record_position
         return None
 
     def largest_timestamp(self) -> tuple[int, int] | None:
-        """Timestamp and offset of the first record with the largest timestamp (KIP-734), or None in an empty log."""
+        """Return timestamp and offset of the first record with the largest timestamp (KIP-734), or None in an empty
+        log."""
         if not self._data:
             return None
         return first_of_largest_timestamp(self._data[bisect_left(self._latest, self._latest[-1])])
 
     def kept(self) -> Iterator[KeptBatch]:
-        """The batches, the oldest first."""
+        """Yield the batches, the oldest first."""
         ends = [*self._bases[1:], self.end_offset] if self._data else []
         for data, next_offset in zip(self._data, ends, strict=True):
             yield KeptBatch(len(data), next_offset, max_timestamp(data))
 
     def before(self, offset: int) -> list[bytes]:
-        """The batches that end before `offset`, where a batch ends or a gap."""
+        """Return the batches that end before `offset`, at the end of a batch or in a gap."""
         return self._data[: bisect_left(self._bases, offset)]
 
-    def compact(self, kept: Sequence[bytes | None], cleaned_to: int) -> None:
-        """Put these in the place of the first batches, None for one that is gone. The newest batch is none of them."""
-        bases = [base for base, data in zip(self._bases, kept, strict=False) if data is not None]
-        self._data[: len(kept)] = [data for data in kept if data is not None]
-        self._bases[: len(kept)] = bases
+    def compact(self, batches: Sequence[bytes | None], cleaned_to: int) -> None:
+        """Replace the first batches by these; None removes one. The newest batch is not among them."""
+        bases = [base for base, data in zip(self._bases, batches, strict=False) if data is not None]
+        self._data[: len(batches)] = [data for data in batches if data is not None]
+        self._bases[: len(batches)] = bases
         self._ends = list(accumulate(map(len, self._data)))
         self._latest = list(accumulate(map(max_timestamp, self._data), max))
         self.cleaned_to = cleaned_to
@@ -250,18 +252,18 @@ class PartitionLog:
         return index >= 0 and offset <= last_offset(self._data[index])
 
     def _index(self, offset: int) -> int:
-        """The batch that holds the offset, or the next one where compaction has left a gap."""
+        """Return the index of the batch that holds the offset, or of the next one if compaction has left a gap."""
         index = bisect_right(self._bases, offset) - 1
         return index + 1 if offset < self.cleaned_to and not self._holds(offset) else index
 
     def _last_before(self, offset: int) -> int:
-        """The last batch that begins before the offset; -1 if there is none."""
+        """Return the index of the last batch that begins before the offset; -1 if there is none."""
         return bisect_left(self._bases, offset) - 1
 
     def cut(self, start_offset: int) -> None:
-        """Let the log begin at `start_offset`, at most its end, unless it begins later already.
+        """Move the start of the log forward to `start_offset`, at most its end; a start beyond it stays.
 
-        The batch that holds the new start stays whole, as in Kafka: consumers leave out what is before it.
+        The batch that holds the new start stays whole, as in Kafka: consumers leave out the records before the start.
         """
         if start_offset <= self.start_offset:
             return
@@ -276,7 +278,7 @@ class PartitionLog:
         self._begin_at(max(self._bases[0], self.start_offset))
 
     def _drop(self, kept_from: int) -> None:
-        """Forget the batches before the one of this index."""
+        """Forget the batches before the one with this index."""
         latest_of_each = [max_timestamp(data) for data in self._data[kept_from:]]
         for column in (self._data, self._bases, self._ends):
             del column[:kept_from]

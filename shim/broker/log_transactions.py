@@ -1,7 +1,7 @@
-"""Which transactions are open in the log of one partition, and which were aborted.
+"""The open and the aborted transactions in the log of one partition.
 
-Decides up to where the log is stable and what a reader of committed records must leave out. Does not know the log, nor
-who ends transactions. Source: KIP-98; Kafka's ProducerStateManager and TransactionIndex.
+They bound the stable part of the log, and tell readers of committed records which records to leave out. Source: KIP-98;
+Kafka's ProducerStateManager and TransactionIndex.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class AbortedTxn(NamedTuple):
 
 
 class LogTransactions:
-    """The open transactions of one log by producer id, the one that began first at the head, and the aborted ones."""
+    """The transactions of one log: the open ones by producer id, the oldest first, and the aborted ones."""
 
     __slots__ = ("_aborted", "_coordinator_epochs", "_open")
 
@@ -30,35 +30,35 @@ class LogTransactions:
         self._coordinator_epochs = MarkerEpochs()
 
     def began(self, producer_id: int, offset: int) -> None:
-        """A producer wrote at `offset` in a transaction, perhaps not for the first time."""
+        """Note a write at `offset` in a transaction, perhaps not the first one."""
         self._open.setdefault(producer_id, offset)
 
     def is_open(self, producer_id: int) -> bool:
         return producer_id in self._open
 
     def began_at(self, producer_id: int) -> int | None:
-        """The first offset of the producer's open transaction, or None."""
+        """Return the first offset of the producer's open transaction, or None."""
         return self._open.get(producer_id)
 
     def ended(self, producer_id: int, offset: int, coordinator_epoch: int, *, committed: bool) -> None:
-        """A marker was written at `offset`; the producer may have written nothing before."""
+        """Note a marker at `offset`; its transaction may have no records."""
         first_offset = self._open.pop(producer_id, None)
         self._coordinator_epochs.note(producer_id, coordinator_epoch)
         if first_offset is not None and not committed:
             self._aborted.append(AbortedTxn(producer_id, first_offset, offset))
 
     def coordinator_epoch(self, producer_id: int) -> int:
-        """Of the coordinator that wrote the producer's last marker; -1 where there is none."""
+        """Return the epoch of the coordinator that wrote the producer's last marker; -1 without one."""
         return self._coordinator_epochs.of(producer_id)
 
     def first_unstable(self) -> int | None:
-        """The first offset of the open transaction that began first."""
+        """Return the first offset of the oldest open transaction."""
         return next(iter(self._open.values()), None)
 
     def aborted_between(self, start: int, end: int) -> list[AbortedTxn]:
-        """The aborted transactions that have something from offset `start` to, not including, `end`."""
+        """Return the aborted transactions with records or marker between offset `start` and, not included, `end`."""
         return [each for each in self._aborted if each.last_offset >= start and each.first_offset < end]
 
     def forget_before(self, offset: int) -> None:
-        """The log begins at `offset` now."""
+        """Forget the transactions before `offset`, the new start of the log."""
         self._aborted = [each for each in self._aborted if each.last_offset >= offset]

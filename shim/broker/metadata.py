@@ -1,8 +1,7 @@
-"""Metadata and DescribeCluster: who the brokers are, and which of them has what.
+"""Metadata and DescribeCluster: the brokers, the topics and the leaders of their partitions.
 
-Decides what is answered for topics that exist, do not exist, or are created by the request. A topic of the last kind is
-in the next answer: in this one it is still UNKNOWN_TOPIC_OR_PARTITION (3), as in Kafka, and clients ask again.
-Sources: Kafka's KafkaApis; KIP-516, KIP-700.
+A topic that the request creates is in the next answer: in this one it is still UNKNOWN_TOPIC_OR_PARTITION (3), as in
+Kafka, and clients try again. Sources: Kafka's KafkaApis; KIP-516, KIP-700.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ from kafka_shim.apis.metadata import (
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import LEADER_EPOCH
 from kafka_shim.broker.topics import INTERNAL_TOPICS, NO_ID, Partition, Topic, TopicError, Topics, name_refusal
+from kafka_shim.groups.outbox import Outbox
 
 TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
-"""Every operation there is on a resource, as a bit field of AclOperation codes: without ACLs all are allowed."""
+"""All operations on the cluster, as a bit field of AclOperation codes: without ACLs all are allowed."""
 
 BROKERS_ENDPOINT: Final = 1
 CONTROLLERS_ENDPOINT: Final = 2
@@ -33,13 +33,14 @@ NO_LEADER: Final = -1
 
 
 class MetadataApi:
-    """The two rules; they answer alike on every broker."""
+    """The rules of both APIs. Every broker gives the same answer; one that shows a new topic waits for its batch."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, outbox: Outbox) -> None:
         self.topics = topics
+        self._outbox = outbox
 
-    def metadata(self, request: MetadataRequest) -> MetadataResponse:
-        """Null topics are all topics. Topics are named, or identified where the name is null."""
+    def describe_topics(self, request: MetadataRequest, now: float) -> MetadataResponse:
+        """Describe topics by name, or by id if the name is null. Null topics mean all topics."""
         response = MetadataResponse(
             brokers=[MetadataResponseBroker(*node) for node in self.topics.nodes.values()],
             cluster_id=self.topics.cluster_id,
@@ -51,11 +52,14 @@ class MetadataApi:
         if request.include_topic_authorized_operations:
             for topic in response.topics:
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
+        # The answer shows no topic that is not durable.
+        self._outbox.required_batch = max(self._outbox.required_batch, self.topics.batch)
+        self.topics.settle(now)
         return response
 
     def describe_cluster(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
-        """The brokers. For an endpoint type of controllers the error is MISMATCHED_ENDPOINT_TYPE (114), for an unknown
-        one UNSUPPORTED_ENDPOINT_TYPE (115) (KIP-919)."""
+        """List the brokers. An endpoint type of controllers is MISMATCHED_ENDPOINT_TYPE (114), an unknown type
+        UNSUPPORTED_ENDPOINT_TYPE (115) (KIP-919)."""
         if request.endpoint_type == CONTROLLERS_ENDPOINT:
             return DescribeClusterResponse(
                 error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -100,7 +104,7 @@ class MetadataApi:
         if name_refusal(name) is not None:
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
         elif may_create:
-            # A name that collides with another topic's is never created, and Kafka does not say why.
+            # A name that collides with another topic's is never created, and Kafka gives no reason.
             with suppress(TopicError):
                 self.topics.auto_create(name)
         return MetadataResponseTopic(error, name, is_internal=name in INTERNAL_TOPICS)

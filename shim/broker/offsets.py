@@ -1,7 +1,6 @@
-"""ListOffsets and OffsetForLeaderEpoch: where a log begins, ends, and was at a time.
+"""ListOffsets and OffsetForLeaderEpoch: offsets by timestamp, and the end of a leader epoch.
 
-Decides the offset for each timestamp and leader epoch. Does not know how a log finds a timestamp. Sources: KIP-79,
-KIP-734, KIP-405, KIP-1005, KIP-1023 for the special timestamps; KIP-101, KIP-320 for leader epochs.
+Sources: KIP-79, KIP-734, KIP-405, KIP-1005, KIP-1023 for the special timestamps; KIP-101, KIP-320 for leader epochs.
 """
 
 from __future__ import annotations
@@ -40,22 +39,22 @@ _NOWHERE: Final = (-1, -1, -1)
 
 
 class Offsets:
-    """The two rules, for the logs that one broker leads."""
+    """The rules of both APIs, for the logs that one broker leads."""
 
     def __init__(self, node_id: int, topics: Topics) -> None:
         self.node_id = node_id
         self.topics = topics
 
     def list_offsets(self, request: ListOffsetsRequest, *, lowest_timestamp: int) -> ListOffsetsResponse:
-        """`lowest_timestamp`: the lowest special timestamp that the request's version has; lower ones answer
-        UNSUPPORTED_VERSION (35). A partition that is in the request twice answers INVALID_REQUEST (42), once."""
+        """Find offsets by timestamp. `lowest_timestamp`: the lowest special timestamp of the request's version; a lower
+        one is UNSUPPORTED_VERSION (35). A partition that is in the request twice is INVALID_REQUEST (42), once."""
         committed = request.isolation_level == READ_COMMITTED
-        named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+        counts = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
         topics = []
         for topic in request.topics:
             answers = {}
             for each in topic.partitions:
-                if named[topic.name, each.partition_index] > 1:
+                if counts[topic.name, each.partition_index] > 1:
                     answer = ListOffsetsPartitionResponse(each.partition_index, ErrorCode.INVALID_REQUEST)
                 else:
                     answer = self._listed(topic.name, each, committed, lowest_timestamp)
@@ -64,7 +63,7 @@ class Offsets:
         return ListOffsetsResponse(topics=topics)
 
     def offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-        """The end of the log for the one epoch there is, nothing for an epoch yet to come."""
+        """Return the end of the log for the only epoch, and no offset for a later one."""
         return OffsetForLeaderEpochResponse(
             topics=[
                 OffsetForLeaderTopicResult(
@@ -79,24 +78,24 @@ class Offsets:
     ) -> ListOffsetsPartitionResponse:
         if query.timestamp < lowest_timestamp:
             return ListOffsetsPartitionResponse(query.partition_index, ErrorCode.UNSUPPORTED_VERSION)
-        found = self._led(topic, query.partition_index, query.current_leader_epoch)
-        if isinstance(found, int):
-            return ListOffsetsPartitionResponse(query.partition_index, found)
-        timestamp, offset, epoch = _position(found.log, query.timestamp, committed)
+        partition = self._led(topic, query.partition_index, query.current_leader_epoch)
+        if isinstance(partition, int):
+            return ListOffsetsPartitionResponse(query.partition_index, partition)
+        timestamp, offset, epoch = _position(partition.log, query.timestamp, committed)
         return ListOffsetsPartitionResponse(
             partition_index=query.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
         )
 
     def _epoch_end(self, topic: str, query: OffsetForLeaderPartition) -> EpochEndOffset:
-        found = self._led(topic, query.partition, query.current_leader_epoch)
-        if isinstance(found, int):
-            return EpochEndOffset(found, query.partition)
+        partition = self._led(topic, query.partition, query.current_leader_epoch)
+        if isinstance(partition, int):
+            return EpochEndOffset(partition, query.partition)
         if query.leader_epoch != LEADER_EPOCH:
             return EpochEndOffset(0, query.partition)
-        return EpochEndOffset(0, query.partition, LEADER_EPOCH, found.log.end_offset)
+        return EpochEndOffset(0, query.partition, LEADER_EPOCH, partition.log.end_offset)
 
     def _led(self, name: str, index: int, leader_epoch: int) -> Partition | int:
-        """The partition, or the error why this broker cannot answer for it."""
+        """Return the partition, or the error if this broker cannot answer for it."""
         topic = self.topics.named(name)
         partition = topic.partition(index) if topic is not None else None
         if partition is None:
@@ -109,12 +108,12 @@ class Offsets:
 
 
 def _position(log: PartitionLog, timestamp: int, committed: bool) -> tuple[int, int, int]:
-    """Timestamp, offset and leader epoch that answer `timestamp`; all -1 where no record does."""
+    """Return timestamp, offset and leader epoch for `timestamp`; all -1 if no record matches."""
     if timestamp == LATEST:
         return -1, log.last_stable_offset if committed else log.high_watermark, LEADER_EPOCH
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.start_offset, LEADER_EPOCH
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOWHERE
-    found = log.largest_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    return (*found, LEADER_EPOCH) if found is not None else _NOWHERE
+    position = log.largest_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    return (*position, LEADER_EPOCH) if position is not None else _NOWHERE

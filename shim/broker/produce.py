@@ -1,7 +1,6 @@
-"""Produce: batches of producers go to their partitions' logs.
+"""Produce: appends the batches of producers to the logs of their partitions.
 
-Decides what a producer is answered for each partition. Does not know what is in a batch beyond its header
-(`batches.py`), nor who waits for it (`fetches.py`). Sources: Kafka's KafkaApis and ReplicaManager; KIP-516, KIP-951.
+Sources: Kafka's KafkaApis and ReplicaManager; KIP-516, KIP-951.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from kafka_shim.apis.produce import (
     TopicProduceResponse,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batch_records import check_records
 from kafka_shim.broker.batches import LEADER_EPOCH, NO_TIMESTAMP, Batch, InvalidBatch, parse_batch, producer_of
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topic, Topics
@@ -33,11 +33,12 @@ _LEGAL_ACKS = frozenset({-1, 0, 1})
 class ProduceApi:
     """The Produce rule of one broker. `epoch_ms` turns monotonic seconds into ms since the epoch."""
 
-    def __init__(self, node_id: int, topics: Topics, epoch_ms: Callable[[float], int]) -> None:
+    def __init__(
+        self, node_id: int, topics: Topics, transactions: Transactions, epoch_ms: Callable[[float], int]
+    ) -> None:
         self.node_id = node_id
         self.topics = topics
-        self.transactions: Transactions | None = None
-        """None where there are no transactions: then transactional batches are refused."""
+        self.transactions = transactions
         self._epoch_ms = epoch_ms
 
     def produce(
@@ -53,8 +54,8 @@ class ProduceApi:
     ) -> ProduceResponse | NoReply:
         """Append the batches; one answer per partition, or none at all with acks 0.
 
-        `by_topic_id`: v13+; `zstd_allowed`: v7+ (KIP-110); `with_leaders`: v10+ (KIP-951). `answers` are those to
-        `verification`, where the coordinator of the transaction is another process.
+        `by_topic_id`: v13+; `zstd_allowed`: v7+ (KIP-110); `with_leaders`: v10+ (KIP-951). `answers`: the answers to
+        `verification`, if another process coordinates the transaction.
         """
 
         def admit(batch: Batch, topic: Topic, index: int) -> None:
@@ -85,12 +86,12 @@ class ProduceApi:
     def verification(
         self, request: ProduceRequest, supported_operation: TransactionSupportedOperation, *, by_topic_id: bool
     ) -> Verification | None:
-        """What the transaction coordinator of another process must check for these batches; None if the coordinator is
-        in this process.
+        """Return the verification that another process must make for these batches; None if their coordinator is in
+        this process.
 
         Partitions in which the producer has already written in this transaction need no check.
         """
-        if self.transactions is None or request.transactional_id is None:
+        if request.transactional_id is None:
             return None
         node_id = self.transactions.remote_coordinator(request.transactional_id)
         if node_id is None:
@@ -134,6 +135,7 @@ class ProduceApi:
         wall = self._epoch_ms(now)
         try:
             batch = parse_batch(data.records, max_bytes=topic.max_message_bytes, zstd_allowed=zstd_allowed)
+            check_records(batch.data, batch.attributes, batch.record_count)
             _check_timestamps(batch, topic, wall)
             if (
                 batch.has_producer
@@ -162,8 +164,8 @@ class ProduceApi:
         supported_operation: TransactionSupportedOperation,
         answers: Mapping[TopicPartition, ErrorCode] | None,
     ) -> None:
-        """Raises InvalidBatch with the error of a batch that is not part of its producer's transaction."""
-        if transactional_id is None or not batch.has_producer or self.transactions is None:
+        """Raises InvalidBatch with an error unless the batch is part of its producer's transaction."""
+        if transactional_id is None or not batch.has_producer:
             raise InvalidBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         sender = Sender(transactional_id, batch.producer_id, batch.producer_epoch)
         if answers is None:
@@ -184,7 +186,7 @@ class ProduceApi:
             raise InvalidBatch(error)
 
     def _add_leaders(self, response: ProduceResponse) -> None:
-        """Name the leader of each partition that this broker does not lead."""
+        """Add the leader of each partition that this broker does not lead."""
         leaders = set()
         for topic_response in response.responses:
             named = self.topics.with_id(topic_response.topic_id) or self.topics.named(topic_response.name)
@@ -199,14 +201,14 @@ class ProduceApi:
 
 
 def _is_within(log: PartitionLog, producer_id: int, producer_epoch: int) -> bool:
-    """Whether the producer has written to the log in the transaction it is in."""
+    """Return True if the producer has already written to the log in its present transaction."""
     return log.transactions.is_open(producer_id) and log.producers.epoch_of(producer_id) == producer_epoch
 
 
 def _check_timestamps(batch: Batch, topic: Topic, wall: int) -> None:
     """Raises InvalidBatch with INVALID_TIMESTAMP (32) for times too far from `wall`, ms.
 
-    The header has the largest timestamp of the batch; Kafka looks at those of the single records too.
+    The check reads the largest timestamp from the header; Kafka also reads those of the single records.
     """
     if topic.log_append_time:
         return

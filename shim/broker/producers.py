@@ -1,8 +1,7 @@
-"""What a partition remembers of its producers: the last batches of each, so that nothing is appended twice.
+"""The last batches of each producer of a partition, so that no batch is appended twice.
 
-Decides whether a batch of an idempotent producer is the next one, one seen before, or out of order. Does not know who
-handed out producer ids, nor the log itself. Sources: KIP-98, KIP-360; the rules are those of Kafka's
-ProducerStateManager and ProducerAppendInfo.
+A batch of an idempotent producer is the next one, a repeated one, or out of order. Sources: KIP-98, KIP-360; the rules
+are those of Kafka's ProducerStateManager and ProducerAppendInfo.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _MAX_SEQUENCE: Final = 2**31 - 1
 
 
 class BatchMetadata(NamedTuple):
-    """Where a batch went, and its largest timestamp, ms."""
+    """The place of a batch, and its largest timestamp, ms."""
 
     base_sequence: int
     last_sequence: int
@@ -33,11 +32,11 @@ class BatchMetadata(NamedTuple):
 
 
 class Producer:
-    """The newest epoch of one producer, its last batches, and when it was last `seen` (monotonic seconds).
+    """The newest epoch of one producer, its last batches, and the time `seen` of its last write (monotonic seconds).
 
     `last_timestamp` is that of its newest batch or marker, ms since the epoch.
 
-    Of a new epoch that began with the end of a transaction there are no batches yet.
+    An epoch that began with the end of a transaction has no batches yet.
     """
 
     __slots__ = ("batches", "epoch", "last_timestamp", "seen")
@@ -54,7 +53,7 @@ class Producer:
 
 
 class Producers:
-    """The producers of one partition by id, the one that appended last at the end."""
+    """The producers of one partition by id, the one with the newest append last."""
 
     __slots__ = ("_by_id",)
 
@@ -65,15 +64,15 @@ class Producers:
         return len(self._by_id)
 
     def items(self) -> Iterable[tuple[int, Producer]]:
-        """The producers with their ids."""
+        """Return the producers with their ids."""
         return self._by_id.items()
 
     def check(self, batch: Batch) -> BatchMetadata | None:
-        """None when `batch` may be appended; where it already is when it was appended before.
+        """Return None if `batch` may be appended, or its place if it was appended before.
 
-        Raises InvalidBatch with INVALID_PRODUCER_EPOCH (47) for an epoch that was superseded, and with
-        OUT_OF_ORDER_SEQUENCE_NUMBER (45) when batches are missing before this one. A producer that the partition does
-        not know may start with any sequence number: its earlier batches may have been dropped.
+        Raises InvalidBatch with INVALID_PRODUCER_EPOCH (47) for an old epoch, and with OUT_OF_ORDER_SEQUENCE_NUMBER
+        (45) when batches are missing before this one. A producer that is unknown to the partition may start with any
+        sequence number: its earlier batches may have been dropped.
         """
         producer = self._by_id.get(batch.producer_id)
         if producer is None:
@@ -93,12 +92,12 @@ class Producers:
         return None
 
     def epoch_of(self, producer_id: int) -> int:
-        """The newest epoch of a producer, -1 for an unknown producer."""
+        """Return the newest epoch of a producer, -1 for an unknown producer."""
         producer = self._by_id.get(producer_id)
         return producer.epoch if producer is not None else -1
 
     def ended(self, producer_id: int, producer_epoch: int, timestamp: int, now: float) -> None:
-        """A transaction of the producer has ended; with a new epoch its sequence numbers begin again (KIP-890).
+        """Note the end of a transaction; with a new epoch the sequence numbers begin again (KIP-890).
 
         `timestamp`: that of the marker, ms since the epoch.
         """

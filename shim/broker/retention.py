@@ -1,9 +1,8 @@
-"""Retention: what consumers see of the deletion of old records.
+"""Retention: deletes the records that are older than `retention.ms` of their topic.
 
-Decides which records are too old for their topic's `retention.ms`. Kafka deletes whole segments, and only looks for
-them every `log.retention.check.interval.ms` (`upkeep.py`); so it is here, with the segments that a Kafka log would have
-by `segment.bytes` and `segment.ms`: a young record keeps the old ones before it in the same segment. Does not know how
-a log is kept (`log.py`), which also drops what is more than it may hold. Source: Kafka's
+Kafka deletes whole segments, and looks for them only every `log.retention.check.interval.ms` (`upkeep.py`). The same
+happens here, with the segments that a Kafka log would have by `segment.bytes` and `segment.ms`: a young record keeps
+the older ones of its segment. The log itself (`log.py`) drops batches beyond its limit of bytes. Source: Kafka's
 UnifiedLog.deleteRetentionMsBreachedSegments and LogSegment.shouldRoll.
 """
 
@@ -27,7 +26,7 @@ class Segment(NamedTuple):
 
 
 def delete_old(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> None:
-    """Delete what is too old."""
+    """Delete the segments that are too old."""
     value = topics.settings.topic_text
     retention_ms = int(value("retention.ms", topic.configs))
     if retention_ms < 0 or "delete" not in as_list(value("cleanup.policy", topic.configs)):
@@ -42,7 +41,8 @@ def delete_old(topics: Topics, topic: Topic, log: PartitionLog, now_ms: int) -> 
 
 
 def segments(batches: Iterator[KeptBatch], most_bytes: int, most_ms: int) -> Iterator[Segment]:
-    """The segments of a log: a batch begins a new one if the last would be too large with it, or too long in time."""
+    """Yield the segments of a log: a batch begins a new one if the last would be too large with it, or too long in
+    time."""
     size = next_offset = 0
     first = latest = -1
     for batch in batches:

@@ -1,13 +1,12 @@
-"""One configuration name: its type, its bounds, and what a value of it may be.
-
-Decides whether a text is a value. Does not know which names there are (`settings.py`).
-"""
+"""One configuration name: its type, its bounds, and the check of a value. All names are in `settings.py`."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 from math import inf
 from typing import Final, NamedTuple
+
+from kafka_shim.apis.releases import Rules
 
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
@@ -32,9 +31,10 @@ _LARGEST: Final = {ConfigType.SHORT: 2**15 - 1, ConfigType.INT: MAX_INT, ConfigT
 
 
 class Setting(NamedTuple):
-    """One configuration name. `least` and `most` bound numbers, `choices` names; `synonym` is the broker's name for the
-    default of a topic's or group's value; `dynamic` says whether it can be changed while the broker runs. `internal`
-    ones are shown to nobody. A `default` of None is no value at all."""
+    """One configuration name. `least` and `most` bound numbers, `choices` lists the legal names; `synonym` is the
+    broker setting with the default for a topic or group; a `dynamic` one can change while the broker runs. An
+    `internal` one is not shown to clients. A `default` of None means no value. A setting with a `rule` exists in the
+    releases that have this rule of `Rules`."""
 
     name: str
     type: ConfigType
@@ -45,9 +45,20 @@ class Setting(NamedTuple):
     synonym: str = ""
     dynamic: bool = True
     internal: bool = False
+    rule: str = ""
+
+    def exists(self, rules: Rules) -> bool:
+        """Return True if a release with these rules has the setting."""
+        return not self.rule or getattr(rules, self.rule)
+
+    def parsed(self, value: str) -> str:
+        """Return a valid value as Kafka shows it once it has read the value."""
+        if self.type is ConfigType.BOOLEAN:
+            return value.lower()
+        return ",".join(as_list(value)) if self.type is ConfigType.LIST else value
 
     def refusal(self, value: str) -> str | None:
-        """Why `value` cannot be, in a sentence, or None when it can."""
+        """Return the reason why `value` is refused, in a sentence, or None if it is valid."""
         if self.type is ConfigType.BOOLEAN:
             legal = value.lower() in ("true", "false")
             return None if legal else self._refused(value, "Expected value to be either true or false")
@@ -71,5 +82,5 @@ class Setting(NamedTuple):
 
 
 def as_list(value: str) -> list[str]:
-    """The elements of a LIST value."""
+    """Return the elements of a LIST value."""
     return [part.strip() for part in value.split(",") if part.strip()]

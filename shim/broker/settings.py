@@ -1,18 +1,20 @@
-"""Configuration values by Kafka's names: type, default, bounds, and which broker value a topic's default comes from.
+"""Configuration values by Kafka's names: type, default, bounds, and the broker setting behind a topic's default.
 
-Decides which names there are and what a value is when nobody set it. Does not know who asks (`configs.py` describes and
-alters them) nor what a value is for (`meanings.py`). These are all names that Kafka 4.2 describes, compared with a
-running one by `tests/conformance/test_settings_of_kafka.py`; those that have no effect here at all are in
-`unused_settings.py`. Sources: the answers of a running Kafka 4.2.2; semantics 6.2 for groups.
+These are all names that Kafka 4.2 to 4.4 describe, compared with running ones by
+`tests/conformance/test_settings_of_kafka.py`; those without any effect here are in `unused_settings.py`. `configs.py`
+describes and changes them, `meanings.py` explains them. Sources: the answers of a running Kafka 4.2.2 and 4.4.0;
+semantics 6.2 for groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from kafka_shim.broker.setting import MAX_INT, MAX_LONG, ConfigType, Setting
+from kafka_shim.apis.releases import DEFAULT_RULES, Rules
+from kafka_shim.broker.offset_reset import offset_reset
+from kafka_shim.broker.setting import MAX_INT, MAX_LONG, ConfigType, Setting, as_list
 from kafka_shim.broker.unused_settings import unused_settings
 from kafka_shim.groups.config import NAMES
 
@@ -27,6 +29,8 @@ _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 _COMPRESSION: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 _NO_LIMIT: Final = str(MAX_LONG)
+_QUEUES: Final = "dead_letter_queues"
+_NEW_IN_4_4: Final = "late_remote_copies"
 
 TOPIC_SETTINGS: Final = _table(
     [
@@ -36,6 +40,7 @@ TOPIC_SETTINGS: Final = _table(
         Setting("compression.type", _STRING, "producer", choices=_COMPRESSION, synonym="compression.type"),
         Setting("compression.zstd.level", _INT, "3", -131072, 22, synonym="compression.zstd.level"),
         Setting("delete.retention.ms", _LONG, "86400000", 0, synonym="log.cleaner.delete.retention.ms"),
+        Setting("errors.deadletterqueue.group.enable", _BOOLEAN, "false", rule=_QUEUES),
         Setting("file.delete.delay.ms", _LONG, "60000", 0, synonym="log.segment.delete.delay.ms"),
         Setting("flush.messages", _LONG, _NO_LIMIT, 1, synonym="log.flush.interval.messages"),
         Setting("flush.ms", _LONG, _NO_LIMIT, 0, synonym="log.flush.interval.ms"),
@@ -60,6 +65,8 @@ TOPIC_SETTINGS: Final = _table(
         Setting("min.compaction.lag.ms", _LONG, "0", 0, synonym="log.cleaner.min.compaction.lag.ms"),
         Setting("min.insync.replicas", _INT, "1", 1, synonym="min.insync.replicas"),
         Setting("preallocate", _BOOLEAN, "false", synonym="log.preallocate"),
+        Setting("remote.copy.lag.bytes", _LONG, "-1", -1, synonym="log.remote.copy.lag.bytes", rule=_NEW_IN_4_4),
+        Setting("remote.copy.lag.ms", _LONG, "0", -1, synonym="log.remote.copy.lag.ms", rule=_NEW_IN_4_4),
         Setting("remote.log.copy.disable", _BOOLEAN, "false"),
         Setting("remote.log.delete.on.disable", _BOOLEAN, "false"),
         Setting("remote.storage.enable", _BOOLEAN, "false"),
@@ -79,16 +86,47 @@ IN_OTHER_UNITS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
     "log.roll.jitter.ms": (("log.roll.jitter.hours", 3_600_000),),
     "log.roll.ms": (("log.roll.hours", 3_600_000),),
 }
-"""Broker settings without a default of their own: the settings that count where they have no value, and by how much
-those are to be multiplied."""
+"""Broker settings without a default: the settings that are in force instead, each with the factor from its unit."""
+
+_BATCHED: Final = "batched_assignments"
+_BY_GROUP: Final = "share_limits_by_group"
+_OFFSETS: Final = "task_offsets"
+_ASSIGNOR: Final = "chosen_assignor"
+_TAGS: Final = "client_tags_required"
+DESCRIPTIONS_IN_MEMORY: Final = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+"""The plugin that keeps topology descriptions of streams groups in memory; there is no other."""
+
+
+_INTERVAL: Final = "assignment.interval.ms"
+
+
+def _interval(group_type: str) -> list[Setting]:
+    """Return the assignment interval of a kind of groups, and its bounds."""
+    names = {"": "1000", "min.": "0", "max.": "15000"}
+    return [
+        Setting(f"group.{group_type}.{bound}{_INTERVAL}", _INT, default, 0, dynamic=not bound, rule=_BATCHED)
+        for bound, default in names.items()
+    ]
+
+
+def _internal(name: str, type: ConfigType, default: str, least: int) -> Setting:
+    """Return an internal setting of streams groups, about the offsets of their tasks."""
+    return Setting(name, type, default, least, dynamic=False, internal=True, rule=_OFFSETS)
+
 
 BROKER_SETTINGS: Final = _table(
     [
         Setting("auto.create.topics.enable", _BOOLEAN, "true", dynamic=False),
         Setting("log.cleaner.backoff.ms", _LONG, "15000"),
+        Setting("controller.quota.window.num", _INT, "11", 1, dynamic=False),
+        Setting("controller.quota.window.size.seconds", _INT, "1", 1, dynamic=False),
+        Setting("quota.window.num", _INT, "11", 1, dynamic=False),
+        Setting("quota.window.size.seconds", _INT, "1", 1, dynamic=False),
         Setting("connections.max.idle.ms", _LONG, "600000", dynamic=False),
         Setting("default.replication.factor", _INT, "1", 1, dynamic=False),
         Setting("delete.topic.enable", _BOOLEAN, "true", dynamic=False),
+        Setting("errors.deadletterqueue.auto.create.topics.enable", _BOOLEAN, "false", rule=_QUEUES),
+        Setting("errors.deadletterqueue.topic.name.prefix", _STRING, "dlq.", rule=_QUEUES),
         Setting("fetch.max.bytes", _INT, "57671680", 1024, dynamic=False),
         Setting("log.flush.scheduler.interval.ms", _LONG, _NO_LIMIT, dynamic=False),
         Setting("log.retention.check.interval.ms", _LONG, "300000", 1, dynamic=False),
@@ -96,8 +134,12 @@ BROKER_SETTINGS: Final = _table(
         Setting("log.retention.minutes", _INT, None, dynamic=False),
         Setting("log.roll.hours", _INT, "168", 1, dynamic=False),
         Setting("log.roll.jitter.hours", _INT, "0", 0, dynamic=False),
+        Setting("max.connection.creation.rate", _INT, "2147483647"),
+        Setting("max.connections", _INT, "2147483647", 0),
+        Setting("max.connections.per.ip", _INT, "2147483647", 0),
+        Setting("max.connections.per.ip.overrides", _STRING, ""),
         Setting("max.request.partition.size.limit", _INT, "2000", 1, dynamic=False),
-        Setting("group.consumer.assignment.interval.ms", _INT, "1000", 0, dynamic=False, internal=True),
+        *_interval("consumer"),
         Setting("group.consumer.assignors", _LIST, "uniform,range", dynamic=False),
         Setting("group.consumer.heartbeat.interval.ms", _INT, "5000", 1, dynamic=False),
         Setting("group.consumer.max.heartbeat.interval.ms", _INT, "15000", 1, dynamic=False),
@@ -125,29 +167,54 @@ BROKER_SETTINGS: Final = _table(
         Setting("group.max.session.timeout.ms", _INT, "1800000", dynamic=False),
         Setting("group.max.size", _INT, str(MAX_INT), 1, dynamic=False),
         Setting("group.min.session.timeout.ms", _INT, "6000", dynamic=False),
+        *_interval("share"),
         Setting("group.share.delivery.count.limit", _INT, "5", 2, 10, dynamic=False),
         Setting("group.share.heartbeat.interval.ms", _INT, "5000", 1, dynamic=False),
+        Setting("group.share.max.delivery.count.limit", _INT, "10", 5, 25, dynamic=False, rule=_BY_GROUP),
         Setting("group.share.max.heartbeat.interval.ms", _INT, "15000", 1, dynamic=False),
+        Setting("group.share.max.partition.max.record.locks", _INT, "4000", 2000, 10000, dynamic=False, rule=_BY_GROUP),
         Setting("group.share.max.record.lock.duration.ms", _INT, "60000", 30000, dynamic=False),
         Setting("group.share.max.session.timeout.ms", _INT, "60000", 1, dynamic=False),
         Setting("group.share.max.share.sessions", _INT, "2000", 1, dynamic=False),
         Setting("group.share.max.size", _INT, "200", 1, 1000, dynamic=False),
+        Setting("group.share.min.delivery.count.limit", _INT, "2", 2, 5, dynamic=False, rule=_BY_GROUP),
         Setting("group.share.min.heartbeat.interval.ms", _INT, "5000", 1, dynamic=False),
+        Setting("group.share.min.partition.max.record.locks", _INT, "100", 100, 2000, dynamic=False, rule=_BY_GROUP),
         Setting("group.share.min.record.lock.duration.ms", _INT, "15000", 1000, dynamic=False),
         Setting("group.share.min.session.timeout.ms", _INT, "45000", 1, dynamic=False),
         Setting("group.share.partition.max.record.locks", _INT, "2000", 100, 10000, dynamic=False),
         Setting("group.share.record.lock.duration.ms", _INT, "30000", 1000, dynamic=False),
         Setting("group.share.session.timeout.ms", _INT, "45000", 1, dynamic=False),
+        *_interval("streams"),
+        Setting(
+            "group.streams.acceptable.recovery.lag", _LONG, "10000", 0, dynamic=False, internal=True, rule=_OFFSETS
+        ),
+        Setting("group.streams.assignors", _LIST, "sticky", choices=("sticky",), dynamic=False, rule=_ASSIGNOR),
         Setting("group.streams.heartbeat.interval.ms", _INT, "5000", 1, dynamic=False),
         Setting("group.streams.initial.rebalance.delay.ms", _INT, "3000", 0, dynamic=False),
         Setting("group.streams.max.heartbeat.interval.ms", _INT, "15000", 1, dynamic=False),
         Setting("group.streams.max.session.timeout.ms", _INT, "60000", 1, dynamic=False),
         Setting("group.streams.max.size", _INT, str(MAX_INT), 1, dynamic=False),
         Setting("group.streams.max.standby.replicas", _INT, "2", 0, dynamic=False),
+        _internal("group.streams.max.warmup.replicas", _INT, "20", 0),
         Setting("group.streams.min.heartbeat.interval.ms", _INT, "5000", 1, dynamic=False),
         Setting("group.streams.min.session.timeout.ms", _INT, "45000", 1, dynamic=False),
+        Setting(
+            "group.streams.min.task.offset.interval.ms", _INT, "15000", 1, dynamic=False, internal=True, rule=_OFFSETS
+        ),
         Setting("group.streams.num.standby.replicas", _INT, "0", 0, dynamic=False),
+        _internal("group.streams.num.warmup.replicas", _INT, "2", 0),
+        Setting("group.streams.rack.aware.assignment.tags", _LIST, "", dynamic=False, rule=_TAGS),
         Setting("group.streams.session.timeout.ms", _INT, "45000", 1, dynamic=False),
+        _internal("group.streams.task.offset.interval.ms", _INT, "60000", 1),
+        Setting(
+            "group.streams.topology.description.plugin.class",
+            ConfigType.CLASS,
+            None,
+            choices=(DESCRIPTIONS_IN_MEMORY,),
+            dynamic=False,
+            rule="topology_descriptions",
+        ),
         Setting("max.incremental.fetch.session.cache.slots", _INT, "1000", 0, dynamic=False),
         Setting("num.partitions", _INT, "1", 1, dynamic=False),
         Setting("offset.metadata.max.bytes", _INT, "4096", dynamic=False),
@@ -171,35 +238,55 @@ BROKER_SETTINGS: Final = _table(
 )
 
 
+OFFSET_RESET: Final = "share.auto.offset.reset"
+DEAD_LETTER_QUEUE: Final = "errors.deadletterqueue.topic.name"
+TASK_ASSIGNOR: Final = "streams.assignor.name"
+CLIENT_TAGS: Final = "streams.rack.aware.assignment.tags"
+
+
 class GroupSetting(NamedTuple):
-    """A group's configuration name, and the broker values its number may not go below or above."""
+    """A group's configuration name, and the broker settings that bound its number."""
 
     setting: Setting
     least: str = ""
     most: str = ""
 
 
-def _bounded(group_type: str, what: str) -> GroupSetting:
+def _bounded(group_type: str, what: str, *, least: int = 1, rule: str = "") -> GroupSetting:
     broker = f"group.{group_type}."
     default = BROKER_SETTINGS[broker + what].default
-    setting = Setting(f"{group_type}.{what}", _INT, default, 1, synonym=broker + what)
+    setting = Setting(f"{group_type}.{what}", _INT, default, least, synonym=broker + what, rule=rule)
     return GroupSetting(setting, f"{broker}min.{what}", f"{broker}max.{what}")
 
 
 GROUP_SETTINGS: Final = {
     each.setting.name: each
     for each in [
+        _bounded("consumer", "assignment.interval.ms", least=0, rule=_BATCHED),
         _bounded("consumer", "heartbeat.interval.ms"),
         _bounded("consumer", "session.timeout.ms"),
-        GroupSetting(Setting("share.auto.offset.reset", _STRING, "latest")),
+        GroupSetting(Setting("errors.deadletterqueue.copy.record.enable", _BOOLEAN, "false", rule=_QUEUES)),
+        GroupSetting(Setting(DEAD_LETTER_QUEUE, _STRING, "", rule=_QUEUES)),
+        _bounded("share", "assignment.interval.ms", least=0, rule=_BATCHED),
+        GroupSetting(Setting(OFFSET_RESET, _STRING, "latest")),
+        _bounded("share", "delivery.count.limit", least=2, rule=_BY_GROUP),
         _bounded("share", "heartbeat.interval.ms"),
         GroupSetting(
             Setting(
                 "share.isolation.level", _STRING, "read_uncommitted", choices=("read_committed", "read_uncommitted")
             )
         ),
+        _bounded("share", "partition.max.record.locks", least=100, rule=_BY_GROUP),
         _bounded("share", "record.lock.duration.ms"),
+        GroupSetting(Setting("share.renew.acknowledge.enable", _BOOLEAN, "true", rule=_BY_GROUP)),
         _bounded("share", "session.timeout.ms"),
+        GroupSetting(
+            _internal("streams.acceptable.recovery.lag", _LONG, "10000", 0)._replace(
+                dynamic=True, synonym="group.streams.acceptable.recovery.lag"
+            )
+        ),
+        _bounded("streams", "assignment.interval.ms", least=0, rule=_BATCHED),
+        GroupSetting(Setting(TASK_ASSIGNOR, _STRING, "sticky", synonym="group.streams.assignors", rule=_ASSIGNOR)),
         _bounded("streams", "heartbeat.interval.ms"),
         GroupSetting(
             Setting(
@@ -214,17 +301,44 @@ GROUP_SETTINGS: Final = {
             Setting("streams.num.standby.replicas", _INT, "0", 0, synonym="group.streams.num.standby.replicas"),
             most="group.streams.max.standby.replicas",
         ),
+        GroupSetting(
+            _internal("streams.num.warmup.replicas", _INT, "2", 0)._replace(
+                dynamic=True, synonym="group.streams.num.warmup.replicas"
+            ),
+            most="group.streams.max.warmup.replicas",
+        ),
+        GroupSetting(Setting(CLIENT_TAGS, _LIST, "", synonym="group.streams.rack.aware.assignment.tags", rule=_TAGS)),
         _bounded("streams", "session.timeout.ms"),
+        GroupSetting(
+            _internal("streams.task.offset.interval.ms", _INT, "60000", 1)._replace(
+                dynamic=True, synonym="group.streams.task.offset.interval.ms"
+            ),
+            least="group.streams.min.task.offset.interval.ms",
+        ),
     ]
 }
 
 
-class Settings:
-    """Values in force: defaults, what the command line set, what clients set while the broker runs, for it or a group.
+class Format(NamedTuple):
+    """The release that a store was last opened as, and the id of its cluster."""
 
-    `altered` are those that clients set for all brokers, `altered_of` by node id those for one of them, which the other
-    brokers of a process obey too: they share their topics. Raises ValueError for a value that its setting refuses.
-    Names that are not the broker's are kept and ignored: the same command line configures groups and server too.
+    release: str
+    cluster_id: str
+
+
+Entity: TypeAlias = tuple[tuple[str, str | None], ...]
+"""The types and names of a client with a quota, sorted by type; None is the default of the type."""
+Quotas: TypeAlias = Mapping[Entity, Mapping[str, float]]
+"""The quotas of each entity, by name."""
+
+
+class Settings:
+    """The values in force: defaults, values from the command line, and values that clients have set while the broker
+    runs, for it or for a group.
+
+    Clients set `altered` for all brokers, and `altered_of` by node id for one of them. The other brokers of a process
+    obey the latter too, because they share their topics. Raises ValueError for a value that its setting refuses. Names
+    that are not the broker's are kept and ignored: the same command line configures groups and server too.
     """
 
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
@@ -235,20 +349,39 @@ class Settings:
         self.features: dict[str, int] = {}
         """Finalized levels of features that clients have changed; `features_epoch` counts their changes."""
         self.features_epoch = 0
+        self.format: Format | None = None
+        """None where the store ends with the process."""
+        self.acls: tuple[tuple[Any, ...], ...] = ()
+        """The ACLs, which an authorizer reads and changes."""
+        self.scram: tuple[tuple[Any, ...], ...] = ()
+        """The credentials of users that administrators have set."""
+        self.tokens: Mapping[str, tuple[Any, ...]] = {}
+        """The delegation tokens by id, without their HMACs: another object after each change."""
+        self.quotas: Quotas = {}
+        """The quotas that administrators have set: another object after each change."""
         self.on_changed: list[Callable[[], None]] = []
-        """Called when a client has set something for groups, brokers or features."""
+        """Called after a client has set a value for groups, brokers, features or quotas."""
+        self.on_quotas: list[Callable[[], None]] = []
+        """Called after the quotas have changed, by a client of this process or of another."""
         for name, value in self.static.items():
             setting = BROKER_SETTINGS.get(name)
             if setting is not None and (refusal := setting.refusal(value)) is not None:
                 raise ValueError(refusal)
 
     def tell(self) -> None:
-        """A client has set something."""
+        """Announce that a client has set a value."""
         for call in self.on_changed:
             call()
 
+    def set_quotas(self, quotas: Quotas) -> None:
+        """Replace the quotas, unless they are equal."""
+        if quotas != self.quotas:
+            self.quotas = quotas
+            for call in self.on_quotas:
+                call()
+
     def text(self, name: str) -> str:
-        """The value of a broker setting as text, empty for none. Raises KeyError for a name that is none."""
+        """Return the value of a broker setting as text, empty for none. Raises KeyError for an unknown name."""
         for values in (*self.altered_of.values(), self.altered, self.static):
             if name in values:
                 return values[name]
@@ -264,22 +397,90 @@ class Settings:
         return self.text(name).lower() == "true"
 
     def topic_text(self, name: str, overrides: Mapping[str, str]) -> str:
-        """The value of a topic setting: the topic's own, or the broker's for all topics."""
+        """Return the value of a topic setting: the topic's own, or the broker's for all topics."""
         if (own := overrides.get(name)) is not None:
             return own
         setting = TOPIC_SETTINGS[name]
         return self.text(setting.synonym) if setting.synonym else setting.default or ""
 
 
-def group_refusal(values: Mapping[str, str], settings: Settings) -> str | None:
-    """Why a group cannot have these values, or None. Each is bounded by the broker's; sessions outlast heartbeats."""
+def topic_refusal(values: Mapping[str, str], settings: Settings) -> str | None:
+    """Return the reason why a topic cannot have these values together, each valid by itself, or None."""
+    least, most = (settings.topic_text(f"{bound}.compaction.lag.ms", values) for bound in ("min", "max"))
+    if int(least) > int(most):
+        return f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+    if settings.topic_text("remote.storage.enable", values).lower() == "true":
+        return (
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    return None
+
+
+def broker_refusal(values: Mapping[str, str], settings: Settings) -> str | None:
+    """Return the reason why a running broker cannot have these values, each valid by itself, or None."""
+    for name, value in values.items():
+        least, most = (name.replace(f".{_INTERVAL}", f".{bound}.{_INTERVAL}") for bound in ("min", "max"))
+        if least == name or name not in BROKER_SETTINGS:
+            continue
+        if int(value) < settings.number(least):
+            return f"{name} must be greater than or equal to {least}"
+        if int(value) > settings.number(most):
+            return f"{name} must be less than or equal to {most}"
+    return None
+
+
+def topic_settings(rules: Rules) -> dict[str, Setting]:
+    """Return the settings of a topic, by name, in a release with these rules."""
+    return {name: each for name, each in TOPIC_SETTINGS.items() if each.exists(rules)}
+
+
+def broker_settings(rules: Rules) -> dict[str, Setting]:
+    """Return the settings of a broker, by name, in a release with these rules."""
+    return {name: each for name, each in BROKER_SETTINGS.items() if each.exists(rules)}
+
+
+def group_settings(rules: Rules) -> dict[str, GroupSetting]:
+    """Return the settings of a group, by name, in a release with these rules."""
+    return {name: each for name, each in GROUP_SETTINGS.items() if each.setting.exists(rules)}
+
+
+def group_refusal(values: Mapping[str, str], settings: Settings, rules: Rules = DEFAULT_RULES) -> str | None:
+    """Return the reason why a group cannot have these values, or None. The broker bounds each; a session must be longer
+    than a heartbeat interval."""
     for name, value in values.items():
         setting, least, most = GROUP_SETTINGS[name]
         if (refusal := setting.refusal(value)) is not None:
             return refusal
-        if least and int(value) < settings.number(least):
+        if name == OFFSET_RESET and offset_reset(value) is None:
+            return (
+                f"Invalid value {value} for configuration {name}: Invalid value `{value}` for configuration {name}. "
+                "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+            )
+        if name == DEAD_LETTER_QUEUE and value.startswith("__"):
+            return f"{name}: DLQ topic name must not start with '__'"
+        if name == TASK_ASSIGNOR and value not in (assignors := as_list(settings.text("group.streams.assignors"))):
+            return (
+                f"{name} '{value}' is not a registered task assignor. Registered assignors are: "
+                f"[{', '.join(assignors)}]."
+            )
+        if name == CLIENT_TAGS and value.strip():
+            tags = [part.strip() for part in value.split(",")]
+            if "" in tags:
+                return f"Configuration '{name}' values must not be empty."
+            if len(set(tags)) < len(tags):
+                return f"{name} must not contain duplicate tag keys."
+        is_low = least and int(value) < settings.number(least)
+        is_high = most and int(value) > settings.number(most)
+        if (is_low or is_high) and rules.bounds_by_number:
+            if least and most:
+                return f"{name} must be in the range {settings.text(least)} to {settings.text(most)} inclusive."
+            if is_low:
+                return f"{name} must be greater than or equal to {settings.text(least)}"
+            return f"{name} must be less than or equal to {settings.text(most)}"
+        if is_low:
             return f"{name} must be greater than or equal to {least}"
-        if most and int(value) > settings.number(most):
+        if is_high:
             return f"{name} must be less than or equal to {most}"
     for group_type in ("consumer", "share", "streams"):
         session, heartbeat = f"{group_type}.session.timeout.ms", f"{group_type}.heartbeat.interval.ms"
@@ -289,15 +490,31 @@ def group_refusal(values: Mapping[str, str], settings: Settings) -> str | None:
 
 
 def group_value(name: str, values: Mapping[str, str], settings: Settings) -> str:
-    """The value of a group's setting: its own, or the broker's for all groups."""
+    """Return the value of a group's setting: its own, or the broker's for all groups."""
     if (own := values.get(name)) is not None:
         return own
     setting = GROUP_SETTINGS[name].setting
     return settings.text(setting.synonym) if setting.synonym else setting.default or ""
 
 
+def values_in_force(values: Mapping[str, str], settings: Settings, rules: Rules) -> Mapping[str, str]:
+    """Return the values that a group has set, each as the nearest bound if a broker with other bounds stored it."""
+    if not rules.settings_within_bounds:
+        return values
+    return {name: _within_bounds(name, value, settings) for name, value in values.items()}
+
+
+def _within_bounds(name: str, value: str, settings: Settings) -> str:
+    _, least, most = GROUP_SETTINGS[name]
+    if least and int(value) < settings.number(least):
+        return settings.text(least)
+    if most and int(value) > settings.number(most):
+        return settings.text(most)
+    return value
+
+
 def unknown_setting(name: str) -> str:
-    """One sentence on a name that is no setting, with the nearest that is."""
+    """Return a sentence about an unknown setting, with the most similar name."""
     near = get_close_matches(name, {*NAMES, *BROKER_SETTINGS}, 1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return f"{name!r} is not a setting of this coordinator{hint}"

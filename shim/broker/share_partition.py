@@ -1,13 +1,12 @@
-"""One partition as one share group has it: which records are whose, how often each was delivered, and what is done.
+"""One partition of one share group: the member, the state and the delivery count of each record in flight.
 
-Decides what a member acquires, what an acknowledgement does, and what happens when a lock runs out. It does not know
-requests, sessions, logs or the clock: `now` is monotonic seconds, and what the log has is handed in. Every record in
-flight has a line of its own, so a partition in which many are in flight costs memory for each of them. After Kafka's
-`SharePartition` of 4.2 (semantics 4.13).
+`now` is monotonic seconds, and the caller passes the batches of the log in. After Kafka's `SharePartition` of 4.2
+(semantics 4.13).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby
@@ -15,20 +14,25 @@ from math import inf
 from typing import Final, NamedTuple
 
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.groups.share.persister import ShareState
+from kafka_shim.broker.share_batches import (
+    DONE,
+    EXCEEDED,
+    NOBODY,
+    REJECTED,
+    Dead,
+    InFlightBatch,
+    Offsets,
+    RecordState,
+    Run,
+)
+from kafka_shim.groups.share_states import Place, SharePersister, ShareState, StateBatch
 
-
-class RecordState(IntEnum):
-    """The delivery state of a record; the numbers are those of Kafka's records."""
-
-    AVAILABLE = 0
-    ACQUIRED = 1
-    ACKNOWLEDGED = 2
-    ARCHIVED = 4
+_LEAST_THROTTLE: Final = 2
+"""The least number of deliveries after which records come in smaller parts."""
 
 
 class Acknowledge(IntEnum):
-    """What a member says of a record that it acquired."""
+    """A member's answer to a record that it has acquired."""
 
     GAP = 0
     """There is no record at this offset."""
@@ -36,34 +40,33 @@ class Acknowledge(IntEnum):
     RELEASE = 2
     REJECT = 3
     RENEW = 4
-    """It is still being worked on: the lock begins anew (KIP-1222)."""
+    """The member still works on the record: its lock begins again (KIP-1222)."""
 
 
-_DONE: Final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 _BECOMES: Final = {
     Acknowledge.GAP: RecordState.ARCHIVED,
     Acknowledge.ACCEPT: RecordState.ACKNOWLEDGED,
     Acknowledge.RELEASE: RecordState.AVAILABLE,
     Acknowledge.REJECT: RecordState.ARCHIVED,
-    Acknowledge.RENEW: RecordState.ACQUIRED,
 }
-NOBODY: Final = ""
+
+
+_NO_BATCH: Final = "The batch cannot be acknowledged. The batch is not in the acquired state."
+_NOT_INITIALIZED: Final = "Error in write state RPC. Write operation on uninitialized share partition not allowed."
+_FENCED: Final = (
+    "Error in write state RPC. "
+    "The share coordinator rejected the request because the share-group state epoch did not match."
+)
+_NO_OFFSET: Final = "The offset cannot be acknowledged. The offset is not acquired."
 
 
 class Refused(Exception):
-    """An acknowledgement that changes nothing: Kafka's error and its sentence."""
+    """An acknowledgement without effect: Kafka's error and its sentence."""
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
+    def __init__(self, error: int, message: str | None) -> None:
         super().__init__(message)
         self.error = error
         self.message = message
-
-
-class Offsets(NamedTuple):
-    """Offsets from `first` to `last`, both included."""
-
-    first: int
-    last: int
 
 
 class AcquiredBatch(NamedTuple):
@@ -75,224 +78,505 @@ class AcquiredBatch(NamedTuple):
 
 
 class ShareAcknowledgementBatch(NamedTuple):
-    """What a member says of offsets: one type for all, or one for each."""
+    """A member's answer to offsets: one type for all, or one for each."""
 
     first: int
     last: int
     types: Sequence[int]
 
 
-class _InFlight:
-    """A record from the group's start on that was fetched once. `deadline` is when its lock ends, while acquired."""
+class Reader(NamedTuple):
+    """A member that acquires records, with the end of their lock and its limit: at most `max_records`, but a batch as a
+    whole with `whole_batches`. New records then come in parts of `batch_size` or more, cut at the starts of batches of
+    the log."""
 
-    __slots__ = ("count", "deadline", "member_id", "state")
-
-    def __init__(self, state: RecordState, count: int) -> None:
-        self.state = state
-        self.count = count
-        self.member_id = NOBODY
-        self.deadline = inf
+    member_id: str
+    deadline: float
+    max_records: int
+    batch_size: int
+    whole_batches: bool
 
 
 class SharePartition:
-    """`start_offset` is the first offset that is not done, `next_offset` the first that nobody ever fetched; between
-    them every offset is in flight. `most_deliveries` and `most_in_flight` are the group's limits.
+    """The records of a share partition from `start_offset`, the first offset that is not done, to `next_offset`, the
+    first that no member has ever fetched: these are in flight. `most_deliveries` and `most_in_flight` are the group's
+    limits.
 
-    The `state` is what outlives this object; whoever reads it next is its holder, and this one is not to be used then.
+    The state of `place` outlives this object. Only the object that has read the state last may be used.
     """
 
-    def __init__(self, state: ShareState, start_offset: int, *, most_deliveries: int, most_in_flight: int) -> None:
-        self.state = state
-        state.holder = self
+    def __init__(
+        self,
+        persister: SharePersister,
+        place: Place,
+        state: ShareState,
+        start_offset: int,
+        *,
+        most_deliveries: int,
+        most_in_flight: int,
+        dead: list[Dead] | None = None,
+    ) -> None:
+        self.place = place
+        self.looked_up: int | None = None
+        """The fetch offset that a fetch has last looked up in the log."""
+        self._persister = persister
+        self._epoch = state.epoch
+        persister.holders[place] = self
+        self.limit(most_deliveries, most_in_flight, dead)
+        self.start_offset = start_offset
+        self._firsts: list[int] = []
+        self._batches: list[InFlightBatch] = []
+        self._completed = 0
+        self._gap: int | None = None
+        """The first offset that is not in the state but may be in the log; None once acquisition has passed all offsets
+        of the state."""
+        self._gap_end = -1
+        expected = start_offset
+        for first, last, delivery_state, count in state.batches:
+            if last < start_offset:
+                continue
+            first = max(first, start_offset)
+            if self._gap is None and first > expected:
+                self._gap = expected
+            expected = last + 1
+            self._add(InFlightBatch(Run(first, last, RecordState(delivery_state), count)))
+            if delivery_state in DONE:
+                self._completed += last - first + 1
+        self.next_offset = expected
+        self._gap_end = expected - 1
+        self._has_available = bool(self._batches)
+        self._advance()
+
+    def limit(self, most_deliveries: int, most_in_flight: int, dead: list[Dead] | None = None) -> None:
+        """Set the limits of the group, which count from the next acquisition on. `dead` takes the records that the
+        group never gets again; None without a queue for them."""
+        self._dead = dead
         self.most_deliveries = most_deliveries
         self.most_in_flight = most_in_flight
-        self.start_offset = start_offset
-        self.next_offset = start_offset
-        self._in_flight: dict[int, _InFlight] = {}
-        self._completed = 0
-        if state.records:
-            for offset in range(start_offset, max(state.records) + 1):
-                delivery_state, count = state.records.get(offset, (RecordState.AVAILABLE, 0))
-                self._in_flight[offset] = record = _InFlight(RecordState(delivery_state), count)
-                self._completed += record.state in _DONE
-            self.next_offset = start_offset + len(self._in_flight)
-            self._advance()
+        self.throttled_from = max(_LEAST_THROTTLE, (most_deliveries + 1) // 2)
+        """The delivery count from which records come in smaller parts, so that a bad record is alone in the end."""
 
     @property
     def is_current(self) -> bool:
-        """Whether nobody else has read the state since."""
-        return self.state.holder is self
+        """Return True if this object is the last that has read the state."""
+        return self._persister.holders.get(self.place) is self
+
+    def let_go(self) -> None:
+        """Give the state up: the next request reads it again."""
+        if self.is_current:
+            del self._persister.holders[self.place]
 
     def first_to_fetch(self) -> int | None:
-        """Where a fetch begins: at the first record that is available again, else at the first new one. None while as
-        many are in flight as may be."""
-        for offset, record in self._in_flight.items():
-            if record.state is RecordState.AVAILABLE:
-                return offset
-        return self.next_offset if len(self._in_flight) < self.most_in_flight else None
+        """Return the first offset to fetch: of the first record that is available again, else of the first new one.
+        None while the limit of records in flight is reached."""
+        if self._has_available:
+            gap = self._open_gap
+            for batch in self._batches:
+                if gap is not None:
+                    if batch.first > gap:
+                        return gap
+                    gap = max(batch.last + 1, gap)
+                for run in batch.runs:
+                    if run.state is RecordState.AVAILABLE:
+                        return run.first
+            self._has_available = False
+        return self.next_offset if self._size < self.most_in_flight else None
+
+    # Acquiring
 
     def acquire(
-        self,
-        member_id: str,
-        batches: Iterable[Offsets],
-        deadline: float,
-        *,
-        max_records: int,
-        batch_size: int,
-        whole_batches: bool,
-        aborted: Sequence[Offsets] = (),
+        self, reader: Reader, fetch_offset: int, batches: Sequence[Offsets], aborted: Sequence[Offsets] = ()
     ) -> list[AcquiredBatch]:
-        """Lock what is available of these batches, at most `max_records`, until `deadline`.
+        """Lock the available records of these batches of the log, read from `fetch_offset` on.
 
-        With `whole_batches` the last batch is acquired whole even if that is more. What is acquired is told in parts of
-        `batch_size` records or more, cut where batches begin. Records of `aborted` transactions are done at once.
+        Available records before the first batch are no longer in the log: they were compacted, and are done. Those of
+        `aborted` transactions are done at once.
         """
-        taken: list[AcquiredBatch] = []
-        left, size = max_records, 0
-        for batch in batches:
-            if left <= 0 or (batch.last >= self.next_offset and len(self._in_flight) >= self.most_in_flight):
+        room, last = min(reader.max_records, self.most_in_flight - self._size), batches[-1].last
+        if room <= 0:
+            if fetch_offset >= self.next_offset:
+                return []
+            room, last = min(reader.max_records, self.next_offset - fetch_offset), min(last, self.next_offset - 1)
+        first = batches[0].first
+        if fetch_offset < first:
+            self._archive(fetch_offset, first - 1)
+        at = bisect_right(self._firsts, first) - 1
+        base = first
+        if at < 0:
+            base = max(first, self.start_offset)
+        elif self._batches[at].last >= first:
+            base = self._firsts[at]
+        known = self._batches[bisect_left(self._firsts, base) : bisect_right(self._firsts, last)]
+        acquired_batches, left, is_throttled = self._acquire_known(reader, known, batches, base, first, last, room)
+        beyond = known[-1].last + 1 if known else base
+        if left > 0 and not is_throttled and beyond <= last:
+            acquired_batches += self._acquire_new(reader, batches, beyond, last, left)
+        if acquired_batches:
+            self._move_gap(acquired_batches[-1].last + 1)
+        return self._without(aborted, acquired_batches) if aborted else acquired_batches
+
+    def _acquire_known(
+        self,
+        reader: Reader,
+        known: Sequence[InFlightBatch],
+        batches: Sequence[Offsets],
+        gap: int,
+        first: int,
+        last: int,
+        left: int,
+    ) -> tuple[list[AcquiredBatch], int, bool]:
+        """Acquire the available records of batches in flight. Also return the number that may still be acquired, and
+        True if these records are to be delivered alone."""
+        acquired_batches: list[AcquiredBatch] = []
+        acquired = 0
+        for batch in known:
+            if acquired >= left:
                 break
-            if size >= batch_size:
-                size = 0
-            for offset in range(max(batch.first, self.start_offset), batch.last + 1):
-                if left <= 0 and not whole_batches:
+            if self._open_gap is not None:
+                if gap < batch.first:
+                    new = self._acquire_new(reader, batches, gap, batch.first - 1, left - acquired)
+                    acquired_batches += new
+                    acquired += _size(new)
+                gap = batch.last + 1
+                if acquired >= left:
                     break
-                if offset == self.next_offset:
-                    self._in_flight[offset] = _InFlight(RecordState.AVAILABLE, 0)
-                    self.next_offset += 1
-                record = self._in_flight[offset]
-                if record.state is not RecordState.AVAILABLE:
+            is_throttled = self._is_throttled(batch, first, last)
+            if is_throttled and acquired:
+                return acquired_batches, 0, True
+            is_larger = not reader.whole_batches and batch.last - batch.first + 1 > left - acquired
+            if not batch.tracked:
+                if batch.whole.state is not RecordState.AVAILABLE:
                     continue
-                if any(each.first <= offset <= each.last for each in aborted):
-                    self._change(record, RecordState.ARCHIVED)
+                if batch.is_within(first, last) and not is_larger and not is_throttled:
+                    acquired_batches.append(self._lock(reader, batch.whole))
+                    acquired += len(batch.whole)
                     continue
-                record.count += 1
-                record.member_id, record.deadline = member_id, deadline
-                self._change(record, RecordState.ACQUIRED)
-                left -= 1
-                last = taken[-1] if size else None
-                if last is not None and last.last == offset - 1 and last.delivery_count == record.count:
-                    taken[-1] = last._replace(last=offset)
-                else:
-                    taken.append(AcquiredBatch(offset, offset, record.count))
-                    size = 0
-                size += 1
-        if aborted:
-            self._advance()
-        return taken
+                batch.tracked = True
+            part = self._acquire_part(reader, batch, first, last, left - acquired)
+            acquired_batches += part
+            acquired += _size(part)
+            if is_throttled and part:
+                return acquired_batches, 0, True
+        return acquired_batches, left - acquired, False
+
+    def _is_throttled(self, batch: InFlightBatch, first: int, last: int) -> bool:
+        """Return True if records of a batch were delivered so often that they are to come in smaller parts."""
+        if not batch.tracked:
+            return batch.whole.count >= self.throttled_from
+        return any(
+            run.count >= self.throttled_from
+            for run in batch.runs
+            if run.state is RecordState.AVAILABLE and run.last >= first and run.first <= last
+        )
+
+    def _acquire_part(
+        self, reader: Reader, batch: InFlightBatch, first: int, last: int, left: int
+    ) -> list[AcquiredBatch]:
+        """Acquire the available records of a batch: half of it, a quarter and so on if it was delivered often, and a
+        single record at its last delivery."""
+        acquired_batches: list[AcquiredBatch] = []
+        acquired, size = 0, batch.last - batch.first + 1
+        most = size if reader.whole_batches else left
+        throttled: int | None = None
+        for run in list(batch.between(first, last)):
+            if run.state is not RecordState.AVAILABLE:
+                continue
+            is_last_delivery = run.count == self.most_deliveries - 1 and self.most_deliveries > _LEAST_THROTTLE
+            if is_last_delivery and acquired:
+                break
+            if run.count >= self.throttled_from and throttled is None:
+                throttled = max(1, size >> (run.count - self.throttled_from + 1))
+                if acquired < throttled:
+                    most = min(most, throttled)
+            count = 1 if is_last_delivery else min(len(run), most - acquired)
+            (part,) = batch.between(run.first, run.first + count - 1)
+            locked = self._lock(reader, part)
+            acquired += len(part)
+            previous = acquired_batches[-1] if acquired_batches else None
+            if previous and previous.last + 1 == locked.first and previous.delivery_count == locked.delivery_count:
+                acquired_batches[-1] = previous._replace(last=locked.last)
+            else:
+                acquired_batches.append(locked)
+            if is_last_delivery or acquired >= most:
+                break
+        return acquired_batches
+
+    def _acquire_new(
+        self, reader: Reader, batches: Sequence[Offsets], first: int, last: int, left: int
+    ) -> list[AcquiredBatch]:
+        """Acquire new offsets; without whole batches they form one batch in flight."""
+        end = last
+        if left < last - first + 1:
+            index = bisect_right(batches, first + left - 1, key=lambda each: each.first) - 1
+            end = batches[max(index, 0)].last
+            if self._open_gap is not None:
+                end = min(end, last)
+        bounds = [first]
+        if reader.whole_batches:
+            bounds += (each.first for each in batches if first < each.first <= end)
+        acquired_batches: list[AcquiredBatch] = []
+        begin = first
+        for bound in bounds[1:]:
+            if bound - begin >= reader.batch_size:
+                acquired_batches.append(self._begin(reader, begin, bound - 1))
+                begin = bound
+        acquired_batches.append(self._begin(reader, begin, end))
+        if self._batches[0].first == first:
+            self.start_offset = first
+        self.next_offset = max(self.next_offset, end + 1)
+        if not reader.whole_batches and end - first + 1 > left:
+            batch = self._batches[bisect_left(self._firsts, first)]
+            batch.tracked = True
+            for rest in batch.between(first + left, end):
+                rest.state, rest.count, rest.member_id, rest.deadline = RecordState.AVAILABLE, 0, NOBODY, inf
+            self._has_available = True
+            acquired_batches = [AcquiredBatch(first, first + left - 1, 1)]
+        return acquired_batches
+
+    def _begin(self, reader: Reader, first: int, last: int) -> AcquiredBatch:
+        run = Run(first, last, RecordState.AVAILABLE, 0)
+        self._add(InFlightBatch(run))
+        return self._lock(reader, run)
+
+    def _lock(self, reader: Reader, run: Run) -> AcquiredBatch:
+        run.state, run.member_id, run.deadline = RecordState.ACQUIRED, reader.member_id, reader.deadline
+        run.count += 1
+        return AcquiredBatch(run.first, run.last, run.count)
+
+    def _without(self, aborted: Sequence[Offsets], acquired_batches: list[AcquiredBatch]) -> list[AcquiredBatch]:
+        """Archive the records of aborted transactions that were just acquired; return the others."""
+        for first, last in aborted:
+            rest: list[AcquiredBatch] = []
+            for each in acquired_batches:
+                if each.last < first or each.first > last:
+                    rest.append(each)
+                    continue
+                if each.first < first:
+                    rest.append(each._replace(last=first - 1))
+                if each.last > last:
+                    rest.append(each._replace(first=last + 1))
+            acquired_batches = rest
+            self._archive(first, last, RecordState.ACQUIRED)
+        self._advance()
+        return acquired_batches
+
+    # Acknowledging
 
     def acknowledge(self, member_id: str, batches: Sequence[ShareAcknowledgementBatch], deadline: float) -> bool:
-        """Let a member say what became of records; all of it counts or, when `Refused` is raised, nothing.
+        """Apply a member's acknowledgement: all of it, or nothing if `Refused` is raised. Return True if records are
+        available again.
 
-        Offsets below the start of the group are past, and not looked at. Whether records are available again. Errors:
-        INVALID_REQUEST (42) for offsets that were never fetched, INVALID_RECORD_STATE (121) for records that the member
-        has not acquired.
+        Offsets below the start of the group are past, and ignored. Errors: INVALID_REQUEST (42) for offsets beyond all
+        that were fetched, INVALID_RECORD_STATE (121) for records that the member has not acquired; those of a state
+        that was altered or deleted.
         """
-        changes: list[tuple[int, _InFlight, Acknowledge]] = []
+        changes: list[tuple[Run, Acknowledge]] = []
+        before = -1
         for batch in batches:
             if batch.last < self.start_offset:
                 continue
-            if batch.first >= self.next_offset:
-                raise Refused(
-                    ErrorCode.INVALID_REQUEST,
-                    "Batch record not found. The first offset in request is past acquired records.",
-                )
-            if batch.last >= self.next_offset:
-                raise Refused(
-                    ErrorCode.INVALID_REQUEST,
-                    "Batch record not found. The last offset in request is past acquired records.",
-                )
-            for offset in range(max(batch.first, self.start_offset), batch.last + 1):
-                record = self._in_flight[offset]
-                if record.state is not RecordState.ACQUIRED:
-                    raise Refused(
-                        ErrorCode.INVALID_RECORD_STATE,
-                        "The offset cannot be acknowledged. The offset is not acquired.",
-                    )
-                if record.member_id != member_id:
-                    raise Refused(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of offset")
-                kind = batch.types[0] if len(batch.types) == 1 else batch.types[offset - batch.first]
-                changes.append((offset, record, Acknowledge(kind)))
-        if len({offset for offset, _, _ in changes}) < len(changes):
-            raise Refused(
-                ErrorCode.INVALID_RECORD_STATE, "The offset cannot be acknowledged. The offset is not acquired."
-            )
-        for _, record, kind in changes:
+            if batch.first <= before:
+                raise Refused(ErrorCode.INVALID_RECORD_STATE, _NO_OFFSET)
+            before = batch.last
+            for part in self._acknowledged(batch):
+                changes += self._said_of(member_id, part, batch)
+        self._check_state([run for run, kind in changes if kind is not Acknowledge.RENEW])
+        for run, kind in changes:
             if kind is Acknowledge.RENEW:
-                record.deadline = deadline
+                run.deadline = deadline
             else:
-                self._give_up(record, _BECOMES[kind])
-        self._save(offset for offset, _, kind in changes if kind is not Acknowledge.RENEW)
-        return any(kind is Acknowledge.RELEASE for _, _, kind in changes)
+                self._give_up(run, _BECOMES[kind], REJECTED if kind is Acknowledge.REJECT else "")
+        self._save([run for run, kind in changes if kind is not Acknowledge.RENEW])
+        return any(kind is Acknowledge.RELEASE for _, kind in changes)
+
+    def _acknowledged(self, batch: ShareAcknowledgementBatch) -> list[InFlightBatch]:
+        """Return the batches in flight that an acknowledgement is about. Raises `Refused`."""
+        at = bisect_right(self._firsts, batch.first) - 1
+        if at < 0 and batch.first < self.start_offset:
+            at = bisect_right(self._firsts, self.start_offset) - 1
+        if at < 0:
+            raise Refused(
+                ErrorCode.INVALID_RECORD_STATE,
+                "Batch record not found. The request batch offsets are not found in the cache.",
+            )
+        parts = self._batches[at : bisect_right(self._firsts, batch.last)]
+        for which, offset in (("first", batch.first), ("last", batch.last)):
+            if parts[-1].last < offset:
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Batch record not found. The {which} offset in request is past acquired records.",
+                )
+        return [each for each in parts if each.last >= self.start_offset]
+
+    def _said_of(
+        self, member_id: str, batch: InFlightBatch, said: ShareAcknowledgementBatch
+    ) -> Iterator[tuple[Run, Acknowledge]]:
+        """Yield the runs of one batch in flight, with the member's answer to each. Raises `Refused`."""
+        if not batch.tracked:
+            if batch.whole.state is not RecordState.ACQUIRED:
+                raise Refused(ErrorCode.INVALID_RECORD_STATE, _NO_BATCH)
+            if batch.whole.member_id != member_id:
+                raise Refused(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
+            if batch.is_within(said.first, said.last) and len(said.types) == 1:
+                yield batch.whole, Acknowledge(said.types[0])
+                return
+            batch.tracked = True
+        first, last = max(batch.first, said.first, self.start_offset), min(batch.last, said.last)
+        for run in batch.between(first, last):
+            if run.state is not RecordState.ACQUIRED:
+                raise Refused(ErrorCode.INVALID_RECORD_STATE, _NO_OFFSET)
+            if run.member_id != member_id:
+                raise Refused(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of offset")
+            if len(said.types) == 1:
+                yield run, Acknowledge(said.types[0])
+                continue
+            types = said.types[run.first - said.first : run.last - said.first + 1]
+            at = run.first
+            for kind, alike in groupby(types):
+                end = at + sum(1 for _ in alike)
+                for part in batch.between(at, end - 1):
+                    yield part, Acknowledge(kind)
+                at = end
+
+    # Letting go
 
     def release(self, member_id: str) -> bool:
-        """The member is gone: what it has acquired is available again, or done if it was delivered often enough.
-        Whether it had anything."""
-        return self._release(record for record in self._acquired_records() if record[1].member_id == member_id)
+        """Release the records of a member that has left: available again, or done after their last delivery. Return
+        True if it had any. Raises `Refused` if the state was altered or deleted."""
+        runs = [run for run in self._acquired() if run.member_id == member_id]
+        self._check_state(runs)
+        return self._release(runs)
 
     def expire(self, now: float) -> bool:
-        """Locks that have run out: their records are available again, or done if they were delivered often enough.
-        Whether there were any."""
-        return self._release(record for record in self._acquired_records() if record[1].deadline <= now)
+        """Release the records whose lock has expired: available again, or done after their last delivery. Return True
+        if there were any."""
+        return self._release([run for run in self._acquired() if run.deadline <= now])
 
     def truncate(self, log_start: int) -> None:
-        """The log begins at `log_start` now: what was before is nobody's any more."""
+        """Follow the start of the log to `log_start`: available records before it are done, acquired ones stay
+        locked."""
         if log_start <= self.start_offset:
             return
-        for offset in range(self.start_offset, min(log_start, self.next_offset)):
-            self._completed -= self._in_flight.pop(offset).state in _DONE
-        self.start_offset = log_start
+        self._completed -= self._done_between(self.start_offset, log_start - 1)
+        start, self.start_offset = self.start_offset, log_start
+        self._archive(start, log_start - 1)
+        for batch in self._batches:
+            if batch.first < log_start <= batch.last:
+                # The two parts of the batch have different states from now on.
+                batch.tracked = True
+                list(batch.between(log_start, batch.last))
         self.next_offset = max(self.next_offset, log_start)
-        self._advance()
 
     @property
     def next_deadline(self) -> float:
-        """When the first lock runs out, infinity if nothing is acquired."""
-        return min((record.deadline for _, record in self._acquired_records()), default=inf)
+        """Return the time at which the first lock expires, infinity if nothing is acquired."""
+        return min((run.deadline for run in self._acquired()), default=inf)
 
     def states(self) -> Iterator[tuple[Offsets, RecordState, int]]:
-        """What is in flight, in parts of the same state and delivery count."""
-        lines = groupby(self._in_flight.items(), key=lambda line: (line[1].state, line[1].count))
-        for (state, count), part in lines:
-            offsets = [offset for offset, _ in part]
-            yield Offsets(offsets[0], offsets[-1]), state, count
+        """Yield the records in flight, run by run."""
+        for batch in self._batches:
+            for run in batch.runs:
+                yield Offsets(run.first, run.last), run.state, run.count
 
-    def _acquired_records(self) -> Iterator[tuple[int, _InFlight]]:
-        return (line for line in self._in_flight.items() if line[1].state is RecordState.ACQUIRED)
+    @property
+    def _size(self) -> int:
+        """Return the number of offsets in flight."""
+        return max(0, self.next_offset - self.start_offset) if self._batches else 0
 
-    def _release(self, records: Iterable[tuple[int, _InFlight]]) -> bool:
-        released = list(records)
-        for _, record in released:
-            self._give_up(record, RecordState.AVAILABLE)
-        self._save(offset for offset, _ in released)
-        return bool(released)
+    @property
+    def _open_gap(self) -> int | None:
+        return self._gap if self._gap_end == self.next_offset - 1 else None
 
-    def _give_up(self, record: _InFlight, state: RecordState) -> None:
-        """A record is nobody's any more. What would be available but was delivered often enough is done."""
-        if state is RecordState.AVAILABLE and record.count >= self.most_deliveries:
-            state = RecordState.ARCHIVED
-        record.member_id, record.deadline = NOBODY, inf
-        self._change(record, state)
+    def _move_gap(self, offset: int) -> None:
+        if self._gap is not None:
+            self._gap = offset if self._gap_end == self.next_offset - 1 and offset <= self._gap_end else None
 
-    def _change(self, record: _InFlight, state: RecordState) -> None:
-        record.state = state
-        self._completed += state in _DONE
+    def _add(self, batch: InFlightBatch) -> None:
+        at = bisect_left(self._firsts, batch.first)
+        self._firsts.insert(at, batch.first)
+        self._batches.insert(at, batch)
 
-    def _save(self, offsets: Iterable[int]) -> None:
-        """Let the state know of these offsets. As in Kafka it has the start offset that was before they were done."""
-        changed = {offset: (int(self._in_flight[offset].state), self._in_flight[offset].count) for offset in offsets}
-        if changed:
-            state = self.state
-            for offset in range(max(state.start_offset, 0), self.start_offset):
-                state.records.pop(offset, None)
-            state.start_offset = self.start_offset
-            state.completed = self._completed
-            state.records |= changed
+    def _acquired(self) -> Iterator[Run]:
+        return (run for batch in self._batches for run in batch.runs if run.state is RecordState.ACQUIRED)
+
+    def _release(self, runs: list[Run]) -> bool:
+        for run in runs:
+            self._give_up(run, RecordState.AVAILABLE)
+        self._save(runs)
+        return bool(runs)
+
+    def _give_up(self, run: Run, state: RecordState, cause: str = "") -> None:
+        """Release a run from its member. It is done, not available, after its last delivery, or if it is no longer in
+        the log. `cause`, unless empty: it is dead."""
+        if state is RecordState.AVAILABLE and (run.count >= self.most_deliveries or run.last < self.start_offset):
+            state, cause = RecordState.ARCHIVED, EXCEEDED
+        if cause and self._dead is not None and run.last >= self.start_offset:
+            self._dead.append(Dead(self.place, Offsets(max(run.first, self.start_offset), run.last), run.count, cause))
+        run.member_id, run.deadline = NOBODY, inf
+        self._change(run, state)
+
+    def _change(self, run: Run, state: RecordState) -> None:
+        run.state = state
+        if state is RecordState.AVAILABLE:
+            self._has_available = True
+        elif state in DONE:
+            self._completed += max(0, run.last - max(run.first, self.start_offset) + 1)
+
+    def _archive(self, first: int, last: int, state: RecordState = RecordState.AVAILABLE) -> None:
+        """Archive the records of these offsets that are in this state."""
+        at = max(0, bisect_right(self._firsts, first) - 1)
+        for batch in self._batches[at : bisect_right(self._firsts, last)]:
+            if batch.last < first or not any(run.state is state for run in batch.runs):
+                continue
+            batch.tracked |= not batch.is_within(first, last)
+            for run in batch.between(max(first, batch.first), min(last, batch.last)):
+                if run.state is state:
+                    run.member_id, run.deadline = NOBODY, inf
+                    self._change(run, RecordState.ARCHIVED)
+
+    def _done_between(self, first: int, last: int) -> int:
+        runs = (run for batch in self._batches for run in batch.runs if run.state in DONE)
+        return sum(max(0, min(run.last, last) - max(run.first, first) + 1) for run in runs)
+
+    # The state
+
+    def _check_state(self, runs: list[Run]) -> None:
+        if not runs:
+            return
+        # A deleted state must not be created here.
+        state = self._persister.get(self.place)
+        if state is None:
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, _NOT_INITIALIZED)
+        if state.epoch > self._epoch:
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, _FENCED)
+
+    def _save(self, runs: Iterable[Run]) -> None:
+        """Write these records into the state, with the start offset from before they were done, as in Kafka."""
+        changed = [StateBatch(run.first, run.last, int(run.state), run.count) for run in runs]
+        state = self._persister.get(self.place)
+        if changed and state is not None and state.epoch <= self._epoch:
+            state.write(self.start_offset, self._completed, sorted(changed))
         self._advance()
 
     def _advance(self) -> None:
-        """The group begins after what is done."""
-        while (record := self._in_flight.get(self.start_offset)) is not None and record.state in _DONE:
-            del self._in_flight[self.start_offset]
-            self._completed -= 1
-            self.start_offset += 1
+        """Move the start of the group beyond the records that are done."""
+        passed, start = 0, self.start_offset
+        for batch in self._batches:
+            if self._open_gap is not None and batch.last >= self._open_gap:
+                break
+            pending = next((run.first for run in batch.runs if run.state not in DONE), None)
+            if pending is not None:
+                if passed or pending > batch.first:
+                    start = pending
+                break
+            passed, start = passed + 1, batch.last + 1
+        if start > self.start_offset:
+            self._completed -= self._done_between(self.start_offset, start - 1)
+            self.start_offset = start
+            self.next_offset = max(self.next_offset, start)
+        if passed:
+            del self._batches[:passed], self._firsts[:passed]
+
+
+def _size(batches: Iterable[AcquiredBatch]) -> int:
+    return sum(each.last - each.first + 1 for each in batches)

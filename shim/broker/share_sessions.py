@@ -1,12 +1,12 @@
-"""Share sessions: which partitions a member of a share group fetches from, so that it need not say so every time.
+"""Share sessions: the broker remembers the partitions of a member's share fetches, so the member sends only changes.
 
-Decides which session a request goes on with, and what it changes in it. A session belongs to a connection and ends with
-it. It does not know what is in a partition. Source: KIP-932; Kafka's `ShareSessionCache` and
+A session belongs to a connection and ends with it. Source: KIP-932; Kafka's `ShareSessionCache` and
 `SharePartitionManager.newContext` (semantics 4.13).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -27,8 +27,8 @@ class SessionError(Exception):
 
 
 class ShareSession:
-    """One session. `epoch` is that of the next request. `topics` has the name of each partition's topic, None while
-    there is no topic of the id."""
+    """One session. `epoch` is that of the next request. `topics` has the topic name of each partition, None while the
+    id has no topic."""
 
     __slots__ = ("connection", "epoch", "group_id", "member_id", "topics")
 
@@ -47,12 +47,15 @@ class ShareSessions:
         self.slots: Final = slots
         self._by_member: dict[tuple[str, str], ShareSession] = {}
         self._by_connection: dict[object, dict[tuple[str, str], ShareSession]] = {}
+        self._by_group: Counter[str] = Counter()
+        self._last_group: dict[object, str] = {}
+        """The group of the last session of each connection, open or closed."""
 
     def __len__(self) -> int:
         return len(self._by_member)
 
     def begin(self, group_id: str, member_id: str, connection: object) -> ShareSession:
-        """A new session, in place of the one that the member has. Raises `SessionError`."""
+        """Open a session, in place of an earlier one of the member. Raises `SessionError`."""
         old = self._by_member.get((group_id, member_id))
         if old is not None:
             self._remove(old)
@@ -61,10 +64,12 @@ class ShareSessions:
         session = ShareSession(group_id, member_id, connection)
         self._by_member[group_id, member_id] = session
         self._by_connection.setdefault(connection, {})[group_id, member_id] = session
+        self._by_group[group_id] += 1
+        self._last_group[connection] = group_id
         return session
 
     def go_on(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
-        """The session of a request with this epoch, which is not the first. Raises `SessionError`."""
+        """Return the session of a request with this epoch, which is not the first. Raises `SessionError`."""
         session = self._by_member.get((group_id, member_id))
         if session is None:
             raise SessionError(ErrorCode.SHARE_SESSION_NOT_FOUND)
@@ -76,16 +81,24 @@ class ShareSessions:
             session.epoch = next_epoch(epoch)
         return session
 
-    def disconnected(self, connection: object) -> list[ShareSession]:
-        """The sessions that end with a connection."""
+    def disconnected(self, connection: object) -> tuple[list[ShareSession], list[str]]:
+        """End the sessions of a connection. Return them, and the groups that have no session any more; a group whose
+        sessions were all closed before is among them when its last connection ends."""
         ended = list(self._by_connection.get(connection, {}).values())
+        # In their order: a replay of a journal has other hashes.
+        groups = dict.fromkeys(each.group_id for each in ended)
+        if (last := self._last_group.pop(connection, None)) is not None:
+            groups[last] = None
         for session in ended:
             self._remove(session)
-        return ended
+        return ended, [each for each in groups if each not in self._by_group]
 
     def _remove(self, session: ShareSession) -> None:
         key = session.group_id, session.member_id
         del self._by_member[key]
+        self._by_group[session.group_id] -= 1
+        if not self._by_group[session.group_id]:
+            del self._by_group[session.group_id]
         of_connection = self._by_connection[session.connection]
         del of_connection[key]
         if not of_connection:
@@ -93,6 +106,6 @@ class ShareSessions:
 
 
 def forget(session: ShareSession, spots: Iterable[Spot]) -> None:
-    """The member does not fetch from these partitions any more; what it has acquired there stays its own."""
+    """Remove partitions from a session; the member keeps the records that it has acquired there."""
     for spot in spots:
         session.topics.pop(spot, None)

@@ -1,9 +1,8 @@
-"""Topics, their partitions and the brokers that lead them: what the whole cluster shares.
+"""Topics, their partitions and their leaders: the state that all brokers of a cluster share.
 
-Decides which topics exist, under which ids, with how many partitions and where; the names a topic may have; and which
-callbacks hear of a change. Does not know requests, nor what is in a log. One `Topics` serves all brokers of a process.
+It checks names, assigns ids and replicas, and calls back on each change. One `Topics` serves all brokers of a process.
 Leaders never change their epoch, so clients have nothing to check for truncation. Sources: Kafka's Topic class for
-names; KRaft's ReplicationControlManager for what is refused and how.
+names; KRaft's ReplicationControlManager for refusals.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 MAX_NAME_LENGTH: Final = 249
 MAX_PARTITIONS: Final = 10_000
-"""As many as Kafka's controller adds to a topic at once: a request could ask for two thousand million."""
+"""The most new partitions of one request, as in Kafka's controller: a request could demand two thousand million."""
+TOO_MANY_PARTITIONS: Final = "Excessively large number of partitions per request."
 
 NO_ID: Final = bytes(16)
 
@@ -30,7 +30,7 @@ _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 class Node(NamedTuple):
-    """One broker, and where clients reach it."""
+    """One broker and its address for clients."""
 
     id: int
     host: str
@@ -39,9 +39,9 @@ class Node(NamedTuple):
 
 
 class TopicError(Exception):
-    """Why a topic cannot be created or changed: the Kafka error and a sentence."""
+    """The reason why a topic cannot be created or changed: the Kafka error and a sentence."""
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
+    def __init__(self, error: ErrorCode, message: str | None) -> None:
         super().__init__(message)
         self.error = error
         self.message = message
@@ -50,8 +50,8 @@ class TopicError(Exception):
 class Partition:
     """One partition: the node ids of its leader and of its replicas, the leader first unless moved, and its log.
 
-    Where the log is made when somebody reads it first, `begin_log()` is called until it is None; it returns the error
-    that the reader gets, 0 for none.
+    `begin_log()`, if not None, makes the log at its first read. It returns the error for the reader, 0 for none, and is
+    called again until it becomes None.
     """
 
     __slots__ = ("begin_log", "index", "leader", "log", "replicas")
@@ -65,7 +65,7 @@ class Partition:
 
 
 class Topic:
-    """One topic. `configs` has the values that were set for this topic alone."""
+    """One topic. `configs` has its own values."""
 
     __slots__ = (
         "configs",
@@ -98,16 +98,18 @@ class Topic:
 class Topics:
     """All topics of the cluster.
 
-    `cluster_id` is sent to clients; `new_id` makes topic ids, 16 random bytes; `log_bytes` bounds the log of each
-    partition. `producer_ids` begin anywhere, so that a producer that outlives the process has the id of no new one.
-
-    `revision` grows with every change of topics or leaders; then a remembered partition must be looked up again.
-    `on_topic_changed(name)` is called for a topic that was created or has grown, `on_topic_configured(name)` for one
-    with other settings, `on_topic_deleted(name, id)` for one that is gone. `woken` has the watchers of logs that have
-    changed since the last `settle`.
-    `offsets_owner(index)` says which node coordinates the groups of a partition of `__consumer_offsets`, and so leads
-    it; without it leaders go round. Where `__consumer_offsets` has the same id at each start, or in several processes,
-    it is `offsets_topic_id`. `make_later(name)` creates a topic that a client has requested, where topics are shared.
+    - `cluster_id` is sent to clients; `new_id` makes topic ids, 16 random bytes; `log_bytes` bounds the log of each
+      partition.
+    - `producer_ids` begin at an arbitrary number, so that a producer from before a restart has the id of no new one.
+    - `revision` grows with every change of topics or leaders; then a remembered partition must be looked up again.
+    - `on_topic_changed(name)` is called after a topic was created or has grown, `on_topic_configured(name)` after its
+      settings have changed, `on_topic_deleted(name, id)` after its deletion.
+    - `on_settings_applied()` is called after values that clients have set for brokers were applied.
+    - `woken` has the watchers of logs that have changed since the last `settle`.
+    - `offsets_owner(index)` returns the node that coordinates the groups of a partition of `__consumer_offsets`, and so
+      leads it; without it leaders go round. `offsets_topic_id`, if not None, is the id of that topic at each
+      start and in every process.
+    - `make_later(name)` creates a topic for a client's request, where several processes share the topics.
     """
 
     def __init__(
@@ -134,8 +136,11 @@ class Topics:
         self.on_topic_changed: list[Callable[[str], None]] = []
         self.on_topic_configured: list[Callable[[str], None]] = []
         self.on_topic_deleted: list[Callable[[str, bytes], None]] = []
+        self.on_settings_applied: list[Callable[[], None]] = []
         self.batch = 0
-        """The newest batch of the store that has a record of a topic, where topics are kept there."""
+        """The newest batch of the store with a record of a topic, if the store keeps topics."""
+        self.max_batch_bytes = 0
+        """`max.message.bytes` of `__consumer_offsets`."""
         self.producer_ids = count(int.from_bytes(new_id()[-5:], "big"))
         self.new_id = new_id
         self._log_bytes = log_bytes
@@ -143,16 +148,17 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
         self._next_node = 0
+        self.apply_all_settings()
 
     def settle(self, now: float) -> None:
-        """Let the watchers of changed logs answer what they had parked. Whoever changes logs calls this at the end."""
+        """Answer the requests that wait for changed logs. Every change of logs ends with this call."""
         while self.woken:
             watcher = next(iter(self.woken))
             del self.woken[watcher]
             watcher.settle(now)
 
     def controller_id(self) -> int:
-        """The node that clients are sent to with changes of topics; -1 while there is none."""
+        """The node that Metadata names as controller; -1 without one."""
         return min(self.nodes, default=-1)
 
     def named(self, name: str | None) -> Topic | None:
@@ -165,7 +171,7 @@ class Topics:
         return list(self._by_name.values())
 
     def compacted_topics(self) -> list[Topic]:
-        """The topics with that policy whose records are in their logs."""
+        """Return the compacted topics whose records are in their logs."""
         return [self._by_name[name] for name in sorted(self._compacted)]
 
     # As groups see them: `TopicCatalogue` of `shim/groups/shard.py`
@@ -174,26 +180,20 @@ class Topics:
         return list(self._by_name)
 
     def partitions_of(self, topic: str) -> int:
-        found = self._by_name.get(topic)
-        return 0 if found is None else len(found.partitions)
+        known_topic = self._by_name.get(topic)
+        return 0 if known_topic is None else len(known_topic.partitions)
 
     def topic_id(self, topic: str) -> bytes | None:
-        found = self._by_name.get(topic)
-        return None if found is None else found.id
-
-    def max_batch_bytes(self) -> int:
-        topic = self._by_name.get(OFFSETS_TOPIC)
-        if topic is None:
-            return int(self.settings.topic_text("max.message.bytes", {}))
-        return topic.max_message_bytes
+        known_topic = self._by_name.get(topic)
+        return None if known_topic is None else known_topic.id
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        found = self._by_id.get(topic_id)
-        return None if found is None else found.name
+        known_topic = self._by_id.get(topic_id)
+        return None if known_topic is None else known_topic.name
 
     def check_new(self, name: str) -> None:
-        """Raises TopicError when no topic of this name can be created: TOPIC_ALREADY_EXISTS (36),
-        INVALID_TOPIC_EXCEPTION (17) also where `.` and `_` alone tell the name from an existing one."""
+        """Check that a topic of this name can be created. Raises TopicError: TOPIC_ALREADY_EXISTS (36),
+        INVALID_TOPIC_EXCEPTION (17) also if the name differs from an existing one only by `.` and `_`."""
         if (refusal := name_refusal(name)) is not None:
             raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, refusal)
         if name in self._by_name:
@@ -203,7 +203,7 @@ class Topics:
             raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
     def placed(self, partitions: int, replication_factor: int) -> list[list[int]]:
-        """Replicas for `partitions` new partitions: leaders go round the nodes, followers are the next nodes.
+        """Return the replicas of `partitions` new partitions: leaders go round the nodes, followers are the next nodes.
 
         Raises TopicError: INVALID_PARTITIONS (37), INVALID_REPLICATION_FACTOR (38). -1 means the default.
         """
@@ -217,7 +217,7 @@ class Topics:
                 "Replication factor must be larger than 0, or -1 to use the default value.",
             )
         if partitions > MAX_PARTITIONS:
-            raise TopicError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+            raise TopicError(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
         if partitions <= 0:
             raise TopicError(
                 ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
@@ -232,7 +232,7 @@ class Topics:
         return self.around(partitions, replication_factor)
 
     def around(self, partitions: int, replication_factor: int) -> list[list[int]]:
-        """Replicas for `partitions` partitions, going round the nodes; as many of each as there are nodes for."""
+        """Return replicas for `partitions` partitions, going round the nodes; no more of each than there are nodes."""
         ids = list(self.nodes)
         first = self._next_node
         replication_factor = min(replication_factor, len(ids))
@@ -242,7 +242,7 @@ class Topics:
         ]
 
     def check_replicas(self, assignments: Sequence[Sequence[int]]) -> None:
-        """Raises TopicError with INVALID_REPLICA_ASSIGNMENT (39) for replicas that cannot be assigned."""
+        """Check the replicas. Raises TopicError with INVALID_REPLICA_ASSIGNMENT (39)."""
         for replicas in assignments:
             if not replicas:
                 refusal = "The manual partition assignment includes an empty replica list."
@@ -287,7 +287,8 @@ class Topics:
         return self.create(name, self.placed(partitions, -1), id=id)
 
     def auto_create(self, name: str) -> None:
-        """Create a topic that a client names; with `make_later` it comes after the return. Raises TopicError."""
+        """Create a topic for a client's request; with `make_later` the creation follows after the return. Raises
+        TopicError."""
         if name == OFFSETS_TOPIC:
             self.ensure_offsets_topic()
         elif self.make_later is None:
@@ -297,7 +298,7 @@ class Topics:
             self.make_later(name)
 
     def ensure_offsets_topic(self) -> Topic:
-        """`__consumer_offsets`, created when it is not there yet; its logs are made of the coordinator's records."""
+        """Return `__consumer_offsets`, created if necessary; its logs are made of the coordinator's records."""
         topic = self._by_name.get(OFFSETS_TOPIC)
         if topic is None:
             partitions = self.settings.number("offsets.topic.num.partitions")
@@ -309,34 +310,36 @@ class Topics:
             }
             placed = self.placed(partitions, replication_factor)
             topic = self.create(OFFSETS_TOPIC, placed, configs, id=self.offsets_topic_id)
-            if self.offsets_owner is not None:
-                for partition in topic.partitions:
-                    self.lead(topic, partition.index, self.offsets_owner(partition.index))
         return topic
 
     def grow(self, topic: Topic, assignments: Sequence[Sequence[int]]) -> None:
         """Add one partition per list of replicas."""
         for replicas in assignments:
-            topic.partitions.append(Partition(len(topic.partitions), replicas, PartitionLog(self._limit(topic))))
+            index = len(topic.partitions)
+            topic.partitions.append(Partition(index, replicas, PartitionLog(self._limit(topic))))
+            if topic.name == OFFSETS_TOPIC and self.offsets_owner is not None:
+                self.lead(topic, index, self.offsets_owner(index))
         self._next_node = (self._next_node + len(assignments)) % len(self.nodes)
         self.revision += 1
         for tell in self.on_topic_changed:
             tell(topic.name)
 
     def shrink(self, topic: Topic, partitions: int) -> None:
-        """Take back partitions that were just added: there are so many again."""
-        gone = topic.partitions[partitions:]
+        """Remove the newest partitions down to this number, to undo a growth."""
+        removed = topic.partitions[partitions:]
         del topic.partitions[partitions:]
         self.revision += 1
-        for partition in gone:
+        for partition in removed:
             partition.log.tell()
         for tell in self.on_topic_changed:
             tell(topic.name)
 
     def delete(self, topic: Topic) -> None:
-        """Forget a topic and its logs; fetches that wait for it are woken."""
+        """Delete a topic and its logs, and wake the fetches that wait for it."""
         del self._by_name[topic.name], self._by_id[topic.id], self._collisions[topic.name.replace(".", "_")]
         self._compacted.discard(topic.name)
+        if topic.name == OFFSETS_TOPIC:
+            self.apply_all_settings()
         self.revision += 1
         for partition in topic.partitions:
             partition.log.tell()
@@ -351,7 +354,7 @@ class Topics:
             tell(topic.name)
 
     def apply_settings(self, topic: Topic) -> None:
-        """Let a topic obey the values that are in force for it now."""
+        """Apply the values that are in force for a topic to it."""
         value = self.settings.topic_text
         topic.max_message_bytes = int(value("max.message.bytes", topic.configs))
         topic.log_append_time = value("message.timestamp.type", topic.configs) == "LogAppendTime"
@@ -361,6 +364,16 @@ class Topics:
         (self._compacted.add if is_compacted else self._compacted.discard)(topic.name)
         for partition in topic.partitions:
             partition.log.limit = self._limit(topic)
+        if topic.name == OFFSETS_TOPIC:
+            self.max_batch_bytes = topic.max_message_bytes
+
+    def apply_all_settings(self) -> None:
+        """Apply the values that are in force to every topic."""
+        self.max_batch_bytes = int(self.settings.topic_text("max.message.bytes", {}))
+        for topic in self._by_name.values():
+            self.apply_settings(topic)
+        for tell in self.on_settings_applied:
+            tell()
 
     def lead(self, topic: Topic, index: int, node_id: int, replicas: Sequence[int] = ()) -> None:
         """Make a node the leader of a partition, and `replicas`, unless empty, its replicas."""
@@ -378,8 +391,17 @@ class Topics:
         return self._log_bytes if retention < 0 else min(retention, self._log_bytes)
 
 
+def streams_refusal(names: Sequence[str]) -> str | None:
+    """Return the reason why a Kafka Streams application cannot use these topics, in Kafka's words, or None."""
+    if prohibited := [name for name in names if name in INTERNAL_TOPICS]:
+        return f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
+    if illegal := [name for name in names if name_refusal(name) is not None]:
+        return f"Topic names {','.join(illegal)} are not valid topic names."
+    return None
+
+
 def name_refusal(name: str) -> str | None:
-    """Why a topic cannot be called `name`, in Kafka's words, or None."""
+    """Return the reason why a topic name is illegal, in Kafka's words, or None."""
     if not name:
         why = "the empty string is not allowed"
     elif name in (".", ".."):

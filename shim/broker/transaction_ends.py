@@ -1,9 +1,8 @@
-"""How a transaction ends: the decision becomes durable, every partition gets a marker, the end is recorded.
+"""The end of a transaction: the decision becomes durable, every partition gets a marker, the end is recorded.
 
-Decides which partitions need the marker, and when all have it. A decision is the record of a transactional id in state
-PrepareCommit or PrepareAbort; it has no effect before that record is durable, and the next coordinator that loads the
-record, after a crash or a move, completes it. Does not know why a transaction ends (`transactions.py`), what becomes
-of the offsets in it (`shim/groups/transactions.py`), nor how other processes are reached.
+A decision is the record of a transactional id in state PrepareCommit or PrepareAbort. It has no effect before that
+record is durable; the next coordinator that loads the record, after a crash or a move, completes it. The decision
+itself is made in `transactions.py`; `shim/groups/transactions.py` applies it to pending offsets.
 
 Source: KIP-98; Kafka's TransactionCoordinator and TransactionMarkerChannelManager.
 """
@@ -29,9 +28,13 @@ from kafka_shim.groups.transactional_ids import Status, Transaction
 from kafka_shim.groups.transactions import write_transaction
 
 RETRY_SECONDS: Final = 0.2
-"""Markers that failed are sent again after this time."""
+"""Seconds until markers that failed are sent again."""
 
 MARKERS_VERSION: Final = 1
+
+_NOT_LOADED: Final = "no process has loaded it"
+_NOT_STORED: Final = "the store has not written the marker yet"
+_NOT_LED: Final = "no node leads it"
 
 TopicPartition = tuple[str, int]
 
@@ -42,13 +45,13 @@ _FINAL_ERRORS: Final = frozenset(
 
 
 class RemoteNodes(Protocol):
-    """The other processes of a cluster, as one of them reaches them."""
+    """The other processes of a cluster, for requests to them."""
 
     def holder(self, topic: str, index: int) -> int | None:
-        """The node of another process that leads a partition, of `__consumer_offsets` too; None if none does."""
+        """Return the node of another process that leads a partition, of `__consumer_offsets` too; None if none does."""
 
     def epoch(self, partition: int) -> int:
-        """The epoch of this process's lease of a partition of `__consumer_offsets`."""
+        """Return the epoch of this process's lease of a partition of `__consumer_offsets`."""
 
     def ask(self, node_id: int, version: int, request: Message, purpose: object) -> None:
         """Send a request; `Transactions.answered(purpose, answer, now)` is called once, with None if there is no
@@ -64,7 +67,7 @@ class Decision(NamedTuple):
 
 
 class DecisionDurable(NamedTuple):
-    """Effect: the decision about the transaction of this id is durable, and can be carried out."""
+    """Effect: the decision about a transaction is durable, and can be carried out."""
 
     partition: int
     transactional_id: str
@@ -78,17 +81,28 @@ class OffsetsEnded(NamedTuple):
 
 
 class MarkersSent(NamedTuple):
-    """Purpose of a WriteTxnMarkers request to another process, for these partitions."""
+    """Purpose of a WriteTxnMarkers request to the node `node_id` of another process, for these partitions."""
 
     decision: Decision
+    node_id: int
     topic_partitions: list[TopicPartition]
 
 
-class TransactionCompletion:
-    """The ends of the transactions that are coordinated in one process.
+class Retry(NamedTuple):
+    """Markers of a decision to send again, to the partitions `unmarked`, each with its last answer. `attempts` counts
+    the earlier retries."""
 
-    `shard_at(partition)` is the shard of a partition of `__consumer_offsets`, on whichever broker of this process, if
-    it is active. `epoch_ms` turns monotonic seconds into ms since the epoch. Without `remote_nodes` there is no other
+    transactional_id: str
+    is_committed: bool
+    attempts: int
+    unmarked: dict[TopicPartition, str]
+
+
+class TransactionCompletion:
+    """The ends of the transactions that this process coordinates.
+
+    `shard_at(partition)` is the shard of a partition of `__consumer_offsets`, on any broker of this process, if it is
+    active. `epoch_ms` turns monotonic seconds into ms since the epoch. Without `remote_nodes` there is no other
     process.
     """
 
@@ -103,6 +117,8 @@ class TransactionCompletion:
         self._shard_at = shard_at
         self._epoch_ms = epoch_ms
         self._remote_nodes = remote_nodes
+        self.on_retry: Callable[[Retry], None] = lambda retry: None
+        """Called before markers are sent again."""
 
     def decide(
         self,
@@ -115,7 +131,8 @@ class TransactionCompletion:
         committed: bool,
         marker_epoch: int,
     ) -> None:
-        """The transaction is committed or aborted: markers have `marker_epoch`, and after it comes `producer`."""
+        """Record that the transaction commits or aborts: markers have `marker_epoch`, and `producer` comes after
+        them."""
         if not transaction.partitions:
             status = Status.COMPLETE_COMMIT if committed else Status.COMPLETE_ABORT
             write_transaction(
@@ -135,7 +152,7 @@ class TransactionCompletion:
         shard.outbox.when_durable(shard, DecisionDurable(shard.partition, transactional_id))
 
     def apply(self, effect: object, now: float) -> None:
-        """Carry out an effect: what it depends on is durable."""
+        """Carry out an effect whose records are durable."""
         match effect:
             case DecisionDurable(partition, transactional_id):
                 shard = self._shard_at(partition)
@@ -145,26 +162,31 @@ class TransactionCompletion:
                 self._delivered(decision, [topic_partition], now)
 
     def answered(self, markers: MarkersSent, answer: Message | None, now: float) -> None:
-        """Another process has answered for these partitions, each with an error or none; None if it has not."""
-        found = self._find(markers.decision)
-        if found is None:
+        """Take another process's answer for these partitions, an error or none for each; None if it has not
+        answered."""
+        place = self._find(markers.decision)
+        if place is None:
             return
-        found[1].in_flight.difference_update(markers.topic_partitions)
-        if isinstance(answer, WriteTxnMarkersResponse):
-            self._delivered(
-                markers.decision,
-                [
-                    (topic.name, each.partition_index)
-                    for result in answer.markers
-                    for topic in result.topics
-                    for each in topic.partitions
-                    if each.error_code in _FINAL_ERRORS
-                ],
-                now,
-            )
+        transaction = place[1]
+        transaction.in_flight.difference_update(markers.topic_partitions)
+        if not isinstance(answer, WriteTxnMarkersResponse):
+            for topic_partition in markers.topic_partitions:
+                transaction.unmarked[topic_partition] = f"node {markers.node_id} did not answer"
+            return
+        delivered: list[TopicPartition] = []
+        for result in answer.markers:
+            for topic in result.topics:
+                for each in topic.partitions:
+                    topic_partition = topic.name, each.partition_index
+                    if each.error_code in _FINAL_ERRORS:
+                        delivered.append(topic_partition)
+                    elif topic_partition in transaction.unmarked:
+                        error = ErrorCode(each.error_code).name
+                        transaction.unmarked[topic_partition] = f"node {markers.node_id} answered {error}"
+        self._delivered(markers.decision, delivered, now)
 
     def _find(self, decision: Decision) -> tuple[Shard, Transaction] | None:
-        """The shard and the transaction of a decision that is still to be carried out here."""
+        """Return the shard and the transaction of a decision that is still to be carried out here."""
         shard = self._shard_at(decision.partition)
         transaction = shard.transactions.get(decision.transactional_id) if shard is not None else None
         if shard is None or transaction is None or transaction.ending is not decision.ending:
@@ -172,11 +194,12 @@ class TransactionCompletion:
         return shard, transaction
 
     def _delivered(self, decision: Decision, topic_partitions: Iterable[TopicPartition], now: float) -> None:
-        """These partitions have the marker; record the end if all have it."""
-        found = self._find(decision)
-        if found is not None:
-            shard, transaction = found
-            transaction.unmarked -= set(topic_partitions)
+        """Note that these partitions have the marker; record the end if all have it."""
+        place = self._find(decision)
+        if place is not None:
+            shard, transaction = place
+            for topic_partition in topic_partitions:
+                transaction.unmarked.pop(topic_partition, None)
             if not transaction.unmarked:
                 self._complete(shard, decision.transactional_id, transaction, now)
 
@@ -191,7 +214,10 @@ class TransactionCompletion:
         decision = Decision(shard.partition, transactional_id, transaction.ending)
         by_node: dict[int, list[TopicPartition]] = {}
         done: list[TopicPartition] = []
-        for topic_partition in sorted(transaction.unmarked - transaction.in_flight):
+        due = sorted(transaction.unmarked.keys() - transaction.in_flight)
+        if due:
+            self._count(shard, transactional_id, transaction, due)
+        for topic_partition in due:
             node_id = self._remote_nodes.holder(*topic_partition) if self._remote_nodes is not None else None
             if node_id is not None:
                 by_node.setdefault(node_id, []).append(topic_partition)
@@ -206,23 +232,32 @@ class TransactionCompletion:
         if transaction.ending is decision.ending:
             shard.arm(transaction.timer, now + RETRY_SECONDS)
 
+    def _count(self, shard: Shard, transactional_id: str, transaction: Transaction, due: list[TopicPartition]) -> None:
+        if transaction.attempts:
+            shard.counters.marker_retries += len(due)
+            unmarked = {topic_partition: transaction.unmarked[topic_partition] for topic_partition in due}
+            self.on_retry(Retry(transactional_id, transaction.is_committed, transaction.attempts, unmarked))
+        transaction.attempts += 1
+
     def _end_offsets(
         self, shard: Shard, transaction: Transaction, topic_partition: TopicPartition, decision: Decision
     ) -> None:
         home = self._shard_at(topic_partition[1])
+        transaction.unmarked[topic_partition] = _NOT_LOADED if home is None else _NOT_STORED
         if home is not None:
             epoch = self._coordinator_epoch(shard)
             pending.end(home, transaction.producer_id, epoch, committed=transaction.is_committed)
             home.outbox.when_durable(home, OffsetsEnded(decision, topic_partition))
 
     def _end_records(self, shard: Shard, transaction: Transaction, topic_partition: TopicPartition, now: float) -> bool:
-        """Whether this partition is done: its log has the marker, or it does not exist any more."""
+        """Return True if this partition is done: its log has the marker, or it does not exist any more."""
         name, index = topic_partition
         topic = self._topics.named(name)
         partition = topic.partition(index) if topic is not None else None
         if partition is None:
             return True
         if self._remote_nodes is not None and partition.leader not in self._topics.nodes:
+            transaction.unmarked[topic_partition] = _NOT_LED
             return False
         self.write_marker(
             partition.log,
@@ -237,7 +272,7 @@ class TransactionCompletion:
     def write_marker(
         self, log: PartitionLog, producer_id: int, epoch: int, coordinator_epoch: int, now: float, *, committed: bool
     ) -> None:
-        """End a producer's transaction in one log. Whoever is done with all logs settles the topics."""
+        """End a producer's transaction in one log. The caller settles the topics after the last log."""
         log.end_transaction(producer_id, epoch, coordinator_epoch, self._epoch_ms(now), now, committed=committed)
 
     def _ask(
@@ -248,8 +283,8 @@ class TransactionCompletion:
         topic_partitions: list[TopicPartition],
         decision: Decision,
     ) -> None:
-        """Send the markers of the partitions that another process has. A partition never has two markers in flight: a
-        late one could end the transaction after this one."""
+        """Send the markers for the partitions of another process. A partition never has two markers in flight: a late
+        one could end the next transaction."""
         assert self._remote_nodes is not None
         by_topic: dict[str, list[int]] = {}
         for topic, index in topic_partitions:
@@ -262,7 +297,7 @@ class TransactionCompletion:
             self._coordinator_epoch(shard),
         )
         transaction.in_flight.update(topic_partitions)
-        purpose = MarkersSent(decision, topic_partitions)
+        purpose = MarkersSent(decision, node_id, topic_partitions)
         self._remote_nodes.ask(node_id, MARKERS_VERSION, WriteTxnMarkersRequest([marker]), purpose)
 
     def _coordinator_epoch(self, shard: Shard) -> int:

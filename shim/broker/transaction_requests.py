@@ -1,7 +1,7 @@
-"""The requests about transactions, as one broker gets them.
+"""The requests about transactions on one broker, and the markers that other coordinators send.
 
-Decides whether this broker is the one to ask (14, 15, 16; 6 for markers), and what becomes of markers that a
-transaction coordinator elsewhere sends. What a transaction is, is `transactions.py`'s to know.
+A broker that is not the right one answers 14, 15 or 16; 6 for markers. The rules of transactions are in
+`transactions.py`.
 
 Source: KIP-98, KIP-890; Kafka's KafkaApis; the answers of a running Kafka 4.2.2.
 """
@@ -29,6 +29,7 @@ from kafka_shim.broker.transaction_ends import TopicPartition
 from kafka_shim.broker.transactions import Transactions
 from kafka_shim.groups import transactions as pending
 from kafka_shim.groups.service import GroupService, WaitingOffsets
+from kafka_shim.groups.shard import Shard
 
 
 class TransactionRequests:
@@ -41,12 +42,17 @@ class TransactionRequests:
         self._groups = groups
 
     def admitted(self, waiting: WaitingOffsets, errors: Mapping[TopicPartition, ErrorCode], now: float) -> None:
-        """Another process has checked what a TxnOffsetCommit waits for."""
+        """Answer a TxnOffsetCommit that another process has verified."""
         (error,) = errors.values()
         self._groups.admitted(waiting, error, now)
 
     def init_producer_id(self, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse:
-        shard = self._groups.shard_of(request.transactional_id or "")
+        """Return a new producer id, or that of a transactional id with its next epoch."""
+        if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):
+            return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
+        if request.transactional_id is None:
+            return InitProducerIdResponse(producer_id=next(self.topics.producer_ids), producer_epoch=0)
+        shard = self._groups.shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return init_producer_id.error(request, shard)
         response = self.transactions.init_producer_id(shard, request, now)
@@ -76,11 +82,13 @@ class TransactionRequests:
         return response
 
     def write_txn_markers(self, request: WriteTxnMarkersRequest, now: float) -> WriteTxnMarkersResponse:
-        """Write markers into the partitions that are led here.
+        """Write markers into the partitions that this broker leads.
 
-        Per partition UNKNOWN_TOPIC_OR_PARTITION (3) also where no replica is here, NOT_LEADER_OR_FOLLOWER (6) also
-        while the groups of a partition of `__consumer_offsets` are loading, INVALID_PRODUCER_EPOCH (47),
+        Errors per partition: UNKNOWN_TOPIC_OR_PARTITION (3) also without a replica here, NOT_LEADER_OR_FOLLOWER (6)
+        also while the groups of a partition of `__consumer_offsets` are loading, INVALID_PRODUCER_EPOCH (47),
         TRANSACTION_COORDINATOR_FENCED (52).
+
+        Pending offsets are with their groups, even if the broker does not show `__consumer_offsets` to clients.
         """
         response = WriteTxnMarkersResponse(
             markers=[
@@ -104,27 +112,16 @@ class TransactionRequests:
         return response
 
     def _mark(self, marker: WritableTxnMarker, name: str, index: int, now: float) -> ErrorCode:
+        shard = self._groups.shards.get(index) if name == OFFSETS_TOPIC else None
+        if shard is not None:
+            return _end_offsets(marker, shard)
         topic = self.topics.named(name)
         partition = topic.partition(index) if topic is not None else None
         if partition is None or self.node_id not in (partition.leader, *partition.replicas):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if partition.leader != self.node_id:
+        if partition.leader != self.node_id or name == OFFSETS_TOPIC:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if name == OFFSETS_TOPIC:
-            return self._end_offsets(marker, index)
         return self._write(marker, partition, now)
-
-    def _end_offsets(self, marker: WritableTxnMarker, index: int) -> ErrorCode:
-        shard = self._groups.shards.get(index)
-        if shard is None:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        epochs = [each.producer_epoch for each in shard.pending.of_producer(marker.producer_id).values()]
-        if epochs and marker.producer_epoch < max(epochs):
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        if marker.coordinator_epoch < shard.pending.marker_epochs.of(marker.producer_id):
-            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
-        pending.end(shard, marker.producer_id, marker.coordinator_epoch, committed=marker.transaction_result)
-        return ErrorCode.NONE
 
     def _write(self, marker: WritableTxnMarker, partition: Partition, now: float) -> ErrorCode:
         log = partition.log
@@ -141,3 +138,13 @@ class TransactionRequests:
             committed=marker.transaction_result,
         )
         return ErrorCode.NONE
+
+
+def _end_offsets(marker: WritableTxnMarker, shard: Shard) -> ErrorCode:
+    epochs = [each.producer_epoch for each in shard.pending.of_producer(marker.producer_id).values()]
+    if epochs and marker.producer_epoch < max(epochs):
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if marker.coordinator_epoch < shard.pending.marker_epochs.of(marker.producer_id):
+        return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    pending.end(shard, marker.producer_id, marker.coordinator_epoch, committed=marker.transaction_result)
+    return ErrorCode.NONE

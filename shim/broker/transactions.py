@@ -1,8 +1,7 @@
-"""A minimal transaction coordinator: the producer of a transactional id, and how its transactions begin and end.
+"""A minimal transaction coordinator: the producer of a transactional id, and the begin and end of its transactions.
 
-Decides which producer and epoch a transactional id has, what is part of its transaction, and what is written where when
-the transaction ends. The state of an id lives in the shard that its name hashes to, as a group does, and is changed by
-records alone; what a pending offset is, is the shard's business too (`shim/groups/transactions.py`).
+The state of an id lives in the shard that its name hashes to, as a group does, and only records change it; the shard
+also keeps pending offsets (`shim/groups/transactions.py`).
 
 A transaction ends in steps (`transaction_ends.py`): the decision is durable, then partitions get markers, then the end
 is recorded. A producer is answered when the decision is durable; until all partitions have the marker, requests for the
@@ -47,7 +46,7 @@ LAST_EPOCH: Final = 2**15 - 2
 Partitions = Mapping[TopicPartition, None]
 
 VERIFICATION_VERSION: Final = 5
-"""Of AddPartitionsToTxn between processes."""
+"""Version of AddPartitionsToTxn between processes."""
 
 
 class Sender(NamedTuple):
@@ -59,8 +58,8 @@ class Sender(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """A request to the transaction coordinator `node_id` of another process: are these partitions part of the
-    transaction, or, as `supported_operation` has it, add them (KIP-890)."""
+    """A question to the transaction coordinator `node_id` of another process: are these partitions part of the
+    transaction? With some values of `supported_operation` it adds them instead (KIP-890)."""
 
     node_id: int
     sender: Sender
@@ -69,7 +68,7 @@ class Verification(NamedTuple):
 
 
 class WaitingBatches(NamedTuple):
-    """A Produce whose batches the coordinator of their transaction must let in, with the flags of its version."""
+    """A Produce that waits for the verification of its transaction, with the flags of its version."""
 
     exchange: object
     request: ProduceRequest
@@ -91,9 +90,9 @@ class _Verifying(NamedTuple):
 class Transactions:
     """The transaction rules of the brokers of one process, which share the `topics`.
 
-    `shard_at(partition)` is the shard of a partition of `__consumer_offsets`, on whichever broker, if it is active;
-    `place_of(name)` the partition of a group or transactional id. `epoch_ms` turns monotonic seconds into ms since the
-    epoch. Without `remote_nodes` this process is the whole cluster.
+    `shard_at(partition)` is the shard of a partition of `__consumer_offsets`, on any broker, if it is active;
+    `place_of(name)` is the partition of a group or transactional id. `epoch_ms` turns monotonic seconds into ms since
+    the epoch. Without `remote_nodes` this process is the whole cluster.
     """
 
     def __init__(
@@ -110,17 +109,17 @@ class Transactions:
         self._shard_at = shard_at
         self._partitions = partitions
         self.on_verified: Callable[[Waiting, Mapping[TopicPartition, ErrorCode], float], None] | None = None
-        """Called when another process has checked what a request waits for."""
+        """Called when another process has verified a waiting request."""
         self._longest_ms = topics.settings.number("transaction.max.timeout.ms")
         self._expiration_ms = topics.settings.number("transactional.id.expiration.ms")
 
     # Ids and epochs
 
     def init_producer_id(self, shard: Shard, request: InitProducerIdRequest, now: float) -> InitProducerIdResponse:
-        """The next epoch of a transactional id; a transaction that is open is aborted first.
+        """Give a transactional id its next epoch; an open transaction is aborted first.
 
-        Errors: INVALID_TRANSACTION_TIMEOUT (50); PRODUCER_FENCED (90) for a producer id or epoch
-        that is no longer the current one (KIP-360); CONCURRENT_TRANSACTIONS (51) when a transaction had to be aborted.
+        Errors: INVALID_TRANSACTION_TIMEOUT (50); PRODUCER_FENCED (90) for a producer id or epoch that is no longer the
+        current one (KIP-360); CONCURRENT_TRANSACTIONS (51) when a transaction had to be aborted.
         """
         transactional_id = request.transactional_id or ""
         if not 0 < request.transaction_timeout_ms <= self._longest_ms:
@@ -131,14 +130,18 @@ class Transactions:
             producer = (next(self.topics.producer_ids), 0)
         else:
             current = (transaction.producer_id, transaction.producer_epoch)
-            if claim[0] not in (-1, current[0], transaction.last_producer[0]):
+            is_retried = claim[1] != -1 and claim == transaction.last_producer
+            if claim[0] not in (-1, current[0]) and (not is_retried or transaction.is_ongoing):
                 return _no_producer(ErrorCode.PRODUCER_FENCED)
             if transaction.is_ongoing:
                 self._fence(shard, transactional_id, transaction, now)
             if transaction.is_prepared:
                 return _no_producer(ErrorCode.CONCURRENT_TRANSACTIONS)
-            if claim[1] != -1 and claim == transaction.last_producer:
+            if is_retried:
                 producer = current
+                if claim[0] != current[0]:
+                    # As in Kafka, the old producer id is known until the next change.
+                    transaction.last_producer = (-1, -1)
             elif claim[1] in (-1, current[1]):
                 producer = self._next(current)
             else:
@@ -147,23 +150,27 @@ class Transactions:
             shard, transactional_id, now, producer=producer, status=Status.EMPTY, timeout=request.transaction_timeout_ms
         )
         if transaction is not None and producer != current:
-            transaction.last_producer = current
+            # Only who named its epoch may have missed the answer: others come after a producer that is fenced.
+            transaction.last_producer = current if claim[1] != -1 else (-1, -1)
         return InitProducerIdResponse(producer_id=producer[0], producer_epoch=producer[1])
 
     def _next(self, producer: tuple[int, int]) -> tuple[int, int]:
-        """The producer id and epoch after these."""
+        """Return the producer id and epoch after these."""
         producer_id, epoch = producer
         return (next(self.topics.producer_ids), 0) if epoch >= LAST_EPOCH else (producer_id, epoch + 1)
 
     def _fence(self, shard: Shard, transactional_id: str, transaction: Transaction, now: float) -> None:
-        """Abort a transaction and fence its producer."""
-        epoch = transaction.producer_epoch + (transaction.producer_epoch <= LAST_EPOCH)
-        producer = (transaction.producer_id, epoch)
+        """Abort a transaction and fence its producer, which may ask for the next epoch by InitProducerId."""
+        current = (transaction.producer_id, transaction.producer_epoch)
+        epoch = current[1] + (current[1] <= LAST_EPOCH)
+        producer = self._next(current) if shard.rules.new_id_after_own_abort else (current[0], epoch)
         self.completion.decide(shard, transactional_id, transaction, producer, now, committed=False, marker_epoch=epoch)
-        transaction.last_producer = (-1, -1)
+        may_return = shard.rules.aborted_producers_return and producer[1] <= LAST_EPOCH
+        transaction.last_producer = current if may_return else (-1, -1)
 
     def time_out(self, shard: Shard, transactional_id: str, now: float) -> None:
-        """A transaction has been open for longer than its timeout, or some partitions still lack a marker."""
+        """Abort a transaction that has been open for longer than its timeout, or go on with one whose partitions lack a
+        marker."""
         transaction = shard.transactions[transactional_id]
         if transaction.is_prepared:
             self.completion.carry_out(shard, transactional_id, now)
@@ -171,20 +178,20 @@ class Transactions:
             self._fence(shard, transactional_id, transaction, now)
 
     def expire_ids(self, shard: Shard, now: float) -> None:
-        """Forget the transactional ids that were last used transactional.id.expiration.ms ago and have nothing open."""
+        """Forget the transactional ids without a transaction whose last use was transactional.id.expiration.ms ago."""
         oldest = shard.wall_ms(now) - self._expiration_ms
         for transactional_id, transaction in list(shard.transactions.items()):
             if transaction.updated_ms <= oldest and not (transaction.is_ongoing or transaction.is_prepared):
                 shard.write(TransactionKey(transactional_id), None)
 
-    # What is part of a transaction
+    # Parts of a transaction
 
     def admit(
         self, shard: Shard, sender: Sender, partitions: Partitions, now: float, *, adds: bool
     ) -> tuple[ErrorCode, Partitions]:
-        """Add partitions to a transaction, which may begin with them, or see whether they are part of it.
+        """Add partitions to a transaction, which may begin with them, or check that they are part of it.
 
-        The error of all, or none and those that are missing. Errors: INVALID_REQUEST (42),
+        Return an error for all, or none and the partitions that are missing. Errors: INVALID_REQUEST (42),
         INVALID_PRODUCER_ID_MAPPING (49), PRODUCER_FENCED (90), CONCURRENT_TRANSACTIONS (51).
         """
         if not sender.transactional_id:
@@ -214,10 +221,10 @@ class Transactions:
     def add_partitions(
         self, shard: Shard | ErrorCode, transaction: AddPartitionsToTxnTransaction, now: float
     ) -> AddPartitionsToTxnResult:
-        """One transaction of AddPartitionsToTxn.
+        """Add the partitions of one transaction of AddPartitionsToTxn.
 
-        Where a partition does not exist, UNKNOWN_TOPIC_OR_PARTITION (3), the others are OPERATION_NOT_ATTEMPTED (55). A
-        partition that is to be verified and is not part of the transaction is TRANSACTION_ABORTABLE (120).
+        If a partition does not exist, UNKNOWN_TOPIC_OR_PARTITION (3), the others are OPERATION_NOT_ATTEMPTED (55). A
+        partition to verify that is not part of the transaction is TRANSACTION_ABORTABLE (120).
         """
         partitions = {(topic.name, index): None for topic in transaction.topics for index in topic.partitions}
         errors: dict[tuple[str, int], ErrorCode] = {}
@@ -243,7 +250,7 @@ class Transactions:
         )
 
     def add_offsets(self, shard: Shard, request: AddOffsetsToTxnRequest, now: float) -> ErrorCode:
-        """AddOffsetsToTxn: the offsets of a group are part of the transaction from now on."""
+        """Add the offsets of a group to a transaction (AddOffsetsToTxn)."""
         sender = Sender(request.transactional_id, request.producer_id, request.producer_epoch)
         topic_partition = {(OFFSETS_TOPIC, self._partition_of(request.group_id)): None}
         return self.admit(shard, sender, topic_partition, now, adds=True)[0]
@@ -266,7 +273,8 @@ class Transactions:
         return PARKED
 
     def remote_coordinator(self, transactional_id: str) -> int | None:
-        """The node of another process that coordinates a transactional id; None if it is this process, or nobody."""
+        """Return the node of another process that coordinates a transactional id; None if it is this process, or if the
+        id has no coordinator."""
         if self._remote_nodes is None:
             return None
         return self._remote_nodes.holder(OFFSETS_TOPIC, self._partition_of(transactional_id))
@@ -285,7 +293,7 @@ class Transactions:
         self._remote_nodes.ask(verification.node_id, VERIFICATION_VERSION, request, purpose)
 
     def answered(self, purpose: object, answer: Message | None, now: float) -> None:
-        """Another process has answered the request of this purpose; None if it has not."""
+        """Take another process's answer to the request of this purpose; None if it gave none."""
         if isinstance(purpose, MarkersSent):
             self.completion.answered(purpose, answer, now)
         elif isinstance(purpose, _Verifying):
@@ -301,15 +309,16 @@ class Transactions:
                 self.on_verified(waiting, errors, now)
 
     def apply(self, effect: object, now: float) -> None:
-        """Carry out an effect: what it depends on is durable."""
+        """Carry out an effect whose records are durable."""
         self.completion.apply(effect, now)
 
     def check(
         self, sender: Sender, partition: tuple[str, int], now: float, supported_operation: TransactionSupportedOperation
     ) -> ErrorCode:
-        """Whether the coordinator of a transaction lets a record into a partition (KIP-890).
+        """Return the error with which the coordinator of a transaction refuses a write to a partition, or NONE
+        (KIP-890).
 
-        Errors: COORDINATOR_NOT_AVAILABLE (15) while nobody is that coordinator, INVALID_PRODUCER_ID_MAPPING (49),
+        Errors: COORDINATOR_NOT_AVAILABLE (15) while the id has no coordinator, INVALID_PRODUCER_ID_MAPPING (49),
         INVALID_PRODUCER_EPOCH (47), CONCURRENT_TRANSACTIONS (51); INVALID_TXN_STATE (48) or TRANSACTION_ABORTABLE (120)
         for a partition that is not part of the transaction.
         """
@@ -328,7 +337,8 @@ class Transactions:
     # Ends
 
     def end(self, shard: Shard, request: EndTxnRequest, now: float, *, bumps_epoch: bool) -> EndTxnResponse:
-        """EndTxn; `bumps_epoch` (KIP-890, v5+): every end gives the next epoch, so that nothing late gets in.
+        """Commit or abort a transaction. `bumps_epoch` (KIP-890, v5+): every end gives the next epoch, which fences
+        late requests.
 
         Errors: INVALID_REQUEST (42), INVALID_PRODUCER_ID_MAPPING (49), PRODUCER_FENCED (90), INVALID_TXN_STATE (48)
         where there is nothing to end, or it ended the other way; CONCURRENT_TRANSACTIONS (51) while it is ending.
@@ -346,10 +356,8 @@ class Transactions:
         if claim != current and not is_repeated:
             return EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED)
         if transaction.is_prepared:
-            is_same = transaction.is_committed is request.committed
-            return EndTxnResponse(
-                error_code=ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE
-            )
+            # Kafka refuses an end while the completion of another is in progress, before it looks at the state.
+            return EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
         producer = self._next(current) if bumps_epoch else current
         if not transaction.is_ongoing:
             target = Status.COMPLETE_COMMIT if request.committed else Status.COMPLETE_ABORT
@@ -372,7 +380,8 @@ class Transactions:
         return EndTxnResponse(producer_id=producer[0], producer_epoch=producer[1])
 
     def _is_repeated(self, transaction: Transaction, claim: tuple[int, int]) -> bool:
-        """Whether a producer has the id and epoch of before the end of its transaction: it missed that answer."""
+        """Return True if a producer repeats an end because it missed the answer: it has the id and epoch from before
+        that end."""
         if transaction.is_ongoing or transaction.status is Status.EMPTY:
             return False
         previous = (transaction.producer_id, transaction.producer_epoch - 1)
@@ -410,7 +419,7 @@ class Transactions:
 
 
 def _of_writer(error: ErrorCode, supported_operation: TransactionSupportedOperation) -> ErrorCode:
-    """The error of a write, if the same check on behalf of the coordinator's own APIs gives `error`."""
+    """Return the error for a writer, if the same check for the coordinator's own APIs gives `error`."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):

@@ -1,7 +1,8 @@
 """Settings of Kafka's brokers that nothing here obeys, as data: tools and tests describe and alter them all the same.
 
-Decides nothing. Names, types, defaults and which of them a running broker takes are those that a running Kafka 4.2.2
-describes. Rows are name, type, default (None where there is none) and, where Kafka has one, the least value.
+Decides nothing. Names, types, defaults and which of them a running broker takes are those that a running Kafka 4.2.2,
+4.3.1 and 4.4.0 describe. Rows are name, type, default (None where there is none) and, where Kafka has one, the least
+value.
 """
 
 from __future__ import annotations
@@ -43,8 +44,6 @@ _FIXED: Final[tuple[_Row, ...]] = (
     ("controller.quorum.request.timeout.ms", INT, "2000"),
     ("controller.quorum.retry.backoff.ms", INT, "20"),
     ("controller.quorum.voters", LIST, ""),
-    ("controller.quota.window.num", INT, "11"),
-    ("controller.quota.window.size.seconds", INT, "1"),
     ("controller.socket.timeout.ms", INT, "30000"),
     ("create.topic.policy.class.name", CLASS, None),
     ("delegation.token.expiry.check.interval.ms", LONG, "3600000"),
@@ -87,8 +86,6 @@ _FIXED: Final[tuple[_Row, ...]] = (
     ("producer.purgatory.purge.interval.requests", INT, "1000"),
     ("queued.max.request.bytes", LONG, "-1"),
     ("queued.max.requests", INT, "500"),
-    ("quota.window.num", INT, "11"),
-    ("quota.window.size.seconds", INT, "1"),
     ("remote.log.manager.copy.quota.window.num", INT, "11"),
     ("remote.log.manager.copy.quota.window.size.seconds", INT, "1"),
     ("remote.log.manager.fetch.quota.window.num", INT, "11"),
@@ -190,7 +187,7 @@ _FIXED: Final[tuple[_Row, ...]] = (
     ("transaction.state.log.segment.bytes", INT, "104857600"),
     ("transaction.two.phase.commit.enable", BOOLEAN, "false"),
 )
-"""What is as it was when the broker started."""
+"""Settings that cannot change while the broker runs."""
 
 _DYNAMIC: Final[tuple[_Row, ...]] = (
     ("background.threads", INT, "10", 1),
@@ -206,10 +203,6 @@ _DYNAMIC: Final[tuple[_Row, ...]] = (
     ("log.cleaner.io.buffer.size", INT, "524288"),
     ("log.cleaner.io.max.bytes.per.second", DOUBLE, "1.7976931348623157E308"),
     ("log.cleaner.threads", INT, "1", 0),
-    ("max.connection.creation.rate", INT, "2147483647"),
-    ("max.connections", INT, "2147483647"),
-    ("max.connections.per.ip", INT, "2147483647"),
-    ("max.connections.per.ip.overrides", STRING, ""),
     ("max.decompressed.message.bytes", INT, "2147483639"),
     ("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter"),
     ("num.io.threads", INT, "8", 1),
@@ -265,8 +258,34 @@ _DYNAMIC: Final[tuple[_Row, ...]] = (
 """Settings that can change while a broker runs."""
 
 
+_FIXED_OF_4_3: Final[tuple[_Row, ...]] = (
+    ("controller.quorum.fetch.max.bytes", INT, "1048576", 1),
+    ("controller.quorum.fetch.snapshot.max.bytes", INT, "1048576", 1),
+    ("group.coordinator.background.threads", INT, "2", 1),
+)
+_DYNAMIC_OF_4_3: Final[tuple[_Row, ...]] = (
+    ("cordoned.log.dirs", LIST, ""),
+    ("follower.fetch.last.tiered.offset.enable", BOOLEAN, "false"),
+    ("group.coordinator.cached.buffer.max.bytes", INT, "1048588", 524288),
+    ("share.coordinator.cached.buffer.max.bytes", INT, "1048588", 524288),
+)
+_FIXED_OF_4_4: Final[tuple[_Row, ...]] = (
+    ("sasl.oauthbearer.allow.unverified.audience", BOOLEAN, "false"),
+    ("sasl.oauthbearer.allow.unverified.issuer", BOOLEAN, "false"),
+)
+
+_TABLES: Final = (
+    (_FIXED, False, ""),
+    (_DYNAMIC, True, ""),
+    (_FIXED_OF_4_3, False, "cordoned_folders"),
+    (_DYNAMIC_OF_4_3, True, "cordoned_folders"),
+    (_FIXED_OF_4_4, False, "late_remote_copies"),
+)
+"""Rows, whether these settings can change while a broker runs, and the rule of the releases that have them."""
+
+
 def unused_settings() -> Iterator[Setting]:
     """All of them."""
-    for rows, dynamic in ((_FIXED, False), (_DYNAMIC, True)):
+    for rows, dynamic, rule in _TABLES:
         for name, kind, default, *least in rows:
-            yield Setting(name, kind, default, least[0] if least else -inf, dynamic=dynamic)
+            yield Setting(name, kind, default, least[0] if least else -inf, dynamic=dynamic, rule=rule)

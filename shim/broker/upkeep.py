@@ -1,7 +1,7 @@
-"""Rules that look at logs every so often: retention and compaction.
+"""Periodic rules on logs: retention and compaction.
 
-Decides when they look, and at which logs: those that one broker leads, and never while there is nothing to see. What is
-done to a log, the rule decides (`retention.py`, `compaction.py`).
+`Upkeep` calls its rule (`retention.py`, `compaction.py`) for the logs that one broker leads, and never while they are
+empty.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topic, Topics
 
 Rule = Callable[[Topics, Topic, PartitionLog, int], None]
-"""Does what is due to a log of a topic; the last argument is now, in ms since the epoch."""
+"""A rule for one log of a topic; the last argument is now, in ms since the epoch."""
 
 
 class Upkeep:
-    """One rule for the logs that a broker leads. `interval` is the setting that says how often it looks, in ms.
+    """One rule for the logs that a broker leads. `interval` is the setting with the ms between two runs.
 
-    `concerned()` are the topics it looks at, `epoch_ms` turns monotonic seconds into ms since the epoch, and `due` is
-    when to look again.
+    `concerned()` returns the topics of the rule, `epoch_ms` turns monotonic seconds into ms since the epoch, and `due`
+    is the time of the next run.
     """
 
     def __init__(
@@ -41,19 +41,22 @@ class Upkeep:
         self._rule = rule
 
     def written(self, now: float) -> None:
-        """There may be records from now on."""
+        """Schedule the next run: a log may have records from now on."""
         if self.due == inf and any(True for _ in self._concerned()):
             self.due = self._next(now)
 
     def look(self, now: float) -> None:
-        """Let the rule do what is due now."""
+        """Apply the rule to all logs."""
+        # Set the next run first: a rule that raises must not be called again at once.
+        self.due = self._next(now)
         has_records = False
         for topic in self._concerned():
             for partition in topic.partitions:
                 if partition.leader == self._node_id and partition.log.size:
                     self._rule(self._topics, topic, partition.log, self._epoch_ms(now))
                     has_records |= partition.log.size > 0
-        self.due = self._next(now) if has_records else inf
+        if not has_records:
+            self.due = inf
         self._topics.settle(now)
 
     def _next(self, now: float) -> float:

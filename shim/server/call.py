@@ -1,31 +1,41 @@
-"""What a handler sees of an exchange: the request's header and connection, and the rules it may ask."""
+"""Side of a request that the broker and the groups see: the batch its answer waits for, and its line in the trace."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
-from kafka_shim.broker.broker import Broker
+from kafka_shim.apis.wire import Message
 from kafka_shim.groups.interface import Client
-from kafka_shim.groups.service import GroupService
+from kafka_shim.server.connection import Connection
+from kafka_shim.server.table import Endpoint
 
 
 class Call(Protocol):
-    """One request on its way to a rule. Rules that park it reply to this very object.
+    """An exchange; `exchange.py` implements it.
 
-    `arrived` is monotonic seconds of the coordinator's clock, `session` the connection that it came on.
+    `arrived` is the time when its rule was called, and `since` the time when its answer began to wait, both monotonic
+    seconds. `response` is None until a rule has returned it.
     """
 
+    endpoint: Endpoint
+    session: Connection
     client: Client
+    correlation_id: bytes
     arrived: float
+    since: float
+    response: Message | None
 
     @property
-    def session(self) -> object: ...
+    def request(self) -> Any: ...
 
-    @property
-    def version(self) -> int: ...
+    def run(self, now: float) -> None:
+        """Call the rule again."""
 
-    @property
-    def groups(self) -> GroupService: ...
+    def send(self, now: float) -> None:
+        """Send the answer: the batch is durable."""
 
-    @property
-    def broker(self) -> Broker: ...
+    def fail(self, code: int, now: float) -> None:
+        """Send the error `code`: the batch failed, or the wait is over."""
+
+    def broken(self, error: Exception) -> None:
+        """End the connection: a method of this exchange has raised."""

@@ -1,9 +1,8 @@
-"""Topics and settings of a cluster of several processes: changed by one of them, the same in all.
+"""Topics and settings of a cluster of several processes: each process may change them, and all see the same.
 
-Decides in which order changes are made. A change is tried on a draft, which is as the newest documents of the store
-say; what the draft has become is written if nobody else has changed them since, or else the change is tried anew.
-Only what is written is true: then it is done here, as it is by the others when they hear of it. It does not know what a
-change is (`shim/broker/`), nor what is in a document (`shim/broker/documents.py`).
+A change runs on a draft, a copy of the newest documents in the store. The store takes the result unless another process
+changed the documents first; then the change runs again. Apply a change only after the store accepted it; the other
+processes apply it when they read it. `shim/broker/documents.py` defines the documents.
 """
 
 from __future__ import annotations
@@ -17,23 +16,29 @@ import trio
 
 from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.broker import AppliesToTopics
 from kafka_shim.broker.documents import apply, changes, describe
 from kafka_shim.broker.settings import Settings
 from kafka_shim.broker.topics import OFFSETS_TOPIC, TopicError, Topics
 from kafka_shim.persistence.store import SharedStore, StoreError
 from kafka_shim.server.exchange import Exchange
+from kafka_shim.server.failures import Border, Failures
+from kafka_shim.server.store_format import open_as
 
 log: Final = logging.getLogger("kafka_shim.server")
 
 RETRY_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 1.0
+"""At most so long a request waits for a look; then its answer has the topics as this process knows them."""
 
-Rule = Callable[[Topics], Message]
 _Result = TypeVar("_Result")
 
 
 class Catalogue:
-    """The part of one process. `topics` are those its brokers show; `settle(now)` is called when they have changed and
-    when answers have left, before which `check(now)` is; `group_changed(group_id)` for the values of a group.
+    """The catalogue of one process.
+
+    `topics` are those of its brokers. `check(now)` is called before answers leave. `settle(now)` is called after
+    answers left and after topics changed.
     """
 
     def __init__(
@@ -43,31 +48,43 @@ class Catalogue:
         clock: Callable[[], float],
         check: Callable[[float], None],
         settle: Callable[[float], None],
-        group_changed: Callable[[str], None],
+        failures: Failures,
+        release: str,
     ) -> None:
         self.version = -1
-        """Of the newest documents that this process has read."""
+        """The version of the newest documents that this process has read."""
         self._store = store
         self._topics = topics
         self._clock = clock
         self._check = check
         self._settle = settle
-        self._group_changed = group_changed
+        self._failures = failures
+        self._release = release
+        self.looked_at = -inf
+        """See `Shared.looked_at`. A look that failed counts."""
+        self._looking: list[Exchange] = []
+        self._look_wanted = trio.Event()
         self._documents: dict[tuple[str, str], str] = {}
         self._draft: Topics | None = None
-        """As the documents say, between two changes; None when it must be made anew."""
+        """A copy of the documents between two changes; None if it must be created again."""
         self._being_created: set[str] = set()
         self._one_at_a_time = trio.Lock()
-        self._request, self._requests = trio.open_memory_channel[tuple[Rule, Exchange | None]](inf)
+        self._request, self._requests = trio.open_memory_channel[tuple[AppliesToTopics, Exchange | None]](inf)
         self._want, self._to_make = trio.open_memory_channel[str](inf)
 
-    def change(self, rule: Rule, exchange: object) -> None:
-        """See `Shared.change`: the exchange, if there is one, is answered when the change is written."""
+    def change(self, change: AppliesToTopics, exchange: object) -> None:
+        """Apply a change (see `Shared.change`) and answer the exchange, if any, once the store has it."""
         assert exchange is None or isinstance(exchange, Exchange)
-        self._request.send_nowait((rule, exchange))
+        self._request.send_nowait((change, exchange))
+
+    def look(self, exchange: object) -> None:
+        """See `Shared.look`."""
+        assert isinstance(exchange, Exchange)
+        self._looking.append(exchange)
+        self._look_wanted.set()
 
     def want(self, name: str) -> None:
-        """Make a topic with the defaults, unless somebody else does."""
+        """Create a topic with default settings, unless it exists."""
         if name not in self._being_created:
             self._being_created.add(name)
             self._want.send_nowait(name)
@@ -75,39 +92,86 @@ class Catalogue:
     async def run(
         self, declared: Mapping[str, int], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Make the declared topics that are not there, and then those that clients request, until cancelled."""
+        """Create the missing declared topics, then those that clients request, until cancelled. Raises StoreError for
+        a store of a newer release."""
+        await self._change(lambda draft: open_as(self._release, draft))
         await self._make(declared)
         task_status.started()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._serve_changes)
             nursery.start_soon(self._serve_wants)
+            nursery.start_soon(self._serve_looks)
 
     async def refresh(self) -> None:
-        """Learn what others have changed. Raises StoreError."""
+        """Apply the changes of other processes; the next call repeats one that has raised. Raises StoreError."""
         async with self._one_at_a_time:
-            await self._read()
+            try:
+                await self._read()
+            except StoreError:
+                raise
+            except Exception as error:
+                self._failures.note(Border.CATALOGUE, "applying the changes of other processes", error)
 
     async def _serve_changes(self) -> None:
-        async for rule, exchange in self._requests:
+        async for change, exchange in self._requests:
             response: Message | None = None
             failure = ErrorCode.REQUEST_TIMED_OUT
             try:
-                response = await self._change(rule)
+                response = await self._change(change.apply)
             except StoreError as error:
                 log.error("a change of topics or settings was not written: %s", error)
-            except Exception:
-                log.exception("a change of topics or settings failed")
+            except Exception as error:
+                self._failures.note(Border.CATALOGUE, "a change of topics or settings", error)
                 failure = ErrorCode.UNKNOWN_SERVER_ERROR
             now = self._clock()
-            # What the client has sent since is served as soon as it has its answer.
+            # An answer lets the next request of its connection run.
             self._check(now)
-            if exchange is None:
-                pass
-            elif response is None:
-                exchange.fail(failure, now)
-            else:
-                exchange.answer(response, 0, now)
+            if exchange is not None:
+                try:
+                    if response is None:
+                        exchange.fail(failure, now)
+                    else:
+                        exchange.answer(response, 0, now)
+                except Exception as error:
+                    exchange.broken(error)
             self._settle(now)
+
+    async def _serve_looks(self) -> None:
+        async with trio.open_nursery() as nursery:
+            ended = trio.Event()
+            ended.set()
+            while True:
+                await self._look_wanted.wait()
+                self._look_wanted = trio.Event()
+                began, waiting, self._looking = self._clock(), self._looking, []
+                with trio.move_on_after(LOOK_SECONDS):
+                    # The look before may still hang.
+                    await ended.wait()
+                    ended = trio.Event()
+                    nursery.start_soon(self._look, ended)
+                    await ended.wait()
+                self.looked_at = began
+                self._check(self._clock())
+                for exchange in waiting:
+                    # The rule was called once already.
+                    exchange.endpoint.calls -= 1
+                    try:
+                        exchange.run(began)
+                    except Exception as error:
+                        exchange.broken(error)
+                self._settle(self._clock())
+
+    async def _look(self, ended: trio.Event) -> None:
+        try:
+            version = await trio.to_thread.run_sync(self._store.documents_version, abandon_on_cancel=True)
+            if version != self.version:
+                await self.refresh()
+        except StoreError as error:
+            log.error("changes of topics by other processes are not seen: %s", error)
+        except Exception as error:
+            self._failures.note(Border.CATALOGUE, "a look for changes of other processes", error)
+        finally:
+            ended.set()
 
     async def _serve_wants(self) -> None:
         async for name in self._to_make:
@@ -118,10 +182,14 @@ class Catalogue:
             except StoreError as error:
                 log.error("topic %s was not made: %s", name, error)
                 await trio.sleep(RETRY_SECONDS)
+            except Exception as error:
+                self._failures.note(Border.CATALOGUE, f"the creation of topic {name}", error)
             self._being_created.discard(name)
 
     async def _make(self, counts: Mapping[str, int]) -> None:
         def declare(draft: Topics) -> None:
+            # Clients may find their coordinator through any process, so every process shows the topic from the start.
+            draft.ensure_offsets_topic()
             for name, partitions in counts.items():
                 if draft.named(name) is None:
                     draft.declare(name, partitions)
@@ -150,19 +218,21 @@ class Catalogue:
             self._learn(version, documents)
 
     def _learn(self, version: int, documents: dict[tuple[str, str], str]) -> None:
-        self.version, self._documents = version, documents
         now = self._clock()
-        apply(documents, self._topics, self._group_changed)
+        apply(documents, self._topics)
+        self.version, self._documents = version, documents
         self._topics.settle(now)
         self._settle(now)
 
     def _drafted(self) -> Topics:
         topics, draft = self._topics, self._draft
         if draft is None:
-            draft = Topics([*topics.nodes.values()], Settings(topics.settings.static), topics.new_id)
+            draft = Topics(
+                [*topics.nodes.values()], Settings(topics.settings.static), topics.new_id, cluster_id=topics.cluster_id
+            )
             draft.offsets_topic_id = topics.offsets_topic_id
         draft.nodes = dict(topics.nodes)
-        apply(self._documents, draft, lambda group_id: None)
+        apply(self._documents, draft)
         if topics.named(OFFSETS_TOPIC) is not None:
             draft.ensure_offsets_topic()
         return draft

@@ -1,16 +1,17 @@
-"""What takes too long for the event loop: it is computed in a worker thread, one computation after another.
+"""Long computations in a worker thread, one after another, outside the event loop.
 
-Decides where and when it is computed; which computations take too long, and what follows from a result, the rules
-decide. A journal has the moment when a result came in, so a replay computes it anew and lets it come in then.
+The rules choose the computations and apply the results. A journal notes the moment of each result, so a replay computes
+it again and delivers it at that moment.
 
-While a thread computes, the interpreter changes threads often: a loop that is served every `SWITCH_SECONDS` goes on
-with its clients, where the usual 5 ms would pass after each of its system calls.
+While a thread computes, the interpreter changes threads often: a loop that gets its turn every `SWITCH_SECONDS` goes on
+with its clients. By default it would wait 5 ms after each of its system calls.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -20,15 +21,18 @@ import trio
 from kafka_shim.groups.assignors.spec import AssignorError
 from kafka_shim.groups.interface import Computation
 from kafka_shim.groups.outbox import Outbox
+from kafka_shim.server.failures import Border, Failures
 
 log: Final = logging.getLogger("kafka_shim.server")
 
 SWITCH_SECONDS: Final = 0.0005
+STOP_SECONDS: Final = 2.0
+"""Seconds that the end of the process waits for a computing thread."""
 
 
 class Computations:
-    """The computations of a process that are under way. `check(now)` is called before each has an effect, since the
-    process may have slept meanwhile, and `settle(now)` after it."""
+    """The running computations of a process. `check(now)` is called before each takes effect, since the process may
+    have slept, and `settle(now)` after."""
 
     def __init__(
         self,
@@ -36,17 +40,19 @@ class Computations:
         clock: Callable[[], float],
         check: Callable[[float], None],
         settle: Callable[[float], None],
+        failures: Failures,
     ) -> None:
         self._outbox = outbox
         self._clock = clock
         self._check = check
         self._settle = settle
+        self._failures = failures
         self._waiting: dict[int, Computation] = {}
         self._numbers = 0
         self._more = trio.Event()
 
     def take(self) -> None:
-        """Take over those that the rules have left in the outbox."""
+        """Take the computations from the outbox."""
         computations, self._outbox.computations = self._outbox.computations, []
         for each in computations:
             self._numbers += 1
@@ -54,42 +60,77 @@ class Computations:
         self._more.set()
 
     async def run(self) -> None:
-        """Compute, until cancelled. Rules rely on that if `Outbox.offloads`."""
+        """Compute, until cancelled. The rules rely on this task if `Outbox.offloads`."""
         while True:
             await self._more.wait()
             self._more = trio.Event()
             while self._waiting:
                 number = min(self._waiting)
-                with _switching_often():
-                    result = await trio.to_thread.run_sync(self.result, number, abandon_on_cancel=True)
+                with switching_often():
+                    result = await self._elsewhere(number)
                 now = self._clock()
                 self._check(now)
                 self.finish(number, result, now)
                 self._settle(now)
 
+    async def _elsewhere(self, number: int) -> Any:
+        """Return the result from a worker thread.
+
+        A thread inside a library aborts the process when the interpreter ends, so a cancelled caller waits for the
+        thread, up to a limit.
+        """
+        results: list[Any] = []
+        ended = trio.Event()
+        limit = trio.CancelScope(shield=True)
+
+        async def compute() -> None:
+            with limit:
+                results.append(await trio.to_thread.run_sync(self.result, number, abandon_on_cancel=True))
+            ended.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(compute)
+            try:
+                await ended.wait()
+            except trio.Cancelled:
+                self._waiting[number].stop()
+                limit.deadline = trio.current_time() + STOP_SECONDS
+                raise
+        return results[0]
+
     def result(self, number: int) -> Any:
-        """Compute it: the result, or the exception."""
+        """Compute; return the result or the exception."""
         try:
             return self._waiting[number].compute()
         except AssignorError as error:
             return error
         except Exception as error:
-            log.exception("a computation failed")
+            self._failures.note(Border.COMPUTATION, "a computation", error)
             return error
 
     def finish(self, number: int, result: Any, now: float) -> None:
-        """Let the rules go on with a result."""
+        """Apply a result."""
         try:
             self._waiting.pop(number).finish(result, now)
-        except Exception:
-            log.exception("what waited for a computation failed")
+        except Exception as error:
+            self._failures.note(Border.COMPUTATION, "what waited for a computation", error)
+
+
+_turns = threading.Lock()
+_usual: list[float] = []
+"""The interval before the first block, once for each block that is entered."""
 
 
 @contextmanager
-def _switching_often() -> Iterator[None]:
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_SECONDS)
+def switching_often() -> Iterator[None]:
+    """Let the interpreter change threads often during a block, which waits for a thread that computes."""
+    with _turns:
+        _usual.append(_usual[0] if _usual else sys.getswitchinterval())
+        sys.setswitchinterval(SWITCH_SECONDS)
     try:
         yield
     finally:
-        sys.setswitchinterval(usual)
+        with _turns:
+            usual = _usual.pop()
+            if not _usual:
+                sys.setswitchinterval(usual)

@@ -1,35 +1,35 @@
 """One request of a client, from its bytes to the bytes of its answer.
 
-Decides through which steps a request goes: it is run, which is to be handed to its rule; it may be parked by the rule;
-its answer is held until the records that it may show are durable; then it is sent. Instead of any of these it may be
-refused, which ends the connection. Rules know an exchange only as the object that they reply to. An interceptor of the
-laboratory may hold an exchange before its rule and before its answer leaves. It does not know what a request does
-(`requests.py`), nor when a connection's next request is served (`session.py`).
+The steps: `run` calls the rule; the rule may park the request; the answer is held until the records that it may show
+are durable; then it is sent. At any step the request may be refused, which ends the connection. Rules know an exchange
+only as the object that they reply to. An interceptor of the laboratory may hold an exchange before its rule and before
+its answer leaves. `requests.py` has the rules; `session.py` decides the time of the next request.
 """
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable, Iterator
+from copy import copy
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kafka_shim.apis.keys import ApiKey
-from kafka_shim.apis.wire import EncodeError, Message
+from kafka_shim.apis.wire import Message
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.broker import Broker
 from kafka_shim.groups.interface import NO_REPLY, PARKED, Client
-from kafka_shim.groups.service import GroupService
-from kafka_shim.server.node import Node, Transport
+from kafka_shim.server.connection import Connection, State
+from kafka_shim.server.failures import Border
+from kafka_shim.server.node import Node
+from kafka_shim.server.parts import MAX_ANSWER_BYTES
 from kafka_shim.server.table import Endpoint
-
-log: Final = logging.getLogger("kafka_shim.server")
+from kafka_shim.server.throttling import Mutations, Usage
 
 _REUSED_BODY: Final = 4096
-"""Encoded answers of so many bytes are kept for the next exchange, which may get the same answer."""
+"""The largest encoded answer to keep for the next exchange, which may get the same answer."""
 
 
 class Step(Enum):
-    """How far an exchange is."""
+    """The progress of an exchange."""
 
     RUNNING = "running"
     INTERCEPTED = "intercepted"
@@ -41,62 +41,85 @@ class Step(Enum):
 
 _RUNNING, _INTERCEPTED, _PARKED, _HELD = Step.RUNNING, Step.INTERCEPTED, Step.PARKED, Step.HELD
 _SENT, _REFUSED = Step.SENT, Step.REFUSED
+_CLOSED: Final = State.CLOSED
 _FETCH: Final = ApiKey.FETCH
 
 
-class Conversation(Protocol):
-    """The connection that an exchange is on; `session.py` has it."""
+class LongAnswer:
+    """The answer to the `parts` of a request, with the parts that are encoded already."""
 
-    node: Node
-    transport: Transport
-    number: int
-    exchange: Exchange | None
-    last_answer: tuple[object, bytes]
+    __slots__ = ("_count", "_elements", "_head", "_tail", "parts", "required_batch", "size")
 
-    @property
-    def closed(self) -> bool: ...
+    def __init__(self, parts: Iterator[Message]) -> None:
+        self.parts = parts
+        self.required_batch = 0
+        self.size = 0
+        self._count = 0
+        self._elements: list[bytes] = []
+        self._head = self._tail = b""
 
-    @property
-    def client_id(self) -> str: ...
+    def add(self, encoded: tuple[bytes, bytes, bytes, int], required_batch: int) -> None:
+        """Add the answer to a part: head, elements and tail of a response, and the number of elements."""
+        self._head, elements, self._tail, count = encoded
+        self._elements.append(elements)
+        self._count += count
+        self.size += len(elements)
+        self.required_batch = max(self.required_batch, required_batch)
 
-    def send(self, data: bytes) -> None: ...
-
-    def refuse(self, reason: str) -> None: ...
-
-    def finish(self, now: float) -> None: ...
-
-    def finish_with(self, data: bytes, now: float) -> None: ...
+    def body(self, endpoint: Endpoint) -> bytes:
+        """Return the whole answer."""
+        return b"".join((self._head, endpoint.count(self._count), *self._elements, self._tail))
 
 
 class Exchange:
-    """`arrived` is when the request was handed to its rule, monotonic seconds. `response` is the answer once a rule has
-    returned it, and `data` its frame; `since` is when it began to be held."""
+    """One exchange. `arrived` is the time when its rule was called, monotonic seconds. `response` is the answer once a
+    rule has returned it, and `data` its frame; `since` is the time when the answer began to wait. `groups` and `broker`
+    are the rules of its `node`, and `version` is the version of the request."""
 
     __slots__ = (
+        "amend",
         "arrived",
+        "broker",
         "client",
         "correlation_id",
         "data",
+        "denied",
         "endpoint",
+        "groups",
+        "long",
+        "node",
         "request",
         "response",
         "session",
         "since",
         "step",
+        "usage",
+        "version",
     )
 
     request: Any
+    amend: Callable[[Message], Message] | None
+    """Changes the answer of the rule before it is encoded, for a guarded connection."""
+    usage: Usage | None
+    """What the exchange uses of the quotas of its client; None without any."""
+    denied: bool
+    """True if the client lacks a right that the request needs."""
 
     def __init__(
         self,
-        session: Conversation,
+        node: Node,
+        session: Connection,
         endpoint: Endpoint,
         request: Any,
         client: Client,
         correlation_id: bytes,
     ) -> None:
+        self.node = node
+        self.groups = node.groups
+        self.broker = node.broker
         self.session = session
         self.endpoint = endpoint
+        self.version = endpoint.version
         self.request = request
         self.client = client
         self.correlation_id = correlation_id
@@ -104,59 +127,56 @@ class Exchange:
         self.response: Message | None = None
         self.data = b""
         self.step = _RUNNING
+        self.long: LongAnswer | None = None
+        self.amend = None
+        self.denied = False
+        self.usage = None
 
     @property
-    def version(self) -> int:
-        """The version of the request."""
-        return self.endpoint.version
-
-    @property
-    def groups(self) -> GroupService:
-        """The group rules of the node that got the request."""
-        return self.session.node.groups
-
-    @property
-    def broker(self) -> Broker:
-        """The other rules of that node."""
-        return self.session.node.broker
+    def mutations(self) -> Mutations | None:
+        """Return the quota of changes of topics; None without one."""
+        return None if self.usage is None else self.usage.mutations
 
     @property
     def finished(self) -> bool:
-        """Whether the next request of the connection may be served."""
+        """Return True if the next request of the connection may be served."""
         return self.step is _SENT or self.step is _REFUSED
 
-    def copy(self, session: Conversation) -> Exchange:
-        """The same request as if it had come on another connection."""
-        return Exchange(session, self.endpoint, self.request, self.client, self.correlation_id)
+    def copy(self, session: Connection) -> Exchange:
+        """Return the same request as if it had come on another connection of the node."""
+        return Exchange(self.node, session, self.endpoint, self.request, self.client, self.correlation_id)
 
     # Steps
 
-    def arrive(self, now: float) -> None:
-        """Show the request to the interceptor, and run it unless that takes it over."""
-        interceptor = self.session.node.interceptor
-        if interceptor is None or not interceptor.requested(self, now):
-            self.run(now)
-
     def run(self, now: float) -> None:
-        """Hand the request to its rule."""
-        session = self.session
-        if session.closed:
+        """Call the rule of the request."""
+        if self.session.state is _CLOSED:
             return
         self.arrived = now
         self.step = _RUNNING
-        endpoint, node = self.endpoint, session.node
+        endpoint, node = self.endpoint, self.node
         endpoint.calls += 1
         if node.frames is not None:
             node.frames.running(self)
+        if endpoint.feature is not None and not self.broker.has_feature(endpoint.feature):
+            self.fail(ErrorCode.UNSUPPORTED_VERSION, now)
+            return
+        if endpoint.divided is not None:
+            parts = endpoint.divided.parts(self.request, self)
+            if parts is not None:
+                self._run_in_parts(parts, now)
+                return
         outbox = node.outbox
-        outbox.begin()
+        outbox.required_batch = 0
+        guard = self.session.guard
         try:
-            response = endpoint.rule(self.request, self)
-        except Exception:
-            log.exception("%s of %s failed", endpoint, session.transport.peer)
-            response = endpoint.api.error(self.request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            response = endpoint.rule(self.request, self) if guard is None else guard.ask(self.request, self)
+        except Exception as error:
+            response = self._unforeseen(error, now)
         if response is PARKED:
             self.step = _PARKED
+            if self.usage is not None:
+                self.usage.park()
             if outbox.tracing:
                 node.exchanges.parked(self)
         elif response is NO_REPLY:
@@ -165,60 +185,185 @@ class Exchange:
             assert isinstance(response, Message)
             self.answer(response, outbox.required_batch, now)
 
-    def answer(self, response: Message, required_batch: int, now: float) -> None:
-        """The request has this answer, which leaves when batch `required_batch` is durable."""
-        session = self.session
-        if session.closed:
+    def _run_in_parts(self, parts: Iterator[Message], now: float) -> None:
+        self.long = LongAnswer(parts)
+        if self.usage is not None:
+            self.usage.park()
+        waiting = self.node.parts
+        if waiting is not None:
+            waiting.add(self)
+        else:
+            while self.go_on(now):
+                pass
+
+    def go_on(self, now: float) -> bool:
+        """Answer the next part of a long request; return False once its answer leaves, or its connection has ended."""
+        endpoint, long = self.endpoint, self.long
+        if self.session.state is _CLOSED or long is None:
+            return False
+        outbox = self.node.outbox
+        usage = self.usage
+        if usage is not None:
+            usage.go_on()
+        part = next(long.parts, None)
+        if part is None:
+            self._answer_in_whole(long, now)
+            return False
+        outbox.required_batch = 0
+        guard = self.session.guard
+        try:
+            response = endpoint.rule(part, self) if guard is None else guard.ask(part, self)
+            if response is NO_REPLY:
+                return True
+            assert isinstance(response, Message)
+            if self.amend is not None:
+                response, self.amend = self.amend(response), None
+            if self.response is None:
+                self.response = response
+            long.add(endpoint.encode_part(endpoint.shape(response, endpoint.version)), outbox.required_batch)
+        except Exception as error:
+            self.long = None
+            self.answer(self._unforeseen(error, now), 0, now)
+            return False
+        if usage is not None:
+            usage.park()
+        if long.size > MAX_ANSWER_BYTES:
+            self._refuse_answer(f"is longer than {MAX_ANSWER_BYTES} bytes")
+            return False
+        return True
+
+    def _answer_in_whole(self, long: LongAnswer, now: float) -> None:
+        if self.response is None:
+            self._end(now)
             return
+        throttling = self.node.throttling
+        if throttling is not None and self.usage is not None:
+            response = throttling.charge(self, self.response, now)
+            if response is not self.response:
+                # The head of the answer again, now with the time for which the client is throttled.
+                assert response is not None
+                assert self.endpoint.divided is not None
+                head = copy(response)
+                setattr(head, self.endpoint.divided.answers, [])
+                long.add(self.endpoint.encode_part(self.endpoint.shape(head, self.endpoint.version)), 0)
+                self.response = response
+        # Reuse the encoded answer of the exchange before, if both have the same answer.
+        session = self.session
+        session.last_answer = (self.response, long.body(self.endpoint))
+        self.answer(self.response, long.required_batch, now)
+        session.last_answer = (None, b"")
+
+    def _unforeseen(self, error: Exception, now: float) -> Message:
+        """Return the answer after the rule raised. Records that it wrote are not trusted."""
+        node, endpoint, request = self.node, self.endpoint, self.request
+        self.amend = None
+        node.failures.note(Border.REQUEST, f"{endpoint} of {self.session.transport.peer}", error)
+        outbox = node.outbox
+        if outbox.records and outbox.required_batch == outbox.batch:
+            names = endpoint.row.groups_of(request) + endpoint.row.transactional_ids_of(request)
+            node.durability.distrust({node.groups.partition_of(name) for name in names}, now)
+        outbox.required_batch = 0
+        response: Message = endpoint.api.error(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return response
+
+    def answer(self, response: Message, required_batch: int, now: float) -> None:
+        """Answer the request with `response`, which leaves when batch `required_batch` is durable."""
+        session = self.session
+        if session.state is _CLOSED:
+            return
+        if self.amend is not None:
+            response, self.amend = self.amend(response), None
+        if self.usage is not None:
+            response = self._charged(response, now)
         self.response = response
         endpoint = self.endpoint
         last_response, body = session.last_answer
         if response is not last_response:
             try:
                 body = endpoint.body(response)
-            except EncodeError:
-                log.exception("the answer to %s cannot be encoded", endpoint)
-                self.step = _REFUSED
-                session.refuse(f"the answer to {endpoint.api.name}, version {endpoint.version}, cannot be encoded")
+            except Exception as error:
+                self.node.failures.note(Border.ANSWER, f"encoding the answer to {endpoint}", error)
+                self.response = response = endpoint.api.error(self.request, ErrorCode.UNKNOWN_SERVER_ERROR)
+                try:
+                    body = endpoint.body(response)
+                except Exception:
+                    self._refuse_answer("cannot be encoded")
+                    return
+            if len(body) > MAX_ANSWER_BYTES:
+                self._refuse_answer(f"is longer than {MAX_ANSWER_BYTES} bytes")
                 return
             if endpoint.key is _FETCH and len(body) <= _REUSED_BODY:
                 session.last_answer = (response, body)
         self.data = endpoint.frame(self.correlation_id, body)
-        durability = session.node.durability
+        durability = self.node.durability
         if required_batch > durability.durable:
             self.step = _HELD
             self.since = now
-            durability.hold(required_batch, self)
+            durability.held[required_batch].append(self)
         else:
             self.send(now)
 
+    def _charged(self, response: Message, now: float) -> Message:
+        """Return the answer with the time for which the client is throttled."""
+        throttling = self.node.throttling
+        if throttling is None:
+            return response
+        return throttling.charge(self, response, now) or response
+
+    def _mute(self, now: float) -> None:
+        """Read no more from a throttled client."""
+        usage = self.usage
+        assert usage is not None
+        throttling = self.node.throttling
+        if throttling is not None and not usage.is_charged:
+            throttling.charge(self, None, now)
+        if usage.throttle_ms > 0:
+            self.session.mute(now + usage.throttle_ms / 1000)
+
+    def _refuse_answer(self, reason: str) -> None:
+        self.step = _REFUSED
+        self.session.refuse(f"the answer to {self.endpoint.api.name}, version {self.endpoint.version}, {reason}")
+
     def send(self, now: float) -> None:
-        """What the answer may show is durable: show it to the trace and the interceptor, and let it leave."""
+        """Show the answer to the trace and the interceptor, and send it; its records are durable."""
         session = self.session
-        if session.closed:
+        if session.state is _CLOSED:
             return
-        node = session.node
-        if node.outbox.tracing:
+        node = self.node
+        if node.outbox.listening:
             node.exchanges.answered(self)
         interceptor = node.interceptor
-        if interceptor is None or not interceptor.answering(self, self.data, now):
-            self.deliver(self.data, now)
-        elif self.step is not _INTERCEPTED:
-            self._end(now)
+        if interceptor is not None and interceptor.answering(self, self.data, now):
+            if self.step is not _INTERCEPTED:
+                self._end(now)
+            return
+        session.send(self.data)
+        self.step = _SENT
+        if self.usage is not None:
+            self._mute(now)
+        if session.exchange is self:
+            session.finish(now)
 
     def fail(self, code: int, now: float) -> None:
-        """Answer `code` in place of the answer that was held or that has not come yet (semantics 2.10)."""
+        """Answer `code` in place of an answer that is held or that has not come yet (semantics 2.10)."""
         if not self.finished:
+            self.amend = None
             self.answer(self.endpoint.api.error(self.request, code), 0, now)
 
+    def broken(self, error: Exception) -> None:
+        """End the connection after an exception outside a rule, at the end of an answer or in a following request."""
+        self.session.failed(error)
+
     def deliver(self, data: bytes, now: float) -> None:
-        """Send these bytes as the answer. Neither trace nor interceptor see them."""
-        if not self.session.closed:
+        """Send these bytes as the answer, past trace and interceptor."""
+        if self.session.state is not _CLOSED:
             self.session.send(data)
             self._end(now)
 
     def _end(self, now: float) -> None:
         self.step = _SENT
+        if self.usage is not None:
+            self._mute(now)
         session = self.session
         if session.exchange is self:
             session.finish(now)
@@ -226,17 +371,73 @@ class Exchange:
     # For interceptors
 
     def hold(self) -> None:
-        """Keep the exchange: nothing more of its connection is served until it is run, delivered or substituted."""
+        """Keep the exchange: the next request of its connection waits until it is run, delivered or substituted."""
         self.step = _INTERCEPTED
+        if self.usage is not None:
+            self.usage.park()
+
+    def let_go(self, now: float) -> None:
+        """End the exchange without an answer, unless an interceptor holds it or has answered it."""
+        if self.step is _RUNNING:
+            self._end(now)
 
     def substitute(self, code: int, now: float) -> None:
-        """Answer the error `code` without calling the rule or, again, the interceptor."""
+        """Answer the error `code`, without the rule and without another call of the interceptor."""
         self.response = self.endpoint.api.error(self.request, code)
-        if self.session.node.outbox.tracing:
-            self.session.node.exchanges.answered(self)
+        if self.node.outbox.listening:
+            self.node.exchanges.answered(self)
         self.deliver(self.error_frame(code), now)
 
     def error_frame(self, code: int) -> bytes:
-        """The frame of the answer that says `code`."""
+        """Return the frame of an answer with the error `code`."""
         endpoint = self.endpoint
         return endpoint.frame(self.correlation_id, endpoint.body(endpoint.api.error(self.request, code)))
+
+
+class HugeExchange(Exchange):
+    """An exchange whose answer is encoded in a turn of its own, once its records are durable."""
+
+    __slots__ = ()
+
+    def answer(self, response: Message, required_batch: int, now: float) -> None:
+        """See `Exchange.answer`. An answer to parts is encoded already."""
+        if self.long is not None or self.node.parts is None:
+            super().answer(response, required_batch, now)
+        elif self.session.state is not _CLOSED:
+            self.response = response
+            self.step = _HELD
+            self.since = now
+            durability = self.node.durability
+            if required_batch > durability.durable:
+                durability.held[required_batch].append(self)
+            else:
+                self.send(now)
+
+    def send(self, now: float) -> None:
+        """Send the answer, or let it be encoded when it is its turn."""
+        parts = self.node.parts
+        if self.data or parts is None:
+            super().send(now)
+        else:
+            parts.add(_Encoding(self))
+
+    def encode(self, now: float) -> None:
+        """Encode the answer, and send it."""
+        assert self.response is not None
+        super().answer(self.response, 0, now)
+
+
+class _Encoding:
+    """The turn in which an answer is encoded."""
+
+    __slots__ = ("_exchange",)
+
+    def __init__(self, exchange: HugeExchange) -> None:
+        self._exchange = exchange
+
+    def go_on(self, now: float) -> bool:
+        self._exchange.encode(now)
+        return False
+
+    def broken(self, error: Exception) -> None:
+        self._exchange.broken(error)

@@ -1,7 +1,7 @@
-"""Protocols that no release of Kafka has, and that a server serves only if it is asked to: `--experimental NAME`.
+"""Protocols that no release of Kafka has, served only on request: `--experimental NAME`.
 
-Decides which module has each experiment, and imports it only then. An experiment has APIs with private keys, a row for
-each as in the table of requests, and kinds of groups. It does not know what they do.
+An experiment has APIs with private keys, a row for each as in the table of requests, and kinds of groups. Its module is
+imported only then.
 """
 
 from __future__ import annotations
@@ -14,40 +14,44 @@ from kafka_shim.apis.api import Api
 from kafka_shim.apis.api_versions import ApiVersion
 from kafka_shim.groups.kinds import KINDS, Kinds
 from kafka_shim.groups.shard import Kind
-from kafka_shim.server.requests import Row
+from kafka_shim.server.rows import Row
 
 
 class Experiment(NamedTuple):
-    """`apis` and `rows` are by API key. A kind takes the place of the one of the same name, or stands beside all."""
+    """An experiment. `apis` and `rows` are by API key. A kind replaces the kind of the same name, or is added."""
 
     apis: Mapping[int, Api] = {}
     rows: Mapping[int, Row] = {}
     kinds: Sequence[Kind] = ()
 
+    def beside(self, other: Experiment) -> Experiment:
+        """Return both as one."""
+        return Experiment({**self.apis, **other.apis}, {**self.rows, **other.rows}, (*self.kinds, *other.kinds))
+
     def all_kinds(self) -> Kinds:
-        """The kinds of groups of a server with this experiment."""
+        """Return the kinds of groups of a server with this experiment."""
         return Kinds(*{kind.name: kind for kind in (*KINDS, *self.kinds)}.values())
 
     def versions(self) -> list[ApiVersion]:
-        """What ApiVersions says of its APIs."""
+        """Return its APIs for ApiVersions."""
         return [ApiVersion(key, api.request.versions[0], api.request.versions[-1]) for key, api in self.apis.items()]
 
 
 NONE: Final = Experiment()
 
 EXPERIMENTS: Final = {
-    "client-assignors": "kafka_shim.server.client_assignors",
-    "designs": "kafka_shim.server.designs",
+    "client-assignors": "kafka_shim.experiments.client_assignors.experiment",
+    "designs": "kafka_shim.experiments.registered.experiment",
 }
-"""The module of each experiment, by its name; the module has it as `EXPERIMENT`."""
+"""The module of each experiment, by its name; the module defines `EXPERIMENT`."""
 
 
 def load(names: Iterable[str]) -> Experiment:
-    """The experiments of these names as one. Raises ValueError, in one sentence, for a name that there is not."""
+    """Combine the experiments of these names. Raises ValueError, in one sentence, for an unknown name."""
     whole = NONE
     for name in dict.fromkeys(names):
         if name not in EXPERIMENTS:
             raise ValueError(f"There is no experiment {name!r}; there are: {', '.join(EXPERIMENTS)}.")
         each: Experiment = import_module(EXPERIMENTS[name]).EXPERIMENT
-        whole = Experiment({**whole.apis, **each.apis}, {**whole.rows, **each.rows}, (*whole.kinds, *each.kinds))
+        whole = whole.beside(each)
     return whole

@@ -1,8 +1,7 @@
-"""The newest frames of a process, while somebody watches: the bytes of requests and answers, and what decided.
+"""The newest frames of a process for a page that watches: the bytes of requests and answers, and the deciding rows.
 
-Decides how many are kept. Which row of a table a request met, the kind of its group says (`Kind.row_of`): it looks at
-the group just before the rule does. While nobody watches nothing is kept, and repeated requests take their shortcut
-(`remembered.py`). How bytes are fields, `apis/annotated.py` knows.
+The kind of a group says the row of a request (`Kind.row_of`), just before the rule runs. Without a watcher no frame is
+kept, and repeated requests take their shortcut (`remembered/`). `apis/annotated.py` splits bytes into fields.
 """
 
 from __future__ import annotations
@@ -14,19 +13,32 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_shim.apis.annotated import Piece, answer_pieces, request_pieces
+from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.wire import uuid_text
 from kafka_shim.groups.rows import Row
 from kafka_shim.server.exchange import Exchange
 from kafka_shim.server.node import Node
 
 KEPT_BYTES: Final = 8 * 1024 * 1024
-"""Bytes that are kept; the oldest go first."""
+"""The limit in bytes; the oldest frames are dropped first."""
 LARGEST: Final = 256 * 1024
 """A longer frame is not kept."""
 _OVERHEAD: Final = 512
-"""What a pair takes beside its bytes, about."""
+"""The memory of a pair beside its bytes, roughly."""
+_SECRET: Final = frozenset(
+    key.to_bytes(2)
+    for key in (
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    )
+)
+"""The beginnings of requests whose bytes are never kept, because they or their answers hold passwords."""
 _ID_REQUIRED_SINCE: Final = 4
-"""The first version of JoinGroup whose members come back with the id they were given (KIP-394)."""
+"""The first version of JoinGroup in which a new member gets an id and joins again with it (KIP-394)."""
 
 
 @dataclass
@@ -41,14 +53,14 @@ class FramePair:
     client_id: str = ""
     api: str = ""
     arrived: float | None = None
-    """When it met its rule, seconds of the coordinator's clock; None while it has not."""
+    """The time when its rule was called, in seconds of the coordinator's clock; None before."""
     row: Row | None = None
-    """The row of a table that the request met; None if no table decides."""
+    """The row of a table that decides the request; None if no table does."""
     concerns: tuple[str, ...] = ()
-    """What the request is about, each with the operation that a client must be allowed on it."""
+    """The resources of the request, each with the operation that a client must be allowed on it."""
 
-    def shown(self) -> dict[str, Any]:
-        """Everything for whoever draws it: bytes as hex, the fields that they are, and the row."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return all fields for a page: bytes as hex, their split into fields, and the row."""
         pieces, sent = request_pieces(self.request)
         key, version = (-1, 0) if sent is None else (sent.key, sent.version)
         row = self.row
@@ -68,20 +80,20 @@ class FramePair:
 
 
 class FrameHistory:
-    """The newest frames of some nodes. It is their `FrameWatch` while somebody watches."""
+    """The newest frames of some nodes. While it has a watcher it is the `FrameWatch` of the nodes."""
 
     def __init__(self, nodes: Callable[[], Iterable[Node]], kept_bytes: int = KEPT_BYTES) -> None:
         self._nodes = nodes
         self._kept_bytes = kept_bytes
         self._bytes = 0
         self._pairs: deque[FramePair] = deque()
-        """The oldest first."""
+        """Oldest first."""
         self._open: dict[tuple[int, int], FramePair] = {}
-        """Those without an answer, by connection and correlation id."""
+        """Pairs without an answer, by connection and correlation id."""
         self._watchers = 0
 
     def start(self) -> None:
-        """Keep frames from now on, until there was a `stop` for every `start`."""
+        """Keep frames from now on, until each `start` has had its `stop`."""
         self._watchers += 1
         for node in self._nodes():
             node.frames = self
@@ -89,7 +101,7 @@ class FrameHistory:
                 session.forget()
 
     def stop(self) -> None:
-        """Whoever called `start` needs no more."""
+        """End one `start`. The last one drops all frames."""
         self._watchers -= 1
         if not self._watchers:
             for node in self._nodes():
@@ -100,7 +112,7 @@ class FrameHistory:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Keep frames during a block."""
+        """Keep frames while the block runs."""
         self.start()
         try:
             yield
@@ -108,8 +120,8 @@ class FrameHistory:
             self.stop()
 
     def find(self, connection: int, correlation_id: int, arrived: float | None = None) -> FramePair | None:
-        """The newest frames of a request by the numbers of its `exchange` event, if they are kept still. A client may
-        give a correlation id twice: then it is the one that arrived at this time."""
+        """Return the newest kept frames of a request by the numbers of its `exchange` event. If a client uses a
+        correlation id twice, `arrived` tells which one."""
         for pair in reversed(self._pairs):
             same = pair.connection == connection and pair.correlation_id == correlation_id
             if same and arrived in (None, pair.arrived):
@@ -119,11 +131,11 @@ class FrameHistory:
     def __iter__(self) -> Iterator[FramePair]:
         return iter(self._pairs)
 
-    # As the nodes' watch
+    # `FrameWatch`
 
     def requested(self, connection: int, frame: bytes) -> None:
         """See `FrameWatch`."""
-        if 8 <= len(frame) <= LARGEST:
+        if 8 <= len(frame) <= LARGEST and frame[:2] not in _SECRET:
             correlation_id = int.from_bytes(frame[4:8], signed=True)
             pair = FramePair(connection, correlation_id, len(frame).to_bytes(4) + frame)
             self._open[connection, correlation_id] = pair
@@ -135,7 +147,7 @@ class FrameHistory:
         pair = self._open.get((exchange.session.number, int.from_bytes(exchange.correlation_id, signed=True)))
         if pair is not None:
             pair.arrived = exchange.arrived
-            pair.node = exchange.session.node.id
+            pair.node = exchange.node.id
             pair.client_id = exchange.client.client_id
             pair.api = exchange.endpoint.api.name
             pair.row = _row_of(exchange)
@@ -171,7 +183,7 @@ def _row_of(exchange: Exchange) -> Row | None:
 
 
 def _concerns(exchange: Exchange) -> Iterator[str]:
-    """`READ of group billing`, say."""
+    """Yield the resources with their operations, such as `READ of group billing`."""
     for resource, operation, names in exchange.endpoint.row.concerns:
         what = resource.name.lower().replace("_", " ")
         of = ", ".join(uuid_text(name) if isinstance(name, bytes) else name for name in names(exchange.request))

@@ -1,13 +1,12 @@
-"""What becomes of groups, in the log: a line when a member comes or goes, when a rebalance begins, and when it ends.
-
-Decides which events are worth a line of level INFO. It does not know the rules.
-"""
+"""Log lines about groups: a line of level INFO when a member joins or leaves, and when a rebalance begins or ends."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
+
+from kafka_shim.apis.readable import readable
 
 log: Final = logging.getLogger("kafka_shim.groups")
 
@@ -30,21 +29,21 @@ class GroupLog:
             line = _LINES.get(event["event"])
             text = None if line is None else line(event)
             if text is not None:
-                log.info("group %s: %s", event["group"], text)
+                log.info("group %s: %s", readable(event["group"]), text)
 
 
 def _member(event: Mapping[str, Any]) -> str | None:
     change = _MEMBER.get(event["change"])
     if change is None:
         return None
-    static = f", group.instance.id {event['instance_id']}" if event["instance_id"] else ""
+    static = f", group.instance.id {readable(event['instance_id'])}" if event["instance_id"] else ""
     host = f" from {event['client_host'].lstrip('/')}" if event["change"] == "added" and event["client_host"] else ""
-    return f"member {event['member_id']}{static} {change}{host}"
+    return f"member {readable(event['member_id'])}{static} {change}{host}"
 
 
 def _state(event: Mapping[str, Any]) -> str | None:
     if event["to"] == "PreparingRebalance":
-        trigger = f" by {event['trigger']}" if event["trigger"] else ""
+        trigger = f" by {readable(event['trigger'])}" if event["trigger"] else ""
         return f"rebalance of generation {event['generation']} begins, cause {event['cause']}{trigger}"
     if event["to"] == "Empty" and event["from"] != "Dead":
         return f"empty, generation {event['generation']}"
@@ -55,7 +54,7 @@ def _round(event: Mapping[str, Any]) -> str:
     milliseconds = (event["ended"] - event["started"]) * 1000
     return (
         f"generation {event['generation']} has {len(event['members'])} members after {milliseconds:.0f} ms,"
-        f" leader {event['leader']}, protocol {event['protocol']}"
+        f" leader {readable(event['leader'] or '')}, protocol {readable(event['protocol'] or '')}"
     )
 
 

@@ -1,23 +1,22 @@
-"""What a request asks of more than one rule, or only of a part of it.
+"""Handlers of requests that need more than one rule: they refuse unknown topics, and ask the rule for the others.
 
-Decides which topics and partitions of a request exist, and makes a view of the request that has these alone: the
-request itself never changes. What does not exist is refused here, and its answers stand before those of the rule, as
-Kafka has them. Does not know sockets or bytes. Which request goes to which handler is in `requests.py`.
+A handler checks the topics and partitions of a request and makes a view of the existing ones: the request itself never
+changes. The others are refused here, and their answers stand before those of the rule, as in Kafka. `requests.py` has
+the handler of each request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from typing import Any, Final
 
-from kafka_shim.apis import consumer_group_describe as consumer_group_describe_api
 from kafka_shim.apis import consumer_group_heartbeat as consumer_group_heartbeat_api
 from kafka_shim.apis import metadata as metadata_api
-from kafka_shim.apis import streams_group_describe as streams_group_describe_api
-from kafka_shim.apis import streams_group_heartbeat as streams_group_heartbeat_api
-from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kafka_shim.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kafka_shim.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_shim.apis.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_shim.apis.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kafka_shim.apis.find_coordinator import (
     GROUP,
     SHARE,
@@ -30,7 +29,7 @@ from kafka_shim.apis.find_coordinator import (
 )
 from kafka_shim.apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka_shim.apis.merge import merge
-from kafka_shim.apis.metadata import MetadataRequest, MetadataResponse
+from kafka_shim.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_shim.apis.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -54,10 +53,21 @@ from kafka_shim.apis.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from kafka_shim.apis.produce import ProduceRequest, TopicProduceData
 from kafka_shim.apis.profiles import GROUP_OPERATIONS
-from kafka_shim.apis.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
+from kafka_shim.apis.streams_group_describe import (
+    DescriptionStatus,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+)
 from kafka_shim.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from kafka_shim.apis.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+)
+from kafka_shim.apis.streams_group_topology_description_update import error as description_refused
 from kafka_shim.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_shim.apis.sync_group import error as sync_refused
 from kafka_shim.apis.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -67,44 +77,50 @@ from kafka_shim.apis.txn_offset_commit import (
 )
 from kafka_shim.apis.txn_offset_commit import complete as with_refused
 from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.admin.topics import Admin
 from kafka_shim.broker.broker import Broker
-from kafka_shim.groups.interface import Parked, TransactionSupportedOperation
-from kafka_shim.groups.streams.checks import topics_of
+from kafka_shim.broker.topics import streams_refusal
+from kafka_shim.groups.classic.kind import describe_refused
+from kafka_shim.groups.epochs.requests import check_not_blank
+from kafka_shim.groups.interface import PARKED, Parked, Refusal, TransactionSupportedOperation
+from kafka_shim.groups.streams.describe import refused as streams_describe_refused
+from kafka_shim.groups.streams.heartbeat import Answer as StreamsAnswer
+from kafka_shim.groups.streams.heartbeat import refused as streams_heartbeat_refused
 from kafka_shim.groups.streams.states import StatusCode
-from kafka_shim.server.call import Call
+from kafka_shim.groups.streams.topology import topics_of
+from kafka_shim.server.exchange import Exchange
+from kafka_shim.server.parts import PART, divide
 
 _UNKNOWN_TOPIC_ID: Final = int(ErrorCode.UNKNOWN_TOPIC_ID)
 _UNKNOWN_TOPIC_OR_PARTITION: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
+MAX_CREATED: Final = 10_000
+"""Partitions that one request may create: `ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`."""
+
+UNDIVIDED: Final = 128 * 1024
+"""Bytes of records to read at once."""
+
 _TIMESTAMPS_SINCE: Final = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-"""The version of ListOffsets that brought each timestamp with a meaning of its own."""
-
-
-def name_topics(request: OffsetCommitRequest | OffsetFetchRequest, broker: Broker) -> None:
-    """Give every topic that came by its id its name, empty for an id without a topic. A part of decoding."""
-    topics: Iterable[Any] = request.topics or ()
-    if isinstance(request, OffsetFetchRequest):
-        topics = (topic for group in request.groups for topic in group.topics or ())
-    for topic in topics:
-        topic.name = broker.topic_name(topic.topic_id) or ""
+"""The first version of ListOffsets in which negative timestamps have separate meanings."""
 
 
 # Groups
 
 
-def sync_group(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Parked:
-    """From version 5 on a request without protocol type or name is refused before anything else:
-    INCONSISTENT_GROUP_PROTOCOL (23)."""
+def sync_group(request: SyncGroupRequest, call: Exchange) -> SyncGroupResponse | Parked:
+    """Refuse a request without protocol type or name from version 5 on, before all else: INCONSISTENT_GROUP_PROTOCOL
+    (23)."""
     if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    return call.groups.sync(request, call, call.arrived)
+    answer: SyncGroupResponse | Parked = call.groups.ask(request, sync_refused, call, call.arrived)
+    return answer
 
 
-def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    groups = call.groups.describe(request.groups, call.arrived)
+def describe_groups(request: DescribeGroupsRequest, call: Exchange) -> DescribeGroupsResponse:
+    groups = call.groups.ask_each(DescribeGroupsRequest, request.groups, describe_refused, empty_id_allowed=True)
     if request.include_authorized_operations:
         for group in groups:
-            # Before version 6 a group that does not exist is no error.
+            # Before version 6 a missing group is no error.
             if group.error_code == ErrorCode.NONE or (
                 group.error_code == ErrorCode.GROUP_ID_NOT_FOUND and call.version < 6
             ):
@@ -112,64 +128,77 @@ def describe_groups(request: DescribeGroupsRequest, call: Call) -> DescribeGroup
     return DescribeGroupsResponse(groups=groups)
 
 
-def consumer_group_heartbeat(
-    request: ConsumerGroupHeartbeatRequest, call: Call
-) -> ConsumerGroupHeartbeatResponse | Parked:
-    if not call.broker.has_feature("group.version"):
-        return consumer_group_heartbeat_api.error(request, ErrorCode.UNSUPPORTED_VERSION)
-    return call.groups.consumer_heartbeat(
-        request, call.client, call.arrived, member_makes_id=call.version >= 1, exchange=call
-    )
-
-
-def consumer_group_describe(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
-    if not call.broker.has_feature("group.version"):
-        return consumer_group_describe_api.error(request, ErrorCode.UNSUPPORTED_VERSION)
-    groups = call.groups.describe_consumer_groups(request.group_ids, call.arrived)
+def describe_each(request: Any, call: Exchange, refuse: Callable[[str, ErrorCode], Any]) -> list[Any]:
+    """Describe the groups of a request; `refuse(group_id, code)` returns the answer for a group that is not here."""
+    groups = call.groups.ask_each(type(request), request.group_ids, refuse)
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = GROUP_OPERATIONS[call.broker.release]
-    return ConsumerGroupDescribeResponse(groups=groups)
+    return groups
 
 
-def streams_group_heartbeat(request: StreamsGroupHeartbeatRequest, call: Call) -> StreamsGroupHeartbeatResponse:
-    """Internal topics that are missing are created, and the member is told what could not be."""
-    if not call.broker.has_feature("streams.version"):
-        return streams_group_heartbeat_api.error(request, ErrorCode.UNSUPPORTED_VERSION)
-    if request.topology is not None and (refusal := call.broker.streams_refusal(topics_of(request.topology))):
-        return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=refusal)
-    response, missing = call.groups.streams_heartbeat(request, call.client, call.arrived)
-    if missing:
-        failures = call.broker.create_internal_topics(missing, call.arrived)
-        for status in response.status or ():
-            if failures and status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
-                shown = ", ".join(f"{topic} ({why})" for topic, why in list(failures.items())[:3])
-                more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
-                status.status_detail += f"; Creation failed: {shown}{more}."
-    return response
-
-
-def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> StreamsGroupDescribeResponse:
-    if not call.broker.has_feature("streams.version"):
-        return streams_group_describe_api.error(request, ErrorCode.UNSUPPORTED_VERSION)
-    groups = call.groups.describe_streams_groups(request.group_ids, call.arrived)
-    if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = GROUP_OPERATIONS[call.broker.release]
+def describe_streams_groups(request: StreamsGroupDescribeRequest, call: Exchange) -> StreamsGroupDescribeResponse:
+    """Describe streams groups, with their topology descriptions if the request includes them."""
+    groups = describe_each(request, call, streams_describe_refused)
+    for group in groups:
+        if not request.include_topology_description:
+            group.topology_description = None
+        elif group.error_code == ErrorCode.NONE:
+            is_stored = group.topology_description is not None
+            status = DescriptionStatus.AVAILABLE if is_stored else DescriptionStatus.NOT_STORED
+            group.topology_description_status = status
     return StreamsGroupDescribeResponse(groups=groups)
 
 
-def find_coordinator(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
-    """Every key has a coordinator, also the empty one; an unknown type of key is INVALID_REQUEST (42).
+def consumer_group_heartbeat(
+    request: ConsumerGroupHeartbeatRequest, call: Exchange
+) -> ConsumerGroupHeartbeatResponse | Parked:
+    if call.version >= 1:
+        try:
+            # Members make their own ids (KIP-1082), so all their heartbeats have one.
+            check_not_blank("MemberId", request.member_id)
+        except Refusal as refusal:
+            return consumer_group_heartbeat_api.error(request, refusal.code, refusal.message)
+    answer: ConsumerGroupHeartbeatResponse | Parked = call.groups.ask(
+        request, consumer_group_heartbeat_api.error, call.client, call, call.arrived
+    )
+    return answer
+
+
+def streams_group_heartbeat(request: StreamsGroupHeartbeatRequest, call: Exchange) -> StreamsGroupHeartbeatResponse:
+    """Create missing internal topics, and report those that cannot be created to the member."""
+    if request.topology is not None and (refusal := streams_refusal(topics_of(request.topology))):
+        return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=refusal)
+    answer: StreamsAnswer = call.groups.ask(
+        request, streams_heartbeat_refused, call.client, call.arrived, describes=call.version >= 1
+    )
+    response, missing = answer
+    guard = call.session.guard
+    denied = guard.not_created([each.name for each in missing], call) if missing and guard is not None else []
+    if denied:
+        for status in response.status or ():
+            if status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+                status.status_detail += f"; Unauthorized to CREATE on topics {','.join(denied)}."
+    elif missing:
+        failures = call.broker.create_internal_topics(missing, call.arrived)
+        for status in response.status or ():
+            if failures and status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+                details = ", ".join(f"{topic} ({why})" for topic, why in list(failures.items())[:3])
+                more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
+                status.status_detail += f"; Creation failed: {details}{more}."
+    return response
+
+
+def find_coordinator(request: FindCoordinatorRequest, call: Exchange) -> FindCoordinatorResponse:
+    """Find the coordinator of a key, even an empty one. An unknown type of key is INVALID_REQUEST (42).
 
     There are no share coordinators here, as in a Kafka that has none yet: from version 6 on a well-formed key is
     answered COORDINATOR_NOT_AVAILABLE (15).
     """
     keys = request.coordinator_keys
     if request.key_type == GROUP:
-        call.broker.ensure_offsets_topic()
+        call.broker.topics.ensure_offsets_topic()
         return FindCoordinatorResponse(coordinators=[_found(key, *call.groups.coordinator_of(key, 0)) for key in keys])
     if request.key_type == TRANSACTION:
         return FindCoordinatorResponse(coordinators=[_found(key, *call.groups.coordinator_of(key, 1)) for key in keys])
@@ -188,11 +217,19 @@ def _found(key: str, code: int, node_id: int, host: str, port: int) -> Coordinat
     return no_coordinator(key, code) if code else Coordinator(key=key, node_id=node_id, host=host, port=port)
 
 
+def update_topology_description(
+    request: StreamsGroupTopologyDescriptionUpdateRequest, call: Exchange
+) -> StreamsGroupTopologyDescriptionUpdateResponse:
+    """Keep the description, or refuse it with UNSUPPORTED_VERSION (35) without the plugin of KIP-1331."""
+    answer: StreamsGroupTopologyDescriptionUpdateResponse = call.groups.ask(request, description_refused)
+    return answer
+
+
 # Offsets
 
 
-def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
-    """Refuse what does not exist, UNKNOWN_TOPIC_OR_PARTITION (3) or UNKNOWN_TOPIC_ID (100); the rest is the group's.
+def offset_commit(request: OffsetCommitRequest, call: Exchange) -> OffsetCommitResponse:
+    """Refuse unknown partitions, UNKNOWN_TOPIC_OR_PARTITION (3) or UNKNOWN_TOPIC_ID (100); give the rest to the group.
 
     If nothing is left the rule of the group is not called (semantics 3.1).
     """
@@ -203,7 +240,7 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
         if not topic.name and call.version >= 10:
             unknown_ids.append(_commit_refused(topic, topic.partitions, _UNKNOWN_TOPIC_ID))
             continue
-        existing = range(call.broker.partitions_of(topic.name))
+        existing = range(call.broker.topics.partitions_of(topic.name))
         unknown = [each for each in topic.partitions if each.partition_index not in existing]
         if unknown:
             unknown_partitions.append(_commit_refused(topic, unknown, _UNKNOWN_TOPIC_OR_PARTITION))
@@ -231,9 +268,9 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
 
 
 def all_exist(request: OffsetCommitRequest, broker: Broker) -> bool:
-    """Whether every partition that the request commits to exists."""
+    """Return True if every partition of the commit exists."""
     return all(
-        each.partition_index in range(broker.partitions_of(topic.name))
+        each.partition_index in range(broker.topics.partitions_of(topic.name))
         for topic in request.topics
         for each in topic.partitions
     )
@@ -248,12 +285,19 @@ def _name_and_id(topic: OffsetCommitResponseTopic) -> tuple[str, bytes]:
     return topic.name, topic.topic_id
 
 
-def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse | Parked:
-    """Refuse what does not exist, UNKNOWN_TOPIC_OR_PARTITION (3); the rest is the group's (semantics 3.2)."""
+def txn_offset_commit(request: TxnOffsetCommitRequest, call: Exchange) -> TxnOffsetCommitResponse | Parked:
+    """Refuse unknown partitions, UNKNOWN_TOPIC_OR_PARTITION (3) or UNKNOWN_TOPIC_ID (100); give the rest to the group
+    (semantics 3.2)."""
     refused: list[TxnOffsetCommitResponseTopic] = []
     topics = []
     for topic in request.topics:
-        existing = range(call.broker.partitions_of(topic.name))
+        if not topic.name and call.version >= 6:
+            unknown_id = [
+                TxnOffsetCommitResponsePartition(each.partition_index, _UNKNOWN_TOPIC_ID) for each in topic.partitions
+            ]
+            refused.append(TxnOffsetCommitResponseTopic("", topic.topic_id, unknown_id))
+            continue
+        existing = range(call.broker.topics.partitions_of(topic.name))
         partitions = [each for each in topic.partitions if each.partition_index in existing]
         if len(partitions) < len(topic.partitions):
             answers = [
@@ -261,9 +305,9 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
                 for each in topic.partitions
                 if each.partition_index not in existing
             ]
-            refused.append(TxnOffsetCommitResponseTopic(topic.name, answers))
+            refused.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
         if partitions:
-            topics.append(TxnOffsetCommitRequestTopic(topic.name, partitions))
+            topics.append(TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, partitions))
     if refused and not topics:
         return with_refused(TxnOffsetCommitResponse(), refused)
     view = TxnOffsetCommitRequest(
@@ -277,7 +321,12 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
         topics,
     )
     return call.groups.commit_in_transaction(
-        view, refused, call, call.arrived, supported_operation=_of_txn_offset_commit(call.version)
+        view,
+        refused,
+        call,
+        call.arrived,
+        supported_operation=_of_txn_offset_commit(call.version),
+        epoch_errors=call.version >= 6,
     )
 
 
@@ -289,15 +338,15 @@ def _of_txn_offset_commit(version: int) -> TransactionSupportedOperation:
     return TransactionSupportedOperation.DEFAULT_ERROR
 
 
-def offset_delete(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
-    """Refuse what does not exist, UNKNOWN_TOPIC_OR_PARTITION (3); the rest is the group's.
+def offset_delete(request: OffsetDeleteRequest, call: Exchange) -> OffsetDeleteResponse:
+    """Refuse unknown partitions, UNKNOWN_TOPIC_OR_PARTITION (3); give the rest to the group.
 
     The rule of the group is called even if nothing is left; an error of the group is the whole answer (semantics 3.5).
     """
     refused: list[OffsetDeleteResponseTopic] = []
     topics = []
     for topic in request.topics:
-        existing = range(call.broker.partitions_of(topic.name))
+        existing = range(call.broker.topics.partitions_of(topic.name))
         partitions = [each for each in topic.partitions if each.partition_index in existing]
         if len(partitions) < len(topic.partitions):
             answers = [
@@ -316,31 +365,31 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespo
     return response
 
 
-def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
-    """Ask for one group after the other. Whether a topic or partition exists does not matter (semantics 3.3).
+def offset_fetch(request: OffsetFetchRequest, call: Exchange) -> OffsetFetchResponse:
+    """Fetch the offsets of one group after the other, also for unknown topics and partitions (semantics 3.3).
 
     In version 10 a topic id without a topic gets UNKNOWN_TOPIC_ID (100) on each partition, behind the topics that have
-    one; in an answer for all topics, those without an id any more are left out.
+    one; an answer for all topics leaves out those without an id.
     """
     fetch = _fetch_by_id if call.version >= 10 else _fetch_by_name
     return OffsetFetchResponse(groups=[fetch(group, request.require_stable, call) for group in request.groups])
 
 
-def _fetch_by_name(group: OffsetFetchRequestGroup, require_stable: bool, call: Call) -> OffsetFetchResponseGroup:
+def _fetch_by_name(group: OffsetFetchRequestGroup, require_stable: bool, call: Exchange) -> OffsetFetchResponseGroup:
     return call.groups.fetch(group, require_stable=require_stable, now=call.arrived)
 
 
-def _fetch_by_id(group: OffsetFetchRequestGroup, require_stable: bool, call: Call) -> OffsetFetchResponseGroup:
+def _fetch_by_id(group: OffsetFetchRequestGroup, require_stable: bool, call: Exchange) -> OffsetFetchResponseGroup:
     if group.topics is None:
         answer = _fetch_by_name(group, require_stable, call)
         for topic in answer.topics:
-            topic.topic_id = call.broker.topic_id(topic.name) or NO_TOPIC_ID
+            topic.topic_id = call.broker.topics.topic_id(topic.name) or NO_TOPIC_ID
         answer.topics = [topic for topic in answer.topics if topic.topic_id != NO_TOPIC_ID]
         return answer
-    named = [topic for topic in group.topics if topic.name]
-    if len(named) == len(group.topics):
+    with_names = [topic for topic in group.topics if topic.name]
+    if len(with_names) == len(group.topics):
         return _fetch_by_name(group, require_stable, call)
-    view = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, named)
+    view = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, with_names)
     answer = _fetch_by_name(view, require_stable, call)
     answer.topics += [
         OffsetFetchResponseTopics(
@@ -360,14 +409,94 @@ def _fetch_by_id(group: OffsetFetchRequestGroup, require_stable: bool, call: Cal
 # Topics and logs
 
 
-def metadata(request: MetadataRequest, call: Call) -> MetadataResponse:
-    """Only from version 12 on can a request name topics by id; 10 and 11 have the fields and refuse them:
-    INVALID_REQUEST (42)."""
+def metadata(request: MetadataRequest, call: Exchange) -> MetadataResponse | Parked:
+    """Describe topics. Versions 10 and 11 have fields for topic ids but refuse them: INVALID_REQUEST (42).
+
+    Where processes share their topics, look for changes first: a client that has seen a change at one process asks the
+    coordinator of its group next. librdkafka's leader assigns from that answer alone, and never again.
+    """
+    if call.broker.looks_first(call, call.arrived):
+        return PARKED
     if call.version < 12 and any(topic.name is None or any(topic.topic_id) for topic in request.topics or ()):
         return metadata_api.error(request, ErrorCode.INVALID_REQUEST)
-    return call.broker.metadata(request, call.arrived)
+    return call.broker.metadata.describe_topics(request, call.arrived)
 
 
-def list_offsets(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+def metadata_parts(request: MetadataRequest, call: Exchange) -> Iterator[MetadataRequest] | None:
+    """Divide a request for many topics, or for all of them. If it names more topics
+    than Kafka's controller creates for one request, none is created. A request that looks for changes first (see
+    `metadata`) is divided afterwards."""
+    shared = call.broker.shared
+    if shared is not None and shared.looked_at < call.arrived:
+        return None
+    topics = request.topics
+    if topics is None:
+        return _all_topics(request, call) if len(call.broker.topics.all()) > PART else None
+    if len(topics) <= PART:
+        return None
+    if call.version < 12 and any(topic.name is None or any(topic.topic_id) for topic in topics):
+        return None
+    view = copy(request)
+    view.allow_auto_topic_creation = request.allow_auto_topic_creation and len(topics) <= MAX_CREATED
+    by_id = {topic.topic_id: topic for topic in topics if any(topic.topic_id)}
+    return divide(view, "topics", by_id.values() or {topic.name or "": topic for topic in topics}.values())
+
+
+def _all_topics(request: MetadataRequest, call: Exchange) -> Iterator[MetadataRequest]:
+    names = [topic.name for topic in call.broker.topics.all()]
+    for at in range(0, len(names), PART):
+        part = copy(request)
+        part.allow_auto_topic_creation = False
+        part.topics = [MetadataRequestTopic(name=name) for name in names[at : at + PART]]
+        yield part
+
+
+def create_topics_parts(request: CreateTopicsRequest, call: Exchange) -> Iterator[CreateTopicsRequest] | None:
+    """Divide a request for many topics, those of one name together: the rule refuses them. A request for too many
+    partitions is refused as a whole. Processes that share topics make all changes of a request at once."""
+    broker = call.broker
+    if len(request.topics) <= PART or broker.shared is not None or Admin(broker.topics).creates_too_many(request):
+        return None
+    by_name: dict[str, list[CreatableTopic]] = {}
+    for topic in request.topics:
+        by_name.setdefault(topic.name, []).append(topic)
+    return _topics_by_name(request, list(by_name.values()))
+
+
+def _topics_by_name(request: CreateTopicsRequest, by_name: list[list[CreatableTopic]]) -> Iterator[CreateTopicsRequest]:
+    for at in range(0, len(by_name), PART):
+        part = copy(request)
+        part.topics = [topic for topics in by_name[at : at + PART] for topic in topics]
+        yield part
+
+
+def topic_pages_parts(
+    request: DescribeTopicPartitionsRequest, call: Exchange
+) -> Iterator[DescribeTopicPartitionsRequest] | None:
+    """Divide a request that names many topics, unless its cursor is refused."""
+    cursor = request.cursor
+    if len(request.topics) <= PART or (
+        cursor is not None
+        and (cursor.partition_index < 0 or all(each.name != cursor.topic_name for each in request.topics))
+    ):
+        return None
+    return call.broker.pages.parts(request, PART)
+
+
+def produce_parts(request: ProduceRequest, call: Exchange) -> Iterator[ProduceRequest] | None:
+    """Divide a request with many batches or many bytes: every record is read. In a transaction the whole request may
+    wait for another broker, so none is divided."""
+    if request.transactional_id is not None:
+        return None
+    batches = [(topic, each) for topic in request.topic_data for each in topic.partition_data]
+    if len(batches) == 1 or (
+        len(batches) <= PART and sum(len(each.records or b"") for _, each in batches) <= UNDIVIDED
+    ):
+        return None
+    topics = [TopicProduceData(topic.name, topic.topic_id, [each]) for topic, each in batches]
+    return divide(request, "topic_data", topics, size=1)
+
+
+def list_offsets(request: ListOffsetsRequest, call: Exchange) -> ListOffsetsResponse:
     served = [timestamp for timestamp, since in _TIMESTAMPS_SINCE.items() if since <= call.version]
-    return call.broker.list_offsets(request, lowest_timestamp=min(served))
+    return call.broker.offsets.list_offsets(request, lowest_timestamp=min(served))

@@ -1,9 +1,7 @@
-"""Connections on which nothing happens for too long are closed: connections.max.idle.ms.
+"""Closes idle connections: connections.max.idle.ms.
 
-Decides when a connection has been idle for that long. As in Kafka, only bytes count that are read or sent: a request
-that is parked for longer than that loses its connection too. Traffic costs a connection no more than a note that there
-was some; the time of it is that of the next look, so a connection is closed a little late and never early. It does not
-know what carries the bytes.
+As in Kafka, only sent and received bytes count: a request that is parked for longer loses its connection too. Traffic
+sets only a flag. A regular check turns the flag into a time, so a connection is closed a little late and never early.
 
 Source: KIP-17's configuration; Kafka's Selector and its IdleExpiryManager; a running Kafka 4.2.2, which closes a parked
 JoinGroup's connection.
@@ -18,13 +16,13 @@ from typing import Final, Protocol
 import trio
 
 LOOKS: Final = 40
-"""How many looks are taken in the time that a connection may be idle."""
+"""The number of checks during the time that a connection may be idle."""
 
 LEAST_SECONDS: Final = 0.02
 
 
 class Connection(Protocol):
-    """A connection that notes in `used` that bytes were read or sent; `idle_since` is for who looks."""
+    """A connection that sets `used` when bytes were sent or received; `idle_since` belongs to the checker."""
 
     used: bool
     idle_since: float
@@ -39,7 +37,7 @@ class Idle:
         self._max_idle_s = max_idle_ms / 1000
 
     async def run(self, connections: Callable[[], Iterable[Connection]]) -> None:
-        """Look again and again, until cancelled."""
+        """Check regularly, until cancelled."""
         if self._max_idle_s < 0:
             return
         while True:
@@ -48,7 +46,7 @@ class Idle:
             self.look(connections(), time.monotonic())
 
     def look(self, connections: Iterable[Connection], now: float) -> None:
-        """Close what has been idle for too long at `now`, monotonic seconds."""
+        """Close the connections that are idle for too long at `now`, monotonic seconds."""
         for connection in list(connections):
             if connection.used:
                 connection.used = False

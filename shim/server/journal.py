@@ -1,10 +1,10 @@
-"""The input journal: everything that decides what a process does, in the order in which it happened.
+"""The input journal: everything that determines a run of the process, in order.
 
-Decides what a line of the journal says, and when the journal ends: at its limit, or when the disk takes no more. A run
-is deterministic but for its inputs: bytes that arrive, connections that begin and end, timers that are due, what the
-store answers, and what an operator does. All of them pass here with their time, and while one of them is worked on the
-coordinator's clock stands still. Random ids come from a seed in the first line. So a replay (`shim/lab/replay.py`) has
-the same answers, records and trace. It does not know what an input does; `journaled.py` knows where they come in.
+A run is deterministic but for its inputs: arriving bytes, connections that begin and end, due timers, answers of the
+store, and operations. Each input is noted with its time, and the coordinator's clock stands still while it is handled.
+Random ids come from a seed in the first line. So a replay (`shim/lab/replay.py`) gives the same answers, records and
+trace. The journal ends at its size limit, when the disk is full, or before an event that it cannot note; its last line
+then says why. `journaled.py` notes the inputs.
 
 The format is in `docs/replay.md`.
 """
@@ -26,22 +26,26 @@ from typing import Any, Final, Protocol, Self
 import orjson
 import trio
 
+from kafka_shim.persistence.files import begin_file
+
 log: Final = logging.getLogger("kafka_shim.server")
 
 FORMAT: Final = 1
 MAX_BYTES: Final = 1024 * 1024 * 1024
 BUFFER_BYTES: Final = 64 * 1024
 FLUSH_SECONDS: Final = 0.2
+_END_BYTES: Final = 200
+"""Bytes that are free for the last line."""
 
 SENT, UNSENT, BROKEN = range(3)
-"""What became of an answer: the transport took all of it, or only a part, or the connection broke."""
+"""The outcome of an answer: sent in full, sent in part, or the connection broke."""
 
 
 class Inputs(Protocol):
-    """Where inputs are noted."""
+    """A receiver of inputs."""
 
     def input(self, kind: str, now: float | None = None, **fields: Any) -> AbstractContextManager[None]:
-        """What happens in this block follows from one input, which came at `now`, or else just now."""
+        """Note an input that came at `now`, by default the present time; the block handles it."""
 
 
 class Unjournaled:
@@ -52,7 +56,7 @@ class Unjournaled:
 
 
 class Ids:
-    """Random ids, the same ones for the same seed."""
+    """Random ids, the same for the same seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -64,8 +68,9 @@ class Ids:
 class Journal:
     """Writes the inputs of a run to `path` while a `with` block lasts. Raises OSError if it cannot.
 
-    It ends before it is larger than `max_bytes`; the process goes on. `real` is the clock that runs, in seconds.
-    `real_ahead` is of a laboratory, which moves that clock: by how many seconds it is ahead of real time.
+    An existing journal is renamed, since it may explain the end of the process before. The journal ends before
+    `max_bytes`; the process goes on. `real` is the running clock, in seconds. `real_ahead` returns the seconds by which
+    a laboratory has moved that clock ahead of real time.
     """
 
     def __init__(
@@ -79,9 +84,11 @@ class Journal:
         self.seed = randbits(128)
         self.new_uuid = Ids(self.seed)
         self.inside = False
-        """Whether an input is being worked on."""
+        """True while an input is handled."""
         self.ended = False
-        """Whether it takes no more."""
+        """True if no further input is noted."""
+        self.end_reason = ""
+        """A clause; empty as long as the journal goes on."""
         self._real = real
         self._real_ahead = real_ahead
         self._now = 0.0
@@ -91,7 +98,7 @@ class Journal:
         self._size = 0
         self._lines = bytearray()
         self._answers: list[tuple[int, int, int, int]] = []
-        self._file = path.open("wb", buffering=0)
+        self._file = begin_file(path)
 
     def __enter__(self) -> Self:
         return self
@@ -102,22 +109,22 @@ class Journal:
         self.ended = True
 
     def clock(self) -> float:
-        """The coordinator's clock: it stands still while an input is worked on."""
+        """Return the coordinator's time, which stands still while an input is handled."""
         return self._now if self.inside else self._real()
 
     def ahead(self) -> float:
-        """By how many seconds the coordinator's clock is ahead of real time."""
+        """Return the seconds by which the coordinator's clock is ahead of real time."""
         if self.inside or self._real_ahead is None:
             return self._ahead
         return self._real_ahead()
 
     def begin(self, run: Mapping[str, Any]) -> None:
-        """Write the first line: what the run is made of beside its inputs."""
+        """Write the first line: everything that determines the run beside its inputs."""
         self._write({"journal": FORMAT, "seed": f"{self.seed:032x}", **run})
 
     @contextmanager
     def input(self, kind: str, now: float | None = None, **fields: Any) -> Iterator[None]:
-        """See `Inputs.input`. What happens within another input follows from that one, and is not noted."""
+        """See `Inputs.input`. An input inside another follows from the outer one and is not noted."""
         if self.inside:
             yield
             return
@@ -128,14 +135,14 @@ class Journal:
             self.leave(kind, fields)
 
     def enter(self, now: float) -> None:
-        """An input that came at `now` is about to be worked on."""
+        """Begin an input that came at `now`."""
         self._now = now
         if self._real_ahead is not None:
             self._ahead = self._real_ahead()
         self.inside = True
 
     def leave(self, kind: str, fields: dict[str, Any]) -> None:
-        """It was."""
+        """End the input and note it."""
         self.inside = False
         answers, self._answers = self._answers, []
         if not self.ended:
@@ -148,18 +155,20 @@ class Journal:
             self._write(line)
 
     def answered(self, connection: int, data: bytes, outcome: int) -> None:
-        """The input that is worked on had this answer."""
+        """Note an answer to the present input."""
         self._answers.append((connection, len(data), zlib.crc32(data), outcome))
 
     def end(self, reason: str) -> None:
-        """Take no more: something happens from now on that no journal has."""
+        """End the journal: an event follows that it cannot note."""
         if not self.ended:
             log.warning("the journal %s ends here: %s", self.path, reason)
+            self.ended, self.end_reason = True, reason
+            last = {"seq": self._seq + 1, "at": self._real(), "in": "end", "reason": reason}
+            self._lines += orjson.dumps(last, option=orjson.OPT_APPEND_NEWLINE)
             self.flush()
-            self.ended = True
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write the buffered lines."""
         if self._lines:
             rest = memoryview(bytes(self._lines))
             self._lines.clear()
@@ -167,28 +176,28 @@ class Journal:
                 while rest:
                     rest = rest[self._file.write(rest) :]
             except OSError as error:
-                log.error("the journal %s ends here, it cannot be written: %s", self.path, error.strerror or error)
-                self.ended = True
+                reason = f"it cannot be written: {error.strerror or error}"
+                log.error("the journal %s ends here, %s", self.path, reason)
+                self.ended, self.end_reason = True, reason
 
     async def run(self) -> None:
-        """Write at least a few times a second, until cancelled."""
+        """Write a few times a second, until cancelled."""
         while True:
             await trio.sleep(FLUSH_SECONDS)
             self.flush()
 
     def _write(self, line: Mapping[str, Any]) -> None:
         data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
-        self._size += len(data)
-        if self._size > self._max_bytes:
-            log.warning("the journal %s ends here: it has %d bytes", self.path, self._size - len(data))
-            self.flush()
-            self.ended = True
+        if self._size + len(data) > self._max_bytes - _END_BYTES:
+            self._seq -= 1
+            self.end(f"it has {self._size} bytes, its limit is {self._max_bytes}")
             return
+        self._size += len(data)
         self._lines += data
         if len(self._lines) > BUFFER_BYTES:
             self.flush()
 
 
 def text_of(data: bytes) -> str:
-    """Bytes as the journal has them."""
+    """Return bytes as text of the journal."""
     return b64encode(data).decode()

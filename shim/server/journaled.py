@@ -1,11 +1,8 @@
-"""The parts of a process with a journal: where its inputs come in.
-
-Decides nothing: each of these does what its base does, and notes the input (`journal.py`) before it.
-"""
+"""The parts of a process with a journal. Each notes an input (`journal.py`), then does the work of its base class."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import Any
 
 from kafka_shim.groups.service import GroupService
@@ -13,16 +10,17 @@ from kafka_shim.persistence.keys import encode_key
 from kafka_shim.persistence.records import encode_value
 from kafka_shim.persistence.store import StoreError
 from kafka_shim.server.computations import Computations
+from kafka_shim.server.connection import Transport
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.journal import BROKEN, SENT, UNSENT, Journal, text_of
 from kafka_shim.server.loading import Loader
-from kafka_shim.server.node import Node, Transport
+from kafka_shim.server.node import Node
 from kafka_shim.server.session import Session
 from kafka_shim.server.ticks import Ticks
 
 
 class JournaledSession(Session):
-    """Notes that a connection begins, what its client sends, and that it ends."""
+    """A session that notes the start of a connection, the bytes of the client, and the end."""
 
     __slots__ = ("_journal",)
 
@@ -53,7 +51,7 @@ class JournaledSession(Session):
 
 
 class _JournaledTransport:
-    """A transport that notes what was sent, and whether it could be."""
+    """A transport that notes sent bytes and the outcome."""
 
     __slots__ = ("_journal", "_session", "_transport", "peer")
 
@@ -83,12 +81,16 @@ class _JournaledTransport:
         self._transport.close()
 
 
-class JournaledTicks(Ticks):
-    """Notes when timers were run, and when the outbox was handed on unless it was empty."""
+class _Noting:
+    """A part that notes its inputs in a journal; the class after it does the work."""
 
     def __init__(self, journal: Journal, *parts: Any) -> None:
         super().__init__(*parts)
         self._journal = journal
+
+
+class JournaledTicks(_Noting, Ticks):
+    """Ticks that note each run of timers, and each settling of an outbox that is not empty."""
 
     def settle(self, now: float) -> None:
         outbox = self._outbox
@@ -104,24 +106,16 @@ class JournaledTicks(Ticks):
             super().fire(now)
 
 
-class JournaledComputations(Computations):
-    """Notes when the result of a computation came in."""
-
-    def __init__(self, journal: Journal, *parts: Any) -> None:
-        super().__init__(*parts)
-        self._journal = journal
+class JournaledComputations(_Noting, Computations):
+    """Computations that note the moment of each result."""
 
     def finish(self, number: int, result: Any, now: float) -> None:
         with self._journal.input("computed", now, number=number):
             super().finish(number, result, now)
 
 
-class JournaledDurability(Durability):
-    """Notes which records a batch takes, and what became of it, of a store that takes its time."""
-
-    def __init__(self, journal: Journal, *parts: Any) -> None:
-        super().__init__(*parts)
-        self._journal = journal
+class JournaledDurability(_Noting, Durability):
+    """Durability that notes the records and the outcome of each batch of a store that blocks."""
 
     def next_batch(self) -> tuple[int, list[tuple[int, Any, Any]]]:
         with self._journal.input("batch"):
@@ -135,29 +129,22 @@ class JournaledDurability(Durability):
         with self._journal.input("unwritten", now, batch=number, error=error.error, reason=str(error)):
             super().failed(number, records, error, now)
 
+    def distrust(self, partitions: Collection[int], now: float, groups: Collection[str] = ()) -> None:
+        with self._journal.input("distrusted", now, partitions=sorted(partitions), groups=sorted(groups)):
+            super().distrust(partitions, now, groups)
+
     def settle(self, now: float) -> None:
         with self._journal.input("answers", now):
             super().settle(now)
 
 
 def encoded(records: list[tuple[Any, Any]]) -> list[tuple[str, str]]:
-    """Records as the journal has them."""
+    """Return records in the form of the journal."""
     return [(text_of(encode_key(key)), text_of(encode_value(key, value))) for key, value in records]
 
 
-class JournaledLoader(Loader):
-    """Notes what the store has of a partition."""
-
-    def __init__(
-        self,
-        journal: Journal,
-        durability: Durability,
-        clock: Callable[[], float],
-        settle: Callable[[float], None],
-        seconds: float,
-    ) -> None:
-        super().__init__(durability, clock, settle, seconds)
-        self._journal = journal
+class JournaledLoader(_Noting, Loader):
+    """A loader that notes the stored records of a partition."""
 
     def loaded(self, groups: GroupService, partition: int, records: list[tuple[Any, Any]]) -> None:
         with self._journal.input("loaded", partition=partition, records=encoded(records)):
@@ -166,3 +153,7 @@ class JournaledLoader(Loader):
     def unloadable(self, groups: GroupService, partition: int) -> None:
         with self._journal.input("unloadable", partition=partition):
             super().unloadable(groups, partition)
+
+    def load_again(self, groups: GroupService, partition: int) -> None:
+        with self._journal.input("again", partition=partition):
+            super().load_again(groups, partition)

@@ -1,9 +1,9 @@
-"""One process's part in a cluster of several that share a store.
+"""The leases of one process on partitions of `__consumer_offsets`, where several processes share a store.
 
-Decides when this process renews its leases, which partitions it takes and gives up, and when it must stop answering for
-those it had: leases count by its own monotonic clock from before the renewal was sent, so a process that was paused
-knows when it wakes, before it answers anybody, that others may have its partitions by now. That nothing is
-written under a lease that is lost is the store's part. Who should have what is decided in `persistence/leases.py`.
+`Leases` renews the leases of its process, takes and gives up partitions, and stops answering for a partition in time.
+Leases count by its own monotonic clock from before the renewal was sent. So a process that was paused knows, before its
+first answer, that others may own its partitions by now. The store rejects a write under a lost lease.
+`persistence/leases.py` chooses the owners.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from math import inf
-from typing import Final
+from typing import Final, TypeAlias
 
 import trio
 
@@ -20,16 +20,22 @@ from kafka_shim.persistence.leases import plan
 from kafka_shim.persistence.store import SharedStore, StoreError
 from kafka_shim.server.catalogue import Catalogue
 from kafka_shim.server.durability import Durability
+from kafka_shim.server.failures import Border, Failures
 from kafka_shim.server.ownership import Ownership
 
 log: Final = logging.getLogger("kafka_shim.server")
 
 GRAIN: Final = 0.02
-"""Seconds after a lease has run out at which it is looked for."""
+"""Seconds from the end of a lease to the check for it."""
+
+
+Directory: TypeAlias = dict[str, dict[int, Address]]
+"""By the name of a listener and node id, the address for clients."""
 
 
 class Leases:
-    """The leases of the one node of this process; `ownership` and `catalogue` change with them."""
+    """The leases of the one node of this process; `ownership` and `catalogue` change with them, and `listeners` get the
+    addresses of the other processes."""
 
     def __init__(
         self,
@@ -39,25 +45,29 @@ class Leases:
         store: SharedStore,
         address: Address,
         clock: Callable[[], float],
+        failures: Failures,
+        listeners: Directory,
     ) -> None:
+        self._listeners = listeners
         self.lapses_at = inf
-        """When the leases of this process run out unless they are renewed, monotonic seconds; infinity without any."""
+        """The end of this process's leases without a renewal, monotonic seconds; infinity without leases."""
         self._ownership = ownership
         self._durability = durability
         self._catalogue = catalogue
         self._store = store
         self._address = address
         self._clock = clock
+        self._failures = failures
 
     def check(self, now: float) -> None:
-        """Before anything is answered at `now`: give up every partition if the leases have run out."""
+        """Give up every partition if the leases have ended at `now`. Call it before an answer leaves."""
         if now >= self.lapses_at:
             log.error("the leases have run out %.3f s ago: this process coordinates nothing", now - self.lapses_at)
             self.lapses_at = inf
-            self._ownership.give_up(self._ownership.held())
+            self._ownership.give_up(self._ownership.own_partitions())
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Take part in the cluster until cancelled; started once the first partitions are being loaded.
+        """Take part in the cluster until cancelled. It counts as started when the first partitions are loading.
 
         Raises StoreError when another live process has this node id.
         """
@@ -69,21 +79,26 @@ class Leases:
             pause = await self._turn()
 
     async def _rest(self, seconds: float) -> None:
-        """Nothing is due for so long, unless another process does something that is to be answered."""
+        """Sleep until the next turn, or until another process makes a change that needs a reaction."""
         started = self._clock()
         try:
             await trio.to_thread.run_sync(self._store.wait, seconds, abandon_on_cancel=True)
         except StoreError as error:
             log.error("other processes are not heard: %s", error)
             await trio.sleep(max(started + seconds - self._clock(), 0.0))
+        except Exception as error:
+            self._failures.note(Border.LEASES, "listening to other processes", error)
+            await trio.sleep(max(started + seconds - self._clock(), 0.0))
 
     async def _register(self) -> None:
-        """Enter the directory; the entry of a process that died with this id is waited out."""
+        """Enter the directory. Wait until the entry of a dead process with this id has ended."""
         _, host, port, _ = self._address
+        own = {name: addresses[self._address.id] for name, addresses in self._listeners.items()}
+        listeners = {name: (each.host, each.port) for name, each in own.items()}
         give_up_at = self._clock() + self._store.lease_s * 1.5
         while True:
             try:
-                await trio.to_thread.run_sync(self._store.register, self._address.id, host, port)
+                await trio.to_thread.run_sync(self._store.register, self._address.id, host, port, listeners)
             except StoreError as error:
                 if self._clock() > give_up_at:
                     raise
@@ -93,40 +108,50 @@ class Leases:
                 return
 
     async def _turn(self) -> float:
-        """Renew, then take and give up what is due; for how many seconds nothing is."""
-        store, ownership = self._store, self._ownership
-        started = self._clock()
+        """Renew, then take and give up partitions. Return the seconds until the next turn."""
         try:
-            view = await trio.to_thread.run_sync(store.renew)
-            lapses_at = started + store.lease_s
-            if self._clock() >= lapses_at:
-                return 0.0
-            self.check(self._clock())
-            if not view.registered:
-                await self._lose_place()
-                return 0.0
-            self.lapses_at = lapses_at
-            held = ownership.held()
-            ownership.give_up(held - view.held.keys())
-            kept = view.held.keys() & store.epochs.keys()
-            ownership.see({node.node_id: Address(*node) for node in view.nodes}, view.owners)
-            ownership.take(kept - held)
-            if view.documents_version != self._catalogue.version:
-                await self._catalogue.refresh()
-            moves = plan(self._address.id, [node.node_id for node in view.nodes], view.owners, ownership.partitions)
-            await self._release({*moves.release, *(view.held.keys() - kept)})
-            await self._claim(moves.claim)
+            return await self._renew()
         except StoreError as error:
             log.error("the leases were not renewed: %s", error)
-            return store.lease_s / 10
+        except Exception as error:
+            self._failures.note(Border.LEASES, "a turn of the leases", error)
+        return self._store.lease_s / 10
+
+    async def _renew(self) -> float:
+        store, ownership = self._store, self._ownership
+        started = self._clock()
+        view = await trio.to_thread.run_sync(store.renew)
+        lapses_at = started + store.lease_s
+        if self._clock() >= lapses_at:
+            return 0.0
+        self.check(self._clock())
+        if not view.registered:
+            await self._lose_place()
+            return 0.0
+        self.lapses_at = lapses_at
+        owned = ownership.own_partitions()
+        ownership.give_up(owned - view.own_epochs.keys())
+        leased = view.own_epochs.keys() & store.epochs.keys()
+        for (name, node_id), address in view.listeners.items():
+            if node_id != self._address.id and name in self._listeners:
+                self._listeners[name][node_id] = Address(node_id, *address)
+        ownership.see({node.node_id: Address(*node) for node in view.nodes}, view.owners)
+        ownership.take(leased - owned)
+        if view.documents_version != self._catalogue.version:
+            await self._catalogue.refresh()
+        moves = plan(self._address.id, [node.node_id for node in view.nodes], view.owners, ownership.partitions)
+        await self._release({*moves.release, *(view.own_epochs.keys() - leased)})
+        await self._claim(moves.claim)
         due = min(store.lease_s / 3, view.next_lapse_s + GRAIN)
         return max(started + due - self._clock(), 0.0)
 
     async def _release(self, partitions: set[int]) -> None:
         if partitions:
             log.info("giving up partitions %s of __consumer_offsets", sorted(partitions))
-            self._ownership.give_up(partitions & self._ownership.held())
-            await trio.to_thread.run_sync(self._store.release, sorted(partitions))
+            self._ownership.give_up(partitions & self._ownership.own_partitions())
+            # A write under way may have records of these partitions, and without its leases the store refuses them.
+            async with self._durability.nothing_under_way():
+                await trio.to_thread.run_sync(self._store.release, sorted(partitions))
 
     async def _claim(self, partitions: list[int]) -> None:
         if partitions:
@@ -138,8 +163,8 @@ class Leases:
                 self._ownership.take(claimed.keys())
 
     async def _lose_place(self) -> None:
-        """Another process came under this id while this one was away: it has no place until that one is gone."""
+        """Give up the place: another process took this id while this one was paused. Wait until that process ends."""
         self.lapses_at = inf
-        self._ownership.give_up(self._ownership.held())
+        self._ownership.give_up(self._ownership.own_partitions())
         await trio.to_thread.run_sync(self._store.release, sorted(self._store.epochs))
         await self._register()

@@ -1,7 +1,4 @@
-"""One broker of this process: its address, its rules, its connections, and what it shares with the others.
-
-Decides nothing. It does not know how a request is read or answered: `session.py` and `exchange.py` do.
-"""
+"""One broker of this process: its address, rules and connections."""
 
 from __future__ import annotations
 
@@ -11,75 +8,46 @@ from kafka_shim.broker.broker import Broker
 from kafka_shim.broker.topics import Node as Address
 from kafka_shim.groups.outbox import Outbox
 from kafka_shim.groups.service import GroupService
+from kafka_shim.server.admission import Admission
+from kafka_shim.server.alarms import Alarms
 from kafka_shim.server.durability import Durability
-from kafka_shim.server.experiments import Experiment
+from kafka_shim.server.failures import Failures
+from kafka_shim.server.parts import Parts
 from kafka_shim.server.table import Table
+from kafka_shim.server.throttling import Throttling
 from kafka_shim.server.trace import Exchanges
 
 
-class Transport(Protocol):
-    """What carries the bytes of a connection. `paused` says whether reading is stopped."""
-
-    peer: str
-
-    @property
-    def paused(self) -> bool: ...
-
-    def send(self, data: bytes) -> bool:
-        """Send, and return whether all of it is out; if not, `Session.drained` is called once it is."""
-
-    def pause(self) -> None:
-        """Read no more from the client until `resume`."""
-
-    def resume(self) -> None:
-        """Read again."""
-
-    def close(self) -> None:
-        """End the connection, and call `Session.lost`."""
-
-
-class Connection(Protocol):
-    """A connection of a client to a node; `session.py` has it. `client_id` is that of its newest request."""
-
-    transport: Transport
-
-    @property
-    def client_id(self) -> str: ...
-
-    def forget(self) -> None:
-        """Remember no request, so that the next one is not handed to its rule without its interceptor."""
-
-
 class Interceptor(Protocol):
-    """What may stand between the connections of a node and its rules; `shim/lab/` has one.
+    """A hook between the connections of a node and its rules; `shim/lab/` implements one.
 
     It sees each `Exchange` twice, and may take it over: then it holds the exchange, ends it, or closes the connection.
     """
 
     def requested(self, exchange: Any, now: float) -> bool:
-        """The request is about to be handed to its rule. Return True to take it over."""
+        """Return True to take over the request before its rule is called."""
 
     def answering(self, exchange: Any, data: bytes, now: float) -> bool:
-        """The answer `data` is about to leave. Return True to take it over."""
+        """Return True to take over the answer `data` before it leaves."""
 
 
 class FrameWatch(Protocol):
-    """Who sees every frame of a node's connections, and when a request meets its rule; `frames.py` has one."""
+    """A watcher of every frame of a node's connections, implemented by `frames.py`."""
 
     def requested(self, connection: int, frame: bytes) -> None:
-        """A request came, without its size; it may be malformed, or wait."""
+        """Note the frame of a request, without its size. It may be malformed, or may wait."""
 
     def running(self, exchange: Any) -> None:
-        """The request is about to be handed to its rule."""
+        """Note that the rule of a request is called next."""
 
     def answered(self, connection: int, data: bytes) -> None:
-        """An answer leaves, with its size."""
+        """Note the frame of an answer, with its size."""
 
 
 class Node:
-    """It is `up` unless it was stopped or killed; `release` is the Kafka release it poses as.
+    """A broker. It is `up` unless it was stopped or killed. `table` has the requests that it serves.
 
-    `refused` counts connections closed for what they sent.
+    `refused` counts connections closed because of invalid bytes.
     """
 
     def __init__(
@@ -90,8 +58,8 @@ class Node:
         outbox: Outbox,
         durability: Durability,
         exchanges: Exchanges,
-        release: str,
-        experiment: Experiment,
+        table: Table,
+        failures: Failures,
     ) -> None:
         self.id = address.id
         self.address = address
@@ -101,10 +69,18 @@ class Node:
         self.outbox = outbox
         self.durability = durability
         self.exchanges = exchanges
-        self.table = Table(release, experiment)
+        self.failures = failures
+        self.table = table
         self.sessions: set[Any] = set()
+        self.admission = Admission(broker.topics.settings)
         self.commit_shapes: dict[Any, Any] = {}
-        """See `remembered.py`."""
+        """See `remembered/commits.py`."""
         self.refused = 0
         self.interceptor: Interceptor | None = None
         self.frames: FrameWatch | None = None
+        self.throttling: Throttling | None = None
+        """The quotas of clients; None while no client has any."""
+        self.alarms: Alarms | None = None
+        """Ends the time of throttled connections; None where nothing throttles them."""
+        self.parts: Parts | None = None
+        """Answers long requests part by part; None to answer each at once."""

@@ -1,13 +1,12 @@
-"""What consumers of `__consumer_offsets` read: the records of groups in batches, at offsets, as in a broker's log.
+"""The logs of `__consumer_offsets` for consumers: the records of groups in batches, at offsets, as in a broker's log.
 
-Decides when a log is made. Nobody reads most of them, so a partition's log is empty until a client reads it; then
-it begins with what the store has, which is what a compacted log amounts to, and from then on gets every batch that the
-store takes. A store that takes its time is read in a worker thread, and until it has been, NOT_LEADER_OR_FOLLOWER (6)
-makes clients ask again. It does not know what is in a record.
+Most of these logs have no reader, so the log of a partition is empty until a client reads it. Then it begins with the
+records in the store, which equal a compacted log, and from then on gets every batch that the store takes. A store that
+blocks is read in a worker thread; until then clients get NOT_LEADER_OR_FOLLOWER (6) and try again.
 
-Keys and values are Kafka's bytes. Offsets are this process's: after a start, and where another process takes a
-partition over, a log begins anew. What an open transaction has written is not there; once it is committed its offsets
-are, as plain records. A log that has grown is compacted like any other, but sooner.
+Keys and values are Kafka's bytes. Offsets are local to this process: after a start, and when another process takes a
+partition over, a log begins again. Records of an open transaction are not in it; after the commit its offsets are, as
+plain records. A large log is compacted like any other, but sooner.
 """
 
 from __future__ import annotations
@@ -31,11 +30,12 @@ from kafka_shim.persistence.keys import encode_key
 from kafka_shim.persistence.records import encode_value
 from kafka_shim.persistence.store import Entry, StoreError, records_of
 from kafka_shim.server.durability import Durability
+from kafka_shim.server.failures import Border, Failures
 
 log: Final = logging.getLogger("kafka_shim.server")
 
 COMPACT_BYTES: Final = 8 << 20
-"""A log is compacted when it is so large, and again when it has doubled since."""
+"""Compact a log of this size in bytes, and again when it has doubled."""
 _TOMBSTONES_MS: Final = 86_400_000
 
 
@@ -51,18 +51,20 @@ class OffsetsLogs:
         durability: Durability,
         clock: Callable[[], float],
         epoch_ms: Callable[[float], int],
+        failures: Failures,
     ) -> None:
         self._topics = topics
         self._durability = durability
         self._clock = clock
         self._epoch_ms = epoch_ms
+        self._failures = failures
         self._open: dict[int, Partition] = {}
         self._compact_at: dict[int, int] = {}
         self._loading: set[int] = set()
         self._send, self._receive = trio.open_memory_channel[Partition](inf)
 
     def topic_changed(self, name: str) -> None:
-        """A topic has changed; partitions of `__consumer_offsets` get a log once a client reads them."""
+        """Let the partitions of `__consumer_offsets` create their logs at the first read."""
         topic = self._topics.named(name) if name == OFFSETS_TOPIC else None
         self._offer(topic.partitions if topic is not None else ())
 
@@ -72,24 +74,27 @@ class OffsetsLogs:
                 partition.begin_log = partial(self._begin_or_wait, partition)
 
     def close(self, index: int) -> None:
-        """Another process writes this partition now: its log here ends, and begins anew when it comes back."""
+        """Close the log of a partition that another process writes now. It begins again when the partition comes
+        back."""
         partition = self._open.pop(index, None)
         if partition is not None:
             self._offer([partition])
 
     async def run(self) -> None:
-        """Read from a store that takes its time what clients want to read, until cancelled."""
+        """Read the partitions that clients ask for from a store that blocks, until cancelled."""
         async for partition in self._receive:
             try:
-                # No batch may come between what is read and what is heard of.
+                # No batch may come between the read and the start of the log.
                 async with self._durability.nothing_under_way():
                     self._begin(partition, await trio.to_thread.run_sync(self._load, partition.index))
             except StoreError as error:
                 log.error("partition %d of __consumer_offsets cannot be read: %s", partition.index, error)
+            except Exception as error:
+                self._failures.note(Border.LOG, f"the log of partition {partition.index} of __consumer_offsets", error)
             self._loading.discard(partition.index)
 
     def _begin_or_wait(self, partition: Partition) -> int:
-        """A client wants to read a partition: the error it gets."""
+        """Begin the log for a client's read, or queue the load. Return the error for the client."""
         if self._durability.store.durable_at_once:
             self._begin(partition, self._load(partition.index))
             return ErrorCode.NONE
@@ -102,7 +107,7 @@ class OffsetsLogs:
         return [(index, key, value) for key, value in self._durability.store.load(index)]
 
     def _begin(self, partition: Partition, records: list[Entry]) -> None:
-        # What it had before it was closed is no longer so.
+        # The records from before the close are out of date.
         partition.log.cut(partition.log.end_offset)
         partition.log.limit = sys.maxsize
         partition.begin_log = None
@@ -112,7 +117,7 @@ class OffsetsLogs:
         self._durable(records)
 
     def _durable(self, batch: Sequence[Entry]) -> None:
-        """The store has these records."""
+        """Append records that the store has taken."""
         now = self._clock()
         now_ms = self._epoch_ms(now)
         written: dict[int, list[tuple[Any, Any]]] = {}
@@ -120,25 +125,30 @@ class OffsetsLogs:
             if index in self._open and key.record_type >= 0:
                 written.setdefault(index, []).append((key, value))
         for index, records in written.items():
-            self._append(self._open[index], records, now, now_ms)
+            try:
+                self._append(self._open[index], records, now, now_ms)
+            except Exception as error:
+                # A log must not lack records: it begins again, with all that the store has.
+                self._failures.note(Border.LOG, f"the log of partition {index} of __consumer_offsets", error)
+                self.close(index)
         self._topics.settle(now)
 
     def _append(self, partition: Partition, records: list[tuple[Any, Any]], now: float, now_ms: int) -> None:
-        found: list[Record] = []
+        pending: list[Record] = []
         size = 0
 
         def write() -> None:
-            data = write_batch(found)
+            data = write_batch(pending)
             partition.log.append(parse_batch(data, max_bytes=len(data)), None, now)
 
         for key, value in records:
             raw = None if value is None else encode_value(key, value)
-            found.append(Record(len(found), timestamp_of(value, now_ms), encode_key(key), raw))
-            size += len(found[-1].key or b"") + len(raw or b"")
+            pending.append(Record(len(pending), timestamp_of(value, now_ms), encode_key(key), raw))
+            size += len(pending[-1].key or b"") + len(raw or b"")
             if size >= BATCH_BYTES:
                 write()
-                found, size = [], 0
-        if found:
+                pending, size = [], 0
+        if pending:
             write()
         self._compact(partition, now_ms)
 

@@ -1,16 +1,14 @@
-"""Requests from a process to the other processes of its cluster, over Kafka's protocol as any client would.
+"""Requests to the other processes of the cluster, over Kafka's protocol as any client would send them.
 
-Decides over which connection a request goes and how long it waits for the answer. There is one connection to a node for
-each kind of request, opened at the first; requests of one kind go one after another, so that none overtakes another. If
-the other side has closed an idle connection, it is opened again and the request is sent once more. Any other failure
-closes the connection, and the sender of the request gets None. It does not know what a request is about, nor who
-should get it: of that, only which node has a partition.
+There is one connection to a node for each kind of request, opened at the first. Requests of one kind go one after
+another, so that none overtakes another. If the other side has closed an idle connection, it is opened again and the
+request is sent once more. Any other failure, or a late answer, closes the connection, and the sender of the request
+gets None.
 """
 
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Callable
 from itertools import count
 from math import inf
@@ -24,6 +22,8 @@ from kafka_shim.apis.wire.frames import FrameSplitter, frame
 from kafka_shim.apis.wire.headers import decode_response_header, encode_request_header
 from kafka_shim.broker.topics import OFFSETS_TOPIC, Topics
 from kafka_shim.persistence.store import SharedStore
+from kafka_shim.security.tls import Tls
+from kafka_shim.server.failures import Border, Failures
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -33,15 +33,15 @@ PATIENCE: Final = 5.0
 RECEIVE_BYTES: Final = 16 * 1024
 
 Question = tuple[int, Message, object]
-"""Version, request, and what the answer is for."""
+"""The version, the request, and the purpose of the answer."""
 
 
 class Peers:
     """The other processes, as the node `node_id` of this one reaches them; implements `RemoteNodes`.
 
-    `owner(partition)` is the node that has a partition of `__consumer_offsets`. `answered(purpose, answer, now)` gets
-    each answer, None if there is none; `check(now)` is called before it, `settle(now)` after. `tls` is how others are
-    spoken to where all connections are TLS ones.
+    `owner(partition)` is the owner of a partition of `__consumer_offsets`. `answered(purpose, answer, now)` gets each
+    answer, or None; `check(now)` is called before it, `settle(now)` after. `tls` is for connections to nodes where all
+    use TLS.
     """
 
     def __init__(
@@ -54,7 +54,8 @@ class Peers:
         check: Callable[[float], None],
         settle: Callable[[float], None],
         answered: Callable[[object, Message | None, float], None],
-        tls: ssl.SSLContext | None,
+        tls: Tls | None,
+        failures: Failures,
     ) -> None:
         self._node_id = node_id
         self._store = store
@@ -65,6 +66,7 @@ class Peers:
         self._settle = settle
         self._answered = answered
         self._tls = tls
+        self._failures = failures
         self._lines: dict[tuple[int, int], trio.MemorySendChannel[Question]] = {}
         self._new, self._begun = trio.open_memory_channel[tuple[int, int, trio.MemoryReceiveChannel[Question]]](inf)
 
@@ -73,8 +75,8 @@ class Peers:
         if topic == OFFSETS_TOPIC:
             node_id = self._owner(index)
         else:
-            found = self._topics.named(topic)
-            partition = found.partition(index) if found is not None else None
+            entry = self._topics.named(topic)
+            partition = entry.partition(index) if entry is not None else None
             node_id = partition.leader if partition is not None else None
         return node_id if node_id != self._node_id and node_id in self._topics.nodes else None
 
@@ -115,9 +117,11 @@ class Peers:
                         answer = await connection.ask(key, version, request)
             except (OSError, trio.TooSlowError, trio.BrokenResourceError, DecodeError) as error:
                 log.warning("node %d did not answer %s: %s", node_id, APIS[key].name, error or type(error).__name__)
-                if connection is not None:
-                    await trio.aclose_forcefully(connection.stream)
-                    connection = None
+            except Exception as error:
+                self._failures.note(Border.PEER, f"{APIS[key].name} to node {node_id}", error)
+            if answer is None and connection is not None:
+                await trio.aclose_forcefully(connection.stream)
+                connection = None
             self._hand_on(purpose, answer)
 
     async def _connect(self, node_id: int) -> _Connection:
@@ -126,7 +130,7 @@ class Peers:
             raise ConnectionError("it is gone")
         stream: trio.abc.Stream = await trio.open_tcp_stream(address.host, address.port)
         if self._tls is not None:
-            stream = trio.SSLStream(stream, self._tls, server_hostname=address.host)
+            stream = trio.SSLStream(stream, self._tls.context, server_hostname=address.host)
         return _Connection(stream, f"node {self._node_id}")
 
     def _hand_on(self, purpose: object, answer: Message | None) -> None:
@@ -134,13 +138,15 @@ class Peers:
         self._check(now)
         try:
             self._answered(purpose, answer, now)
-        except Exception:
-            log.exception("an answer of another node was not understood")
+        except Exception as error:
+            self._failures.note(Border.PEER, "an answer of another node", error)
+            if answer is not None:
+                self._hand_on(purpose, None)
         self._settle(now)
 
 
 class _Connection:
-    """A connection to another node; one question at a time."""
+    """A connection to another node; one request at a time."""
 
     def __init__(self, stream: trio.abc.Stream, client_id: str) -> None:
         self.stream = stream
@@ -149,7 +155,7 @@ class _Connection:
         self._splitter = FrameSplitter()
 
     async def ask(self, key: int, version: int, request: Message) -> Message:
-        """The answer. Raises ConnectionError when the connection ends, and trio's errors of streams."""
+        """Return the answer. Raises ConnectionError when the connection ends, and trio's errors of streams."""
         header = encode_request_header(key, version, next(self._correlation_ids), self._client_id)
         await self.stream.send_all(frame(header + request.encode(version)))
         frames: list[bytes] = []

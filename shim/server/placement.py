@@ -1,9 +1,8 @@
-"""What several processes of one cluster must agree on without asking each other.
+"""Ids and leaders that the processes of one cluster compute alike, without messages.
 
-Decides the ids of the cluster and of `__consumer_offsets`, and which nodes lead and replicate a partition of an
-ordinary topic, from nothing but what all of them know: a number the store gave them, names, and which nodes are there.
-Logs are not shared: the records of a partition are where its leader is, so a node that comes or goes should move few
-leaders.
+The ids of the cluster and of `__consumer_offsets`, and the leader and replicas of a partition of an ordinary topic,
+follow from a number in the store, names, and the present nodes. Logs are not shared: the records of a partition are
+where its leader is, so a node that comes or goes should move few leaders.
 """
 
 from __future__ import annotations
@@ -15,22 +14,22 @@ from kafka_shim.apis.wire import uuid_text
 
 
 def shared_cluster_id(seed: int) -> str:
-    """The cluster id of a cluster with this seed."""
+    """Return the cluster id of a cluster with this seed."""
     return uuid_text(_digest(f"cluster {seed}"))
 
 
 def id_of(seed: int, topic: str) -> bytes:
-    """The id of the topic of this name in a cluster of this seed: 16 bytes."""
+    """Return the id of the topic of this name in a cluster of this seed: 16 bytes."""
     return _digest(f"topic {seed} {topic}")
 
 
 def leader_of(topic: str, partition: int, nodes: Iterable[int]) -> int:
-    """The node that leads a partition: each node has a weight for it, and the heaviest leads (rendezvous hashing)."""
+    """Return the leader of a partition: each node has a weight for it, and the heaviest leads (rendezvous hashing)."""
     return replicas_of(topic, partition, nodes, 1)[0]
 
 
 def replicas_of(topic: str, partition: int, nodes: Iterable[int], count: int) -> list[int]:
-    """The nodes that have a partition, by weight; the first is its leader."""
+    """Return the replicas of a partition, by weight; the first is its leader."""
     return sorted(nodes, key=lambda node: _digest(f"leader {topic} {partition} {node}"), reverse=True)[:count]
 
 

@@ -1,7 +1,5 @@
-"""How a server says that it cannot do what an operator or a test asks for.
-
-Decides nothing: the control server makes HTTP problems of it, the command line sentences.
-"""
+"""The exception for an operation that the server refuses. The control server answers an HTTP problem, the command line
+a sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from kafka_shim.apis.wire.errors import ErrorCode
 
 
 class Refused(Exception):
-    """A command that cannot be done; `error` is Kafka's name of the reason, the message one sentence."""
+    """A command was refused; `error` is Kafka's name of the reason, the message one sentence."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)

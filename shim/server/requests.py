@@ -1,104 +1,47 @@
-"""The table of requests: what each API does, what a request of it concerns, and what a client must be allowed to do.
+"""For each API the function that answers it, and the groups, topics and transactional ids that its request names.
 
-A row per API that is served. `rule` calls the rule with the flags of the version; what calls more than one rule, or a
-rule for a part of the request, is in `handlers.py`. `concerns` says which groups, topics and transactional ids
-a request is about, each with the operation that Kafka demands on them. Nothing else says what a request
-is about. Source of the operations: Kafka 4.2, `KafkaApis`.
+`rule` calls the rule with the flags of the version; a request that needs more than one rule, or a rule for a part of
+the request, has a handler in `handlers.py`. `concerns` lists the groups, topics and transactional ids of a request,
+each with the operation that Kafka demands on it, and is the only such list. Source of the operations: Kafka 4.2,
+`KafkaApis`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final
 
 from kafka_shim.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kafka_shim.apis.alter_configs import AlterConfigsRequest
+from kafka_shim.apis.consumer_group_describe import ConsumerGroupDescribeResponse
 from kafka_shim.apis.delete_groups import DeleteGroupsResponse
 from kafka_shim.apis.describe_configs import DescribeConfigsRequest
 from kafka_shim.apis.find_coordinator import GROUP as GROUP_KEY
 from kafka_shim.apis.find_coordinator import TRANSACTION as TRANSACTION_KEY
 from kafka_shim.apis.heartbeat import HeartbeatResponse
 from kafka_shim.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kafka_shim.apis.join_group import error as join_refused
 from kafka_shim.apis.keys import ApiKey
 from kafka_shim.apis.leave_group import LeaveGroupRequest
-from kafka_shim.apis.wire import Message
-from kafka_shim.groups.interface import NoReply, Parked, TransactionSupportedOperation
-from kafka_shim.groups.streams.checks import topics_of
+from kafka_shim.apis.leave_group import error as leave_refused
+from kafka_shim.apis.sasl_authenticate import SaslAuthenticateResponse
+from kafka_shim.apis.sasl_handshake import SaslHandshakeResponse
+from kafka_shim.apis.share_group_describe import ShareGroupDescribeResponse
+from kafka_shim.apis.share_group_heartbeat import error as share_heartbeat_refused
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.admin import acls
+from kafka_shim.broker.admin.transaction_views import describe_producers
+from kafka_shim.groups.consumer.kind import describe_refused as consumer_describe_refused
+from kafka_shim.groups.interface import PARKED, TransactionSupportedOperation
+from kafka_shim.groups.share.kind import describe_refused as share_describe_refused
+from kafka_shim.groups.streams.topology import topics_of
+from kafka_shim.security.operations import Operation, Resource
+from kafka_shim.security.token_requests import OFF, create_token, describe_tokens, expire_token, renew_token
 from kafka_shim.server import handlers, share
-from kafka_shim.server.call import Call
+from kafka_shim.server.parts import Divided, by
+from kafka_shim.server.rows import NOBODY, Concern, Names, Row, Sender
 
-
-class Operation(IntEnum):
-    """What a client does to a resource; Kafka's AclOperation codes."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-class Resource(IntEnum):
-    """What a client does it to; Kafka's ResourceType codes."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-Names = Callable[[Any], Iterable[str | bytes]]
-"""The resources of one type that a request is about: names, or a topic's id where the request has no name."""
-
-
-class Concern(NamedTuple):
-    """Resources that a request is about, and the operation on them. The cluster has no name."""
-
-    resource: Resource
-    operation: Operation
-    names: Names
-
-
-class Sender(NamedTuple):
-    """The member that a request says it comes from. `generation` is its member epoch where it has one."""
-
-    member_id: str = ""
-    instance_id: str | None = None
-    generation: int | None = None
-
-
-NOBODY: Final = Sender()
-
-
-class Row(NamedTuple):
-    """One API. `sender` is the member that sends a request. From version `names_topics_since` on its topics come by id
-    and get their names when decoded."""
-
-    rule: Callable[[Any, Call], Message | Parked | NoReply]
-    concerns: tuple[Concern, ...] = ()
-    sender: Callable[[Any], Sender] = lambda r: NOBODY
-    names_topics_since: int = 1 << 15
-
-    def groups_of(self, request: Message) -> list[str]:
-        """The groups that a request is about."""
-        return self._names(request, Resource.GROUP)
-
-    def transactional_ids_of(self, request: Message) -> list[str]:
-        """The transactional ids that a request is about."""
-        return self._names(request, Resource.TRANSACTIONAL_ID)
-
-    def _names(self, request: Message, resource: Resource) -> list[str]:
-        return [
-            str(name) for concern in self.concerns if concern.resource is resource for name in concern.names(request)
-        ]
-
-
+GROUP_VERSION, STREAMS_VERSION, SHARE_VERSION = "group.version", "streams.version", "share.version"
 READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
 ALTER, DESCRIBE, CLUSTER_ACTION = Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION
 DESCRIBE_CONFIGS, ALTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
@@ -118,6 +61,15 @@ def _topic_names(request: Any) -> list[str]:
 
 def _transactional_id(request: Any) -> list[str]:
     return [] if request.transactional_id is None else [request.transactional_id]
+
+
+def _owner(request: Any) -> list[str]:
+    name = request.owner_principal_name
+    return [f"{request.owner_principal_type}:{name}"] if name else []
+
+
+def _owners(request: Any) -> list[str]:
+    return [f"{each.principal_type}:{each.principal_name}" for each in request.owners or ()]
 
 
 def _member(request: Any) -> Sender:
@@ -151,46 +103,68 @@ def cluster(operation: Operation) -> Concern:
 # fmt: off
 REQUESTS: Final[dict[ApiKey, Row]] = {
     ApiKey.JOIN_GROUP: Row(
-        lambda r, c: c.groups.join(
-            r, c.client, c, c.arrived, member_id_required=c.version >= 4, skip_assignment_supported=c.version >= 9),
+        lambda r, c: c.groups.ask(
+            r, join_refused, c.client, c, c.arrived,
+            member_id_required=c.version >= 4, skip_assignment_supported=c.version >= 9),
         (group(READ),), lambda r: Sender(r.member_id, r.group_instance_id)),
     ApiKey.SYNC_GROUP: Row(handlers.sync_group, (group(READ),), _member),
     ApiKey.HEARTBEAT: Row(
         lambda r, c: HeartbeatResponse(
             0, c.groups.heartbeat(r.group_id, r.generation_id, r.member_id, r.group_instance_id, c.arrived)),
         (group(READ),), _member),
-    ApiKey.LEAVE_GROUP: Row(lambda r, c: c.groups.leave(r, c.arrived), (group(READ),), _leaving),
-    ApiKey.DESCRIBE_GROUPS: Row(handlers.describe_groups, (group(DESCRIBE, lambda r: r.groups),)),
+    ApiKey.LEAVE_GROUP: Row(lambda r, c: c.groups.ask(r, leave_refused, c.arrived), (group(READ),), _leaving),
+    ApiKey.DESCRIBE_GROUPS: Row(handlers.describe_groups, (group(DESCRIBE, lambda r: r.groups),),
+        divided=by("groups", "groups")),
     ApiKey.LIST_GROUPS: Row(lambda r, c: c.groups.list(r.states_filter, r.types_filter), (cluster(DESCRIBE),)),
     ApiKey.DELETE_GROUPS: Row(
-        lambda r, c: DeleteGroupsResponse(results=c.groups.delete(r.groups_names, c.arrived)),
-        (group(DELETE, lambda r: r.groups_names),)),
+        lambda r, c: share.when_leaders_know(
+            DeleteGroupsResponse(results=c.groups.delete(r.groups_names, c.arrived)), c),
+        (group(DELETE, lambda r: r.groups_names),),
+        divided=by("groups_names", "results", once=True, alone=True)),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Row(
         handlers.consumer_group_heartbeat,
-        (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or [])), member_with_epoch),
+        (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or [])), member_with_epoch,
+        feature=GROUP_VERSION),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Row(
-        handlers.consumer_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
+        lambda r, c: ConsumerGroupDescribeResponse(groups=handlers.describe_each(r, c, consumer_describe_refused)),
+        (group(DESCRIBE, lambda r: r.group_ids),), divided=by("group_ids", "groups"), feature=GROUP_VERSION),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Row(
         handlers.streams_group_heartbeat, (group(READ), topics(DESCRIBE, lambda r: topics_of(r.topology))),
-        member_with_epoch),
+        member_with_epoch, feature=STREAMS_VERSION),
     ApiKey.STREAMS_GROUP_DESCRIBE: Row(
-        handlers.streams_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
+        handlers.describe_streams_groups,
+        (group(DESCRIBE, lambda r: r.group_ids),), divided=by("group_ids", "groups"), feature=STREAMS_VERSION),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Row(
+        handlers.update_topology_description, (group(READ),), lambda r: Sender(r.member_id), feature=STREAMS_VERSION),
     ApiKey.SHARE_GROUP_HEARTBEAT: Row(
-        share.share_group_heartbeat, (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or [])),
-        lambda r: Sender(r.member_id, None, r.member_epoch)),
-    ApiKey.SHARE_GROUP_DESCRIBE: Row(share.share_group_describe, (group(DESCRIBE, lambda r: r.group_ids),)),
+        lambda r, c: share.when_leaders_know(c.groups.ask(r, share_heartbeat_refused, c.client, c.arrived), c),
+        (group(READ), topics(DESCRIBE, lambda r: r.subscribed_topic_names or [])),
+        lambda r: Sender(r.member_id, None, r.member_epoch), feature=SHARE_VERSION),
+    ApiKey.SHARE_GROUP_DESCRIBE: Row(
+        lambda r, c: ShareGroupDescribeResponse(groups=handlers.describe_each(r, c, share_describe_refused)),
+        (group(DESCRIBE, lambda r: r.group_ids),), divided=by("group_ids", "groups"), feature=SHARE_VERSION),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Row(
         share.describe_share_group_offsets,
         (group(DESCRIBE, lambda r: [g.group_id for g in r.groups]),
-         topics(DESCRIBE, lambda r: [t.topic_name for g in r.groups for t in g.topics or ()]))),
+         topics(DESCRIBE, lambda r: [t.topic_name for g in r.groups for t in g.topics or ()])),
+        divided=by("groups", "groups", alone=True), feature=SHARE_VERSION),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Row(
-        share.alter_share_group_offsets, (group(READ), topics(READ, lambda r: [t.topic_name for t in r.topics]))),
+        share.alter_share_group_offsets, (group(READ), topics(READ, lambda r: [t.topic_name for t in r.topics])),
+        feature=SHARE_VERSION),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: Row(
-        share.delete_share_group_offsets, (group(DELETE), topics(READ, lambda r: [t.topic_name for t in r.topics]))),
+        share.delete_share_group_offsets, (group(DELETE), topics(READ, lambda r: [t.topic_name for t in r.topics])),
+        feature=SHARE_VERSION),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: Row(
+        lambda r, c: share.in_states(r, c, c.broker.share_states.initialize), (cluster(CLUSTER_ACTION),)),
+    ApiKey.DELETE_SHARE_GROUP_STATE: Row(
+        lambda r, c: share.in_states(r, c, c.broker.share_states.delete), (cluster(CLUSTER_ACTION),)),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: Row(
+        lambda r, c: share.in_states(r, c, c.broker.share_states.summarize), (cluster(CLUSTER_ACTION),)),
     ApiKey.FIND_COORDINATOR: Row(
         handlers.find_coordinator,
         (group(DESCRIBE, lambda r: r.coordinator_keys if r.key_type == GROUP_KEY else []),
-         transaction(DESCRIBE, lambda r: r.coordinator_keys if r.key_type == TRANSACTION_KEY else []))),
+         transaction(DESCRIBE, lambda r: r.coordinator_keys if r.key_type == TRANSACTION_KEY else [])),
+        divided=by("coordinator_keys", "coordinators")),
 
     ApiKey.OFFSET_COMMIT: Row(
         handlers.offset_commit, (group(READ), topics(READ, lambda r: _named(r.topics))),
@@ -199,73 +173,115 @@ REQUESTS: Final[dict[ApiKey, Row]] = {
         handlers.offset_fetch,
         (group(DESCRIBE, lambda r: [g.group_id for g in r.groups]),
          topics(DESCRIBE, lambda r: [name for g in r.groups for name in _named(g.topics or ())])),
-        names_topics_since=10),
+        names_topics_since=10,
+        divided=by("groups", "groups")),
     ApiKey.OFFSET_DELETE: Row(handlers.offset_delete, (group(DELETE), topics(READ))),
     ApiKey.TXN_OFFSET_COMMIT: Row(
-        handlers.txn_offset_commit, (transaction(WRITE), group(READ), topics(READ)), _member),
+        handlers.txn_offset_commit,
+        (transaction(WRITE), group(READ), topics(READ, lambda r: _named(r.topics))), _member, names_topics_since=6),
 
+    # Before these two come to a rule, a connection that must authenticate has taken them.
+    ApiKey.SASL_HANDSHAKE: Row(lambda r, c: SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)),
+    ApiKey.SASL_AUTHENTICATE: Row(lambda r, c: SaslAuthenticateResponse(
+        ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication")),
     ApiKey.API_VERSIONS: Row(lambda r, c: c.broker.api_versions(r, has_software=c.version >= 3)),
-    ApiKey.METADATA: Row(handlers.metadata, (topics(DESCRIBE, lambda r: _named(r.topics or ())),)),
-    ApiKey.DESCRIBE_CLUSTER: Row(lambda r, c: c.broker.describe_cluster(r), (cluster(DESCRIBE),)),
+    ApiKey.METADATA: Row(handlers.metadata, (topics(DESCRIBE, lambda r: _named(r.topics or ())),),
+        divided=Divided(handlers.metadata_parts, "topics")),
+    ApiKey.DESCRIBE_CLUSTER: Row(lambda r, c: c.broker.metadata.describe_cluster(r), (cluster(DESCRIBE),)),
     ApiKey.PRODUCE: Row(
         lambda r, c: c.broker.produce(
             r, c, c.arrived, by_topic_id=c.version >= 13, zstd_allowed=c.version >= 7, with_leaders=c.version >= 10,
             supported_operation=_of_produce(c.version)),
-        (transaction(WRITE), topics(WRITE, lambda r: _named(r.topic_data)))),
+        (transaction(WRITE), topics(WRITE, lambda r: _named(r.topic_data))),
+        divided=Divided(handlers.produce_parts, "responses")),
     ApiKey.FETCH: Row(
-        lambda r, c: c.broker.fetch(r, c, c.arrived, by_topic_id=c.version >= 13, with_leaders=c.version >= 16),
+        lambda r, c: c.broker.fetches.fetch(r, c, c.arrived, by_topic_id=c.version >= 13, with_leaders=c.version >= 16),
         (topics(READ, lambda r: [t.topic or t.topic_id for t in r.topics]),)),
     ApiKey.SHARE_FETCH: Row(
-        share.share_fetch, (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics])),
-        lambda r: Sender(r.member_id or "")),
+        lambda r, c: c.broker.share.fetch(r, c, c.session, c.arrived),
+        (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics])),
+        lambda r: Sender(r.member_id or ""), feature=SHARE_VERSION),
     ApiKey.SHARE_ACKNOWLEDGE: Row(
-        share.share_acknowledge, (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics])),
-        lambda r: Sender(r.member_id or "")),
+        lambda r, c: c.broker.share.acknowledge(r, c.arrived),
+        (group(READ, _share_group), topics(READ, lambda r: [t.topic_id for t in r.topics])),
+        lambda r: Sender(r.member_id or ""), feature=SHARE_VERSION),
     ApiKey.LIST_OFFSETS: Row(handlers.list_offsets, (topics(DESCRIBE),)),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Row(
-        lambda r, c: c.broker.offset_for_leader_epoch(r), (topics(DESCRIBE, lambda r: [t.topic for t in r.topics]),)),
+        lambda r, c: c.broker.offsets.offset_for_leader_epoch(r),
+        (topics(DESCRIBE, lambda r: [t.topic for t in r.topics]),),
+        divided=by("topics", "topics")),
 
-    ApiKey.UPDATE_FEATURES: Row(lambda r, c: c.broker.update_features(r, c, c.arrived), (cluster(ALTER),)),
-    ApiKey.CREATE_TOPICS: Row(lambda r, c: c.broker.create_topics(r, c, c.arrived), (topics(CREATE),)),
+    ApiKey.UPDATE_FEATURES: Row(lambda r, c: c.broker.change(r, c, c.arrived), (cluster(ALTER),)),
+    ApiKey.CREATE_TOPICS: Row(lambda r, c: c.broker.change(r, c, c.arrived, mutations=c.mutations), (topics(CREATE),),
+        divided=Divided(handlers.create_topics_parts, "topics")),
     ApiKey.DELETE_TOPICS: Row(
-        lambda r, c: c.broker.delete_topics(r, c, c.arrived, disabled_is_73=c.version >= 3),
+        lambda r, c: c.broker.change(r, c, c.arrived, disabled_is_73=c.version >= 3, mutations=c.mutations),
         (topics(DELETE, lambda r: _named(r.topics)),)),
-    ApiKey.CREATE_PARTITIONS: Row(lambda r, c: c.broker.create_partitions(r, c, c.arrived), (topics(ALTER),)),
-    ApiKey.DELETE_RECORDS: Row(lambda r, c: c.broker.delete_records(r, c.arrived), (topics(DELETE),)),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Row(lambda r, c: c.broker.describe_topic_partitions(r), (topics(DESCRIBE),)),
-    ApiKey.DESCRIBE_PRODUCERS: Row(lambda r, c: c.broker.describe_producers(r), (topics(READ),)),
-    ApiKey.ELECT_LEADERS: Row(lambda r, c: c.broker.elect_leaders(r, c.arrived), (cluster(ALTER),)),
+    ApiKey.CREATE_PARTITIONS: Row(
+        lambda r, c: c.broker.change(r, c, c.arrived, mutations=c.mutations), (topics(ALTER),)),
+    ApiKey.DELETE_RECORDS: Row(lambda r, c: c.broker.deletions.delete(r, c.arrived), (topics(DELETE),)),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Row(lambda r, c: c.broker.pages.describe(r), (topics(DESCRIBE),),
+        divided=Divided(handlers.topic_pages_parts, "topics")),
+    ApiKey.DESCRIBE_PRODUCERS: Row(
+        lambda r, c: describe_producers(r, c.broker.node_id, c.broker.topics), (topics(READ),),
+        divided=by("topics", "topics")),
+    ApiKey.ELECT_LEADERS: Row(lambda r, c: c.broker.reassignments.elect(r, c.arrived), (cluster(ALTER),)),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Row(
-        lambda r, c: c.broker.alter_partition_reassignments(r, c.arrived), (cluster(ALTER),)),
+        lambda r, c: c.broker.reassignments.reassign(r, c.arrived), (cluster(ALTER),)),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Row(
-        lambda r, c: c.broker.list_partition_reassignments(r), (cluster(DESCRIBE),)),
-    ApiKey.DESCRIBE_LOG_DIRS: Row(lambda r, c: c.broker.describe_log_dirs(r), (cluster(DESCRIBE),)),
-    ApiKey.DESCRIBE_QUORUM: Row(lambda r, c: c.broker.describe_quorum(r, c.arrived), (cluster(DESCRIBE),)),
+        lambda r, c: c.broker.reassignments.under_way(r), (cluster(DESCRIBE),)),
+    ApiKey.DESCRIBE_LOG_DIRS: Row(lambda r, c: c.broker.log_dirs.describe(r), (cluster(DESCRIBE),)),
+    ApiKey.UNREGISTER_CONTROLLER: Row(lambda r, c: c.broker.quorum.unregister_controller(r), (cluster(ALTER),)),
+    ApiKey.DESCRIBE_QUORUM: Row(lambda r, c: c.broker.quorum.describe(r, c.arrived), (cluster(DESCRIBE),)),
     ApiKey.LIST_CONFIG_RESOURCES: Row(
-        lambda r, c: c.broker.list_config_resources(r, metrics_only=c.version == 0), (cluster(DESCRIBE_CONFIGS),)),
+        lambda r, c: c.broker.configs.list_config_resources(r, metrics_only=c.version == 0),
+        (cluster(DESCRIBE_CONFIGS),)),
+    ApiKey.DESCRIBE_ACLS: Row(lambda r, c: acls.describe_acls(), (cluster(DESCRIBE),)),
+    ApiKey.CREATE_ACLS: Row(lambda r, c: acls.create_acls(r), (cluster(ALTER),), divided=by("creations", "results")),
+    ApiKey.DELETE_ACLS: Row(
+        lambda r, c: acls.delete_acls(r), (cluster(ALTER),), divided=by("filters", "filter_results")),
+    # A server with listeners by name has other rules for these four.
+    ApiKey.CREATE_DELEGATION_TOKEN: Row(
+        lambda r, c: create_token(r, c.client, OFF, 0),
+        (Concern(Resource.USER, Operation.CREATE_TOKENS, _owner),)),
+    ApiKey.RENEW_DELEGATION_TOKEN: Row(lambda r, c: renew_token(r, c.client, OFF, 0)),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: Row(lambda r, c: expire_token(r, c.client, OFF, 0)),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Row(
+        lambda r, c: describe_tokens(r, c.client, OFF),
+        (Concern(Resource.USER, Operation.DESCRIBE_TOKENS, _owners),)),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Row(
+        lambda r, c: PARKED if c.broker.looks_first(c, c.arrived) else c.broker.describe_quotas(r),
+        (cluster(DESCRIBE_CONFIGS),)),
+    ApiKey.ALTER_CLIENT_QUOTAS: Row(lambda r, c: c.broker.change(r, c, c.arrived), (cluster(ALTER_CONFIGS),)),
     ApiKey.DESCRIBE_CONFIGS: Row(
-        lambda r, c: c.broker.describe_configs(r),
-        (topics(DESCRIBE_CONFIGS, lambda r: _configured(r, 2)), group(DESCRIBE_CONFIGS, lambda r: _configured(r, 32)))),
+        lambda r, c: c.broker.configs.describe_configs(r),
+        (topics(DESCRIBE_CONFIGS, lambda r: _configured(r, 2)), group(DESCRIBE_CONFIGS, lambda r: _configured(r, 32))),
+        divided=by("resources", "results", size=1)),
     ApiKey.ALTER_CONFIGS: Row(
-        lambda r, c: c.broker.alter_configs(r, c, c.arrived),
+        lambda r, c: c.broker.change(r, c, c.arrived),
         (topics(ALTER_CONFIGS, lambda r: _configured(r, 2)), group(ALTER_CONFIGS, lambda r: _configured(r, 32)))),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Row(
-        lambda r, c: c.broker.incremental_alter_configs(r, c, c.arrived),
+        lambda r, c: c.broker.change(r, c, c.arrived),
         (topics(ALTER_CONFIGS, lambda r: _configured(r, 2)), group(ALTER_CONFIGS, lambda r: _configured(r, 32)))),
 
-    ApiKey.INIT_PRODUCER_ID: Row(lambda r, c: c.broker.init_producer_id(r, c.arrived), (transaction(WRITE),)),
+    ApiKey.INIT_PRODUCER_ID: Row(
+        lambda r, c: c.broker.transactions.init_producer_id(r, c.arrived), (transaction(WRITE),)),
     ApiKey.ADD_PARTITIONS_TO_TXN: Row(
-        lambda r, c: c.broker.add_partitions_to_txn(r, c.arrived),
+        lambda r, c: c.broker.transactions.add_partitions_to_txn(r, c.arrived),
         (transaction(WRITE, lambda r: [t.transactional_id for t in r.transactions]),
-         topics(WRITE, lambda r: _added(r)))),
+         topics(WRITE, lambda r: _added(r))),
+        divided=by("transactions", "results_by_transaction", size=1)),
     ApiKey.ADD_OFFSETS_TO_TXN: Row(
-        lambda r, c: c.broker.add_offsets_to_txn(r, c.arrived), (transaction(WRITE), group(READ))),
-    ApiKey.END_TXN: Row(lambda r, c: c.broker.end_txn(r, c.arrived, bumps_epoch=c.version >= 5), (transaction(WRITE),)),
+        lambda r, c: c.broker.transactions.add_offsets_to_txn(r, c.arrived), (transaction(WRITE), group(READ))),
+    ApiKey.END_TXN: Row(
+        lambda r, c: c.broker.transactions.end_txn(r, c.arrived, bumps_epoch=c.version >= 5), (transaction(WRITE),)),
     ApiKey.DESCRIBE_TRANSACTIONS: Row(
-        lambda r, c: c.broker.describe_transactions(r), (transaction(DESCRIBE, lambda r: r.transactional_ids),)),
+        lambda r, c: c.broker.transaction_views.describe(r), (transaction(DESCRIBE, lambda r: r.transactional_ids),),
+        divided=by("transactional_ids", "transaction_states")),
     ApiKey.LIST_TRANSACTIONS: Row(
-        lambda r, c: c.broker.list_transactions(r, c.arrived), (transaction(DESCRIBE, lambda r: []),)),
-    ApiKey.WRITE_TXN_MARKERS: Row(lambda r, c: c.broker.write_txn_markers(r, c.arrived), (cluster(CLUSTER_ACTION),)),
+        lambda r, c: c.broker.transaction_views.list_ids(r, c.arrived), (transaction(DESCRIBE, lambda r: []),)),
+    ApiKey.WRITE_TXN_MARKERS: Row(
+        lambda r, c: c.broker.transactions.write_txn_markers(r, c.arrived), (cluster(CLUSTER_ACTION),)),
 }
 # fmt: on
 

@@ -1,37 +1,50 @@
-"""A server: listeners, the cluster behind them, and how both begin and end.
-
-Decides which addresses nodes have, which kind of connections carries the bytes, and the order of starting and stopping.
-"""
+"""A server: its listeners and cluster, and the order of start and stop."""
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, NamedTuple
 
 import trio
 
 from kafka_shim.broker.topics import Node as Address
-from kafka_shim.persistence.store import Store
-from kafka_shim.server import reactor
-from kafka_shim.server.cluster import Cluster, ClusterConfig, make_cluster
+from kafka_shim.persistence.store import SharedStore, Store
+from kafka_shim.security.config import SecurityConfig
+from kafka_shim.security.jwks import Jwks
+from kafka_shim.security.tls import Certified, Tls, peer_tls_of
+from kafka_shim.server import delegation_tokens, reactor, scram_users, secured
+from kafka_shim.server.cluster import Cluster, ClusterConfig
+from kafka_shim.server.compose import make_cluster
+from kafka_shim.server.encrypted import TlsConnection
+from kafka_shim.server.node import Node
 from kafka_shim.server.reactor import Reactor
+from kafka_shim.server.secured import Door
 from kafka_shim.server.streams import Streams
+from kafka_shim.server.topic_rights import DescribedTopics
+
+log: Final = logging.getLogger("kafka_shim.server")
 
 BACKLOG: Final = 4096
+MAX_PORT: Final = 65535
+RENEWAL_SECONDS: Final = 1.0
+"""Seconds between two looks for changed files of a certificate."""
 DRAIN_SECONDS: Final = 5.0
-"""How long stopping waits for the store."""
+"""Seconds to wait for the store at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerConfig:
-    """Where a server listens and what it is.
+    """The configuration of a server.
 
-    With several brokers each has a port of its own: `port` and the ones after it, or any free ones for port 0.
-    `advertise` is the host that clients get, by default the one listened on; `advertise_port` the port of the
-    first broker, the others having the ports after it. `tls` makes every connection a TLS one.
+    With several brokers each has a port: `port` and the ones after it, or any free ones for port 0. `advertise` is the
+    host for clients, by default the one listened on; `advertise_port` the port of the first broker, the others having
+    the ports after it. `tls` makes every connection a TLS one.
     """
 
     host: str = "127.0.0.1"
@@ -41,9 +54,14 @@ class ServerConfig:
     """Of the first broker; the others have the numbers after it."""
     advertise: str | None = None
     advertise_port: int | None = None
-    tls: ssl.SSLContext | None = None
+    tls: Tls | None = None
+    peer_tls: Tls | None = None
+    """The certificates of other processes that share the store, if they are checked; with `tls` alone."""
+    security: SecurityConfig | None = None
+    """The listeners by Kafka's settings, in place of `host`, `port`, `advertise` and `tls`. Other brokers and the
+    bootstrap servers have the first of them."""
     epoll: bool = True
-    """Use the reactor where it can be."""
+    """Use the reactor where the platform allows it."""
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
 
 
@@ -54,24 +72,42 @@ class Server:
         self.config = config
         self.cluster = cluster
         self.gone = trio.Event()
-        """Set when every connection is closed and everything written is durable."""
+        """Set when every connection is closed and every record is durable."""
         self.network: Reactor | Streams | None = None
+        """The network of the first listener."""
+        self.addresses: dict[str, list[Address]] = {}
+        """By the name of a listener, the addresses of the brokers; empty without listeners by name."""
+        self.certificates: dict[str, Tls] = {}
+        """By the name of a listener, its TLS settings."""
+        self.peer_tls: Tls | None = None
+        """The TLS settings of connections to other processes, where they share a store and have listeners by name."""
+        self.doors: list[Door] = []
+        """The doors of the listeners by name."""
         self._stop = trio.Event()
 
     @property
     def bootstrap(self) -> str:
-        """`HOST:PORT` of every node, with commas between them."""
+        """Return `HOST:PORT` of every node, with commas between them."""
+        first = next(iter(self.addresses.values()), None)
+        return _joined(first or [node.address for node in self.cluster.nodes.values()])
+
+    def bootstrap_of(self, listener: str) -> str:
+        """Return `HOST:PORT` of every node on a listener. Raises KeyError."""
+        return _joined(self.addresses[listener])
+
+    @property
+    def listeners(self) -> str:
+        """Return `NAME://HOST:PORT` of every listener of every node, with commas between them; empty without names."""
         return ",".join(
-            f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
-            for address in (node.address for node in self.cluster.nodes.values())
+            f"{name}://{_joined([address])}" for name, addresses in self.addresses.items() for address in addresses
         )
 
     def stop(self) -> None:
-        """Accept no more, make durable what was written, then close."""
+        """Accept no more, make all records durable, then close."""
         self._stop.set()
 
     async def stopped(self) -> None:
-        """`stop` was called."""
+        """Return True after `stop`."""
         await self._stop.wait()
 
 
@@ -81,31 +117,104 @@ async def serve(
     prepare: Callable[[Server], Awaitable[None]] | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a server until it is stopped; `task_status` gets it once it answers and all partitions were loaded.
+    """Run a server until it is stopped. Report it to `task_status` once it answers and all partitions are loaded.
 
-    `store` is open, and is not closed here. Raises OSError if an address cannot be listened on, ValueError for a
-    configuration that cannot be.
+    `store` is open, and is not closed here. Raises OSError if it cannot listen on an address, ValueError for an invalid
+    configuration.
     """
+    if config.security is not None:
+        await _serve_secured(config, config.security, store, prepare, task_status)
+        return
+    if config.advertise_port:
+        check_ports(config.advertise_port, config.brokers)
     sockets = listen(config.host, config.port, config.brokers)
     try:
         host = config.advertise or _reachable(config.host)
         ports = [sock.getsockname()[1] for sock in sockets]
-        shown = ports if config.advertise_port is None else range(config.advertise_port, 65536)
+        shown = ports if config.advertise_port is None else range(config.advertise_port, MAX_PORT + 1)
         addresses = [Address(config.node_id + number, host, shown[number]) for number in range(config.brokers)]
-        peer_tls = unchecked() if config.tls is not None else None
+        peer_tls = None if config.tls is None else config.peer_tls or Tls(unchecked)
         server = Server(config, make_cluster(addresses, config.cluster, store, peer_tls=peer_tls))
         if prepare is not None:
             await prepare(server)
-        await _run(server, sockets, task_status)
+        await _run(server, [_Entrance(config.host, sockets, config.tls)], task_status)
     finally:
         for sock in sockets:
             sock.close()
 
 
+async def _serve_secured(
+    config: ServerConfig,
+    security: SecurityConfig,
+    store: Store | None,
+    prepare: Callable[[Server], Awaitable[None]] | None,
+    task_status: trio.TaskStatus[Server],
+) -> None:
+    own = security.listeners[0]
+    peer_tls = None
+    if isinstance(store, SharedStore):
+        own = security.between_brokers
+        if own.protocol.has_tls:
+            peer_tls = peer_tls_of(security.settings_of(own))
+    if config.cluster.journal is not None:
+        raise ValueError("A journal would hold passwords: it cannot be kept with listeners by name.")
+    certificates = secured.certificates_of(security)
+    if security.jwks is not None:
+        await trio.to_thread.run_sync(security.jwks.load)
+    with ExitStack() as stack:
+        sockets: dict[str, list[socket.socket]] = {}
+        addresses: dict[str, list[Address]] = {}
+        by_id: dict[str, dict[int, Address]] = {}
+        for listener in security.listeners:
+            of_brokers = listen(listener.host, listener.port, config.brokers)
+            for sock in of_brokers:
+                stack.callback(sock.close)
+            sockets[listener.name] = of_brokers
+            ports = [sock.getsockname()[1] for sock in of_brokers]
+            host = _reachable(listener.host)
+            if listener.advertised is not None:
+                host, first = listener.advertised
+                check_ports(first, config.brokers)
+                ports = [first + number for number in range(config.brokers)] if first else ports
+            addresses[listener.name] = [
+                Address(config.node_id + number, host, port) for number, port in enumerate(ports)
+            ]
+            by_id[listener.name] = {address.id: address for address in addresses[listener.name]}
+        extension = delegation_tokens.requests_about(security.tokens)
+        if security.has_scram:
+            extension = extension.beside(scram_users.requests_about(security.users))
+        cluster_config = replace(config.cluster, extension=extension)
+        cluster = make_cluster(addresses[own.name], cluster_config, store, peer_tls=peer_tls, listeners=by_id)
+        server = Server(config, cluster)
+        security.users.place = server.cluster.topics.settings
+        delegation_tokens.keep(security.tokens, cluster)
+        server.addresses, server.certificates, server.peer_tls = addresses, certificates, peer_tls
+        if prepare is not None:
+            await prepare(server)
+        authorizer = security.authorizer(server.cluster.topics.settings)
+        if authorizer is not None:
+            rights = DescribedTopics(authorizer, of_members=security.members_see_their_own)
+            for node in server.cluster.nodes.values():
+                node.groups.obey(rights)
+        delays, wall_offset = server.cluster.delays, server.cluster.wall_offset
+        entrances = [
+            _Entrance(
+                listener.host,
+                sockets[listener.name],
+                certificates.get(listener.name),
+                Door(security, listener, by_id[listener.name], delays, wall_offset, authorizer),
+                secured.principals_of(security, listener),
+            )
+            for listener in security.listeners
+        ]
+        server.doors = [entrance.door for entrance in entrances if entrance.door is not None]
+        await _run(server, entrances, task_status)
+
+
 async def serve_made(
     config: ServerConfig, cluster: Cluster, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Run a server of a cluster that was made and started already, until it is stopped; see `serve`.
+    """Run a server of a cluster that was created and started already, until it is stopped; see `serve`.
 
     Clients reach its nodes where `config` says, from now on. A node that is down does not listen.
     """
@@ -114,44 +223,111 @@ async def serve_made(
         ports = [sock.getsockname()[1] for sock in sockets]
         host = _reachable(config.host)
         cluster.readdress(Address(node_id, host, port) for node_id, port in zip(cluster.nodes, ports, strict=True))
-        await _run(Server(config, cluster), sockets, task_status)
+        await _run(Server(config, cluster), [_Entrance(config.host, sockets, config.tls)], task_status)
     finally:
         for sock in sockets:
             sock.close()
 
 
-async def _run(server: Server, sockets: Sequence[socket.socket], task_status: trio.TaskStatus[Server]) -> None:
-    config, cluster = server.config, server.cluster
-    listening = {node_id: sock.getsockname()[1] for node_id, sock in zip(cluster.nodes, sockets, strict=True)}
-    listeners = []
-    for sock, node in zip(sockets, cluster.nodes.values(), strict=True):
-        if node.up:
-            listeners.append((sock, node))
+class _Entrance(NamedTuple):
+    """One listener of all brokers, with an open socket for each. `principal_of` is that of a client's certificate."""
+
+    host: str
+    sockets: Sequence[socket.socket]
+    tls: Tls | None
+    door: Door | None = None
+    principal_of: Callable[[Certified], str | None] = lambda connection: None
+
+    def accept(self, network: Reactor | Streams, sock: socket.socket, node: Node) -> None:
+        """Accept the connections of a socket for `node`."""
+        if self.tls is not None and isinstance(network, Reactor):
+            opens = partial(TlsConnection, tls=self.tls, principal_of=self.principal_of)
+            network.accept(sock, node, self.door, opens)
         else:
-            sock.close()
+            network.accept(sock, node, self.door)
+
+
+async def _run(server: Server, entrances: Sequence[_Entrance], task_status: trio.TaskStatus[Server]) -> None:
+    config, cluster = server.config, server.cluster
+    nodes = list(cluster.nodes.values())
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
-        network: Reactor | Streams
-        if config.tls is None and config.epoll and reactor.AVAILABLE:
-            network = Reactor(cluster, listeners)
-        else:
-            network = Streams(cluster, listeners, config.tls)
-        server.network = network
-        cluster.on_broker_down.append(network.stop_accepting)
-        cluster.on_broker_up.append(lambda node: network.accept(listen(config.host, listening[node.id], 1)[0], node))
-        nursery.start_soon(network.run)
+        networks: list[Reactor | Streams] = []
+        ports: list[dict[int, int]] = []
+        of_all: Reactor | None = None
+        for entrance in entrances:
+            if config.epoll and reactor.AVAILABLE:
+                networks.append(of_all := of_all or Reactor(cluster))
+            else:
+                networks.append(Streams(cluster, entrance.tls, entrance.principal_of))
+            ports.append({})
+            for sock, node in zip(entrance.sockets, nodes, strict=True):
+                ports[-1][node.id] = sock.getsockname()[1]
+                if node.up:
+                    entrance.accept(networks[-1], sock, node)
+                else:
+                    sock.close()
+        server.network = networks[0]
+        if config.security is not None and config.security.jwks is not None:
+            nursery.start_soon(_refresh, config.security.jwks)
+        for tls in {server.peer_tls, *(entrance.tls for entrance in entrances)}:
+            if tls is not None and tls.is_watched:
+                nursery.start_soon(renew, tls)
+
+        def accept_again(node: Node) -> None:
+            for entrance, network, port in zip(entrances, networks, ports, strict=True):
+                (sock,) = listen(entrance.host, port[node.id], 1)
+                entrance.accept(network, sock, node)
+
+        for network in set(networks):
+            cluster.on_broker_down.append(network.stop_accepting)
+            nursery.start_soon(network.run)
+        cluster.on_broker_up.append(accept_again)
         await cluster.loaded.wait()
         task_status.started(server)
         await server.stopped()
-        network.stop_accepting()
+        for network in set(networks):
+            network.stop_accepting()
         with trio.move_on_after(DRAIN_SECONDS):
             await cluster.durability.flushed()
         nursery.cancel_scope.cancel()
     server.gone.set()
 
 
+async def renew(tls: Tls) -> None:
+    """Give new connections a certificate whose files have changed, until cancelled."""
+    while True:
+        await trio.sleep(RENEWAL_SECONDS)
+        try:
+            if await trio.to_thread.run_sync(tls.look):
+                log.info("new connections get the certificate that has replaced the one before")
+        except ValueError as error:
+            log.error("The certificate before stays: %s", error)
+
+
+async def _refresh(jwks: Jwks) -> None:
+    """Read the keys of tokens again, regularly and for an unknown key id, until cancelled."""
+    while True:
+        question = trio.Event()
+        jwks.wanted = question.set
+        with trio.move_on_after(jwks.refresh_s):
+            await question.wait()
+        try:
+            await trio.to_thread.run_sync(jwks.load, abandon_on_cancel=True)
+        except ValueError as error:
+            log.error("The keys before stay: %s", error)
+            await trio.sleep(RENEWAL_SECONDS)
+
+
+def check_ports(first: int, count: int) -> None:
+    """Raise ValueError, in one sentence, if brokers on ports from `first` on would need impossible ones."""
+    if first + count - 1 > MAX_PORT:
+        raise ValueError(f"{count} brokers from port {first} on would need ports above {MAX_PORT}.")
+
+
 def listen(host: str, port: int, count: int) -> list[socket.socket]:
-    """Listening sockets on consecutive ports, or on free ones for port 0. Raises OSError."""
+    """Open listening sockets on consecutive ports, or on free ones for port 0. Raises OSError, ValueError."""
+    check_ports(port, count)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sockets: list[socket.socket] = []
     try:
@@ -169,20 +345,28 @@ def listen(host: str, port: int, count: int) -> list[socket.socket]:
 
 
 def unchecked() -> ssl.SSLContext:
-    """How a process of a cluster speaks TLS to another, whose certificate is for clients and need not name it."""
+    """Return the TLS settings for connections to other processes, whose certificates are for clients and need not name
+    them."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
 
 
+def _joined(addresses: Sequence[Address]) -> str:
+    return ",".join(
+        f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
+        for address in addresses
+    )
+
+
 def _reachable(host: str) -> str:
-    """An address of this machine where all are listened on."""
+    """Return an address of this machine to connect to when a listener is on all addresses."""
     return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def the_only(error: BaseException) -> BaseException:
-    """The exception in groups of one, which is how nurseries raise it."""
+    """Return the exception inside groups of one, which nurseries raise."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

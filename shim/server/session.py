@@ -1,22 +1,20 @@
 """One connection's conversation: bytes in, frames, one request at a time, bytes out.
 
-Decides when a request may be served, what is done with bytes that are no request, and when to stop listening to a
-client. Knows no socket: a `Transport` carries the bytes. What becomes of one request is `exchange.py`'s.
+A session decides when a request may be served, and when to stop reading from a client; it closes the connection after
+invalid bytes. A `Transport` carries the bytes. `exchange.py` handles a single request.
 
 As in Kafka, a connection's requests are answered in order and one at a time: while one is parked, or its answer waits
-for records to become durable or for the client to read the one before, later ones wait. Of those only so many bytes are
-taken from the client; then reading stops until there is room.
+for records to become durable or for the client to read the one before, later ones wait. A session buffers a limited
+number of their bytes; then reading stops until there is room.
 
-Clients send the same Heartbeat, Fetch or OffsetCommit again and again, different only in the correlation id and a few
-numbers. The last ones are remembered (`remembered.py`): bytes that are the same are not decoded again, and go to the
-same rule.
+Clients repeat the same Heartbeat, Fetch or OffsetCommit with only a new correlation id and a few other numbers. The
+last ones are remembered (`remembered/`): equal bytes are not decoded again, and go to the same rule.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from enum import Enum
 from typing import Any, Final
 
 from kafka_shim.apis.keys import ApiKey
@@ -24,26 +22,36 @@ from kafka_shim.apis.wire import DecodeError
 from kafka_shim.apis.wire.frames import FrameError, FrameSplitter
 from kafka_shim.apis.wire.headers import decode_request_header
 from kafka_shim.groups.interface import Client
-from kafka_shim.server.exchange import Exchange
-from kafka_shim.server.node import Node, Transport
-from kafka_shim.server.remembered import RememberedRequest, remember
+from kafka_shim.server.alarms import Alarm
+from kafka_shim.server.connection import Guard, State, Transport
+from kafka_shim.server.exchange import Exchange, HugeExchange, Step
+from kafka_shim.server.failures import Border
+from kafka_shim.server.node import Node
+from kafka_shim.server.remembered import MAKERS, RememberedRequest, remember
 
 log: Final = logging.getLogger("kafka_shim.server")
 
 WAITING_BYTES: Final = 64 * 1024
-"""How much is taken from a client whose earlier request is not answered yet."""
+"""The limit of bytes to read from a client whose earlier request is not answered yet."""
+
+LONG_FRAME: Final = 64 * 1024
+"""Longer requests take turns with those that are answered part by part, and are not decoded before."""
+HUGE_FRAME: Final = 512 * 1024
+"""A longer request is decoded, served and answered in three turns: clients name all their partitions in one."""
+_PRODUCE: Final = ApiKey.PRODUCE.to_bytes(2)
+"""The beginning of a request that is long for its records, and they are not decoded."""
 
 _KEYS: Final = frozenset(map(int, ApiKey))
 
 _NOTHING: Final[deque[bytes]] = deque()
-"""What waits of almost every session; a deque of its own would be a third of what a session needs."""
+"""Shared empty queue: most sessions never queue, and a deque each would cost a third of a session."""
 
 
 _NOTHING_REMEMBERED: Final[dict[bytes, RememberedRequest]] = {}
 
 
 class _Gone:
-    """The transport of a session whose connection is gone."""
+    """The transport of a session whose connection has ended."""
 
     peer = "nobody"
     paused = False
@@ -64,37 +72,39 @@ class _Gone:
 _GONE: Final = _Gone()
 
 
-class State(Enum):
-    """What a session does with the next bytes of its client."""
-
-    READY = "ready"
-    """They begin a request that can be served at once."""
-    READING = "reading"
-    """They go on with a request of which a part is here."""
-    BUSY = "busy"
-    """They wait: an exchange is not finished."""
-    BLOCKED = "blocked"
-    """They wait: the client has not read all of the last answer."""
-    CLOSED = "closed"
-    """There are none: the connection is gone."""
+_READY, _READING, _BUSY, _BLOCKED, _MUTED, _CLOSED = State
+_SENT, _REFUSED = Step.SENT, Step.REFUSED
 
 
-_READY, _READING, _BUSY, _BLOCKED, _CLOSED = State
+class _LongFrame:
+    """A long request that waits for its turn; `exchange` is that of a huge one once it is decoded."""
+
+    __slots__ = ("_frame", "_session", "exchange")
+
+    def __init__(self, session: Session, frame: bytes) -> None:
+        self._session = session
+        self._frame = frame
+        self.exchange: Exchange | None = None
+
+    def go_on(self, now: float) -> bool:
+        """Serve it, or decode it; return True if it is only decoded."""
+        return self._session.serve_in_turn(self, self._frame, now)
+
+    def broken(self, error: Exception) -> None:
+        self._session.failed(error)
 
 
 class Session:
-    """The conversation on one connection to a node. `exchange` is the one that its requests wait for, if any.
-
-    `number` counts connections of the process, for the trace. `last_answer` is a response with its bytes, which may be
-    that of the next exchange too. Of `remembered` and `last_commit` see `RememberingSession`.
-    """
+    """The conversation on one connection to a node. `Connection` documents the fields that exchanges see."""
 
     __slots__ = (
+        "_alarm",
         "_splitter",
         "_waiting",
         "_waiting_bytes",
         "client",
         "exchange",
+        "guard",
         "last_answer",
         "last_commit",
         "node",
@@ -111,32 +121,34 @@ class Session:
         self.client = Client("", client_host)
         self.state = _READY
         self.exchange: Exchange | None = None
+        self.guard: Guard | None = None
         self.last_answer: tuple[object, bytes] = (None, b"")
         self.remembered = _NOTHING_REMEMBERED
         self.last_commit: object = None
         self._splitter = FrameSplitter()
         self._waiting = _NOTHING
         self._waiting_bytes = 0
+        self._alarm: Alarm | None = None
 
     @property
     def client_id(self) -> str:
-        """The client id of the newest request's header."""
+        """Return the client id of the newest request's header."""
         return self.client.client_id
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is gone."""
+        """Return True if the connection has ended."""
         return self.state is _CLOSED
 
     @property
     def waiting_bytes(self) -> int:
-        """How much was read of requests that are not served yet."""
-        return self._waiting_bytes + self._splitter.buffered
+        """Return the number of buffered bytes of requests that are not served yet."""
+        return self._waiting_bytes + len(self._splitter.unfinished)
 
     # From the client
 
     def receive(self, data: bytes, now: float) -> None:
-        """Bytes arrived at `now`, monotonic seconds."""
+        """Handle bytes that arrived at `now`, monotonic seconds."""
         if self.state is _READY:
             remembered = self.remembered.get(data[:8])
             if remembered is not None and remembered.serve(self, data, now):
@@ -150,30 +162,40 @@ class Session:
             return
         if len(frames) == 1 and (self.state is _READY or self.state is _READING):
             self._serve(frames[0], now)
+            if self.state is _READY and not self._splitter.unfinished:
+                return
         else:
             self._wait(frames)
         self._go_on(now)
 
     def lost(self) -> None:
-        """The connection is gone. As in Kafka a parked request stays parked, though nobody gets the answer."""
+        """End the session after its connection has ended. As in Kafka a parked request stays parked, though its answer
+        has no receiver."""
         if self.state is not _CLOSED:
             self.state = _CLOSED
             self._waiting = _NOTHING
             self._splitter = FrameSplitter()
             self.remembered = _NOTHING_REMEMBERED
-            if self.exchange is not None:
-                self.node.broker.forget(self.exchange)
-            self.node.broker.disconnected(self)
+            exchange, peer = self.exchange, self.transport.peer
             self.node.sessions.discard(self)
             # Break the reference cycles, so that reference counting frees the session without the collector.
             self.exchange = None
             self.transport = _GONE
+            if self._alarm is not None and self.node.alarms is not None:
+                self.node.alarms.cancel(self._alarm)
+                self._alarm = None
+            try:
+                if exchange is not None:
+                    self.node.broker.forget(exchange)
+                self.node.broker.disconnected(self)
+            except Exception as error:
+                self.node.failures.note(Border.CONNECTION, f"what follows the end of the connection of {peer}", error)
 
     def drained(self, now: float) -> None:
-        """The transport has sent everything; the client reads."""
+        """Note that the transport has sent everything: the client reads."""
         if self.state is _BLOCKED:
-            self.state = _READY
-            self._go_on(now)
+            self.state = _READY if self._alarm is None else _MUTED
+            self._follow(now)
 
     def refuse(self, reason: str) -> None:
         """Close the connection without an answer, and log why."""
@@ -182,12 +204,16 @@ class Session:
             self.node.refused += 1
             self.transport.close()
 
-    def failed(self) -> None:
-        """Serving this client raised what nobody foresaw: it loses its connection, nobody else notices."""
+    def failed(self, error: Exception) -> None:
+        """Close the connection after an exception while serving this client; other clients go on."""
+        peer = self.transport.peer
+        self.node.failures.note(Border.CONNECTION, f"serving the connection of {peer}, which is closed,", error)
         if self.state is not _CLOSED:
-            log.exception("closed the connection of %s: serving it failed", self.transport.peer)
             self.node.refused += 1
-            self.transport.close()
+            try:
+                self.transport.close()
+            except Exception as another:
+                self.node.failures.note(Border.CONNECTION, f"closing the connection of {peer}", another)
 
     def forget(self) -> None:
         """See `Connection.forget`."""
@@ -212,25 +238,47 @@ class Session:
         if self.state is not _CLOSED:
             self.state = _BLOCKED
 
+    def mute(self, until: float) -> None:
+        """See `Connection.mute`."""
+        alarms = self.node.alarms
+        if self.state is not _CLOSED and alarms is not None:
+            if self.state is not _BLOCKED:
+                self.state = _MUTED
+            self.transport.pause()
+            self._alarm = alarms.at(until, self._unmute)
+
+    def _unmute(self, now: float) -> None:
+        self._alarm = None
+        if self.state is _MUTED:
+            self.state = _READY
+            self._follow(now)
+
     def finish(self, now: float) -> None:
-        """The exchange that others wait for is finished: serve what has come since."""
+        """Finish the exchange that others wait for, and serve the requests since."""
         self.exchange = None
         if self.state is _BUSY:
             self.state = _READY
-        self._go_on(now)
+        self._follow(now)
 
     def finish_with(self, data: bytes, now: float) -> None:
-        """Send the answer of the remembered exchange that others wait for, which finishes it."""
+        """Finish the remembered exchange that others wait for: send its answer."""
         if self.state is _BUSY:
             self.exchange = None
             if not self.transport.send(data):
                 if self.state is _BUSY:
                     self.state = _BLOCKED
-            elif self._waiting or self._splitter.buffered:
+            elif self._waiting or self._splitter.unfinished:
                 self.state = _READY
-                self._go_on(now)
+                self._follow(now)
             else:
                 self.state = _READY
+
+    def _follow(self, now: float) -> None:
+        """Serve the queued requests. An exception costs only this client's connection."""
+        try:
+            self._go_on(now)
+        except Exception as error:
+            self.failed(error)
 
     # Requests
 
@@ -242,7 +290,7 @@ class Session:
             self._waiting_bytes += sum(map(len, frames))
 
     def _go_on(self, now: float) -> None:
-        """Serve what waits, as far as it need not wait any longer; then stop or resume reading."""
+        """Serve the queued requests that need not wait any longer; then stop or resume reading."""
         waiting = self._waiting
         while waiting and (self.state is _READY or self.state is _READING):
             frame = waiting.popleft()
@@ -250,35 +298,84 @@ class Session:
             self._serve(frame, now)
         if self.state is _READY or self.state is _READING:
             self._waiting = _NOTHING
-            self.state = _READING if self._splitter.buffered else _READY
+            self.state = _READING if self._splitter.unfinished else _READY
             if self.transport.paused:
                 self.transport.resume()
-        elif self.state is not _CLOSED and self.waiting_bytes > WAITING_BYTES:
+        elif self.state is not _CLOSED and self._waiting_bytes + len(self._splitter.unfinished) > WAITING_BYTES:
             self.transport.pause()
 
-    def _serve(self, frame: bytes, now: float) -> None:
-        if self.node.frames is not None:
-            self.node.frames.requested(self.number, frame)
-        endpoint = self.node.table.find(frame)
+    def _must_wait(self, frame: bytes) -> bool:
+        parts = self.node.parts
+        if parts is None or frame[:2] == _PRODUCE or (len(frame) <= HUGE_FRAME and parts.begin()):
+            return False
+        parts.add(_LongFrame(self, frame))
+        return True
+
+    def serve_in_turn(self, turn: _LongFrame, frame: bytes, now: float) -> bool:
+        """Serve a long request, and what has come since; or decode a huge one, and return True."""
+        if self.state is _CLOSED:
+            return False
+        self.state = _READY
+        exchange = turn.exchange
+        if exchange is None:
+            self._serve(frame, now, turn)
+            if turn.exchange is not None:
+                self.state = _BUSY
+                return True
+        else:
+            interceptor = self.node.interceptor
+            if interceptor is None or not interceptor.requested(exchange, now):
+                exchange.run(now)
+            if not exchange.finished and self.state is not _CLOSED:
+                self.begin(exchange)
+        self._go_on(now)
+        return False
+
+    def _serve(self, frame: bytes, now: float, turn: _LongFrame | None = None) -> None:
+        if len(frame) > LONG_FRAME and turn is None and self._must_wait(frame):
+            self.state = _BUSY
+            return
+        node = self.node
+        if node.frames is not None:
+            node.frames.requested(self.number, frame)
+        endpoint = node.table.endpoints.get(frame[:4]) or node.table.find(frame)
         if endpoint is None:
             self._refuse_unserved(frame)
             return
         try:
             _, _, _, client_id, body = decode_request_header(frame)
-            request = endpoint.decode(frame, body, self.node.broker)
+            request = endpoint.decode(frame, body, node.broker)
         except DecodeError as error:
             self.refuse(f"malformed {endpoint.api.name} request, version {endpoint.version}: {error}")
             return
         if client_id != self.client.client_id:
-            self.client = Client(client_id or "", self.client.client_host)
+            self.client = self.client._replace(client_id=client_id or "")
             self.remembered = _NOTHING_REMEMBERED
-        exchange = Exchange(self, endpoint, request, self.client, frame[4:8])
-        exchange.arrive(now)
-        if not exchange.finished and self.state is not _CLOSED:
-            self.begin(exchange)
-        # A remembered request bypasses interceptor and watch, so none is remembered while there is one.
-        if self.node.interceptor is None and self.node.frames is None:
-            remember(self, exchange, frame, body)
+        if turn is not None and len(frame) > HUGE_FRAME:
+            turn.exchange = HugeExchange(node, self, endpoint, request, self.client, frame[4:8])
+            if node.throttling is not None:
+                node.throttling.begin(turn.exchange, len(frame), now)
+            return
+        exchange = Exchange(node, self, endpoint, request, self.client, frame[4:8])
+        if node.throttling is not None:
+            node.throttling.begin(exchange, len(frame), now)
+        interceptor = node.interceptor
+        if interceptor is None or not interceptor.requested(exchange, now):
+            exchange.run(now)
+        if exchange.step is not _SENT and exchange.step is not _REFUSED and self.state is not _CLOSED:
+            self.exchange, self.state = exchange, _BUSY
+        # A remembered request bypasses interceptor, watch and quotas, so while there is one, no request is remembered.
+        if (
+            endpoint.key in MAKERS
+            and node.interceptor is None
+            and node.frames is None
+            and not exchange.denied
+            and exchange.usage is None
+        ):
+            try:
+                remember(self, exchange, frame, body)
+            except Exception as error:
+                node.failures.note(Border.CONNECTION, f"remembering a request to {endpoint}", error)
 
     def _refuse_unserved(self, frame: bytes) -> None:
         key, version = int.from_bytes(frame[:2], signed=True), int.from_bytes(frame[2:4], signed=True)
@@ -294,7 +391,8 @@ class Session:
 
 
 def client_host(address: Any) -> str:
-    """A socket's peer address as Java writes an `InetAddress`: `/127.0.0.1`, `/0:0:0:0:0:0:0:1` (semantics 1)."""
+    """Return the address of a socket's peer in the form of Java's `InetAddress`: `/127.0.0.1`, `/0:0:0:0:0:0:0:1`
+    (semantics 1)."""
     host = str(address[0]).partition("%")[0]
     if ":" not in host:
         return f"/{host}"

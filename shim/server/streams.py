@@ -1,4 +1,4 @@
-"""Connections over trio streams: TLS, and platforms without epoll.
+"""Connections over trio streams, for platforms without epoll.
 
 Decides how a stream's bytes reach a session, with one task for each direction. The session is that of the reactor.
 """
@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import logging
 import socket
-import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
 from typing import Any, Final
 
 import trio
 
+from kafka_shim.security.tls import Certified, Tls
 from kafka_shim.server.cluster import Cluster
+from kafka_shim.server.failures import Border
 from kafka_shim.server.idle import Idle
 from kafka_shim.server.node import Node
+from kafka_shim.server.secured import Door
 from kafka_shim.server.session import client_host
 
 log: Final = logging.getLogger("kafka_shim.server")
@@ -25,16 +27,28 @@ log: Final = logging.getLogger("kafka_shim.server")
 RECEIVE_BYTES: Final = 64 * 1024
 STALLED: Final = 30.0
 """Seconds that a client may leave an answer unread, or a TLS handshake undone."""
+ACCEPT_AGAIN: Final = 0.1
+REST: Final = 0.2
+"""Seconds between two looks at the limits of connections, while a new one waits."""
+"""Seconds until connections are accepted again after a listener has raised."""
 
 
 class StreamConnection:
     """One stream; a `Transport`."""
 
-    def __init__(self, cluster: Cluster, node: Node, stream: trio.abc.Stream, address: Any) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        node: Node,
+        stream: trio.abc.Stream,
+        address: Any,
+        door: Door | None = None,
+        principal: str | None = None,
+    ) -> None:
         self.peer = f"{address[0]}:{address[1]}"
         self.used = True
         self.idle_since = 0.0
-        self.session = cluster.open(node, self, client_host(address))
+        self.session = cluster.open(node, self, client_host(address), door, principal)
         self._receive = cluster.receiver(self.session)
         self._cluster = cluster
         self._stream = stream
@@ -74,12 +88,18 @@ class StreamConnection:
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._send_all)
-                    await self._receive_all()
+                    nursery.start_soon(self._guarded, self._send_all)
+                    await self._guarded(self._receive_all)
                     nursery.cancel_scope.cancel()
         finally:
             self.session.lost()
             await trio.aclose_forcefully(self._stream)
+
+    async def _guarded(self, carry: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await carry()
+        except Exception as error:
+            self.session.failed(error)
 
     async def _receive_all(self) -> None:
         while True:
@@ -92,10 +112,12 @@ class StreamConnection:
                 return
             self.used = True
             now = self._cluster.clock()
+            if self._cluster.ticks.wake_at <= now:
+                self._cluster.ticks.catch_up(now)
             try:
                 self._receive(bytes(data), now)
-            except Exception:
-                self.session.failed()
+            except Exception as error:
+                self.session.failed(error)
             self._cluster.settle(now)
 
     async def _send_all(self) -> None:
@@ -120,26 +142,28 @@ class StreamConnection:
 
 
 class Streams:
-    """Serves the connections of `cluster` that come in on `listeners`, with TLS if there is a context for it."""
+    """Serves the connections of `cluster` on the sockets of `accept`, with TLS if there are settings for it."""
 
     def __init__(
-        self, cluster: Cluster, listeners: Sequence[tuple[socket.socket, Node]], tls: ssl.SSLContext | None
+        self,
+        cluster: Cluster,
+        tls: Tls | None,
+        principal_of: Callable[[Certified], str | None] = lambda connection: None,
     ) -> None:
         self.idle = Idle(cluster.topics.settings.number("connections.max.idle.ms"))
         self.connections: set[StreamConnection] = set()
         self._cluster = cluster
         self._tls = tls
+        self._principal_of = principal_of
         self._listeners: dict[trio.SocketListener, tuple[Node, trio.CancelScope]] = {}
-        self._new_send, self._new = trio.open_memory_channel[tuple[trio.SocketListener, Node]](inf)
-        for sock, node in listeners:
-            self.accept(sock, node)
+        self._new_send, self._new = trio.open_memory_channel[tuple[trio.SocketListener, Node, Door | None]](inf)
 
     async def run(self) -> None:
         """Serve until cancelled; then close everything."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.idle.run, lambda: self.connections)
-            async for listener, node in self._new:
-                nursery.start_soon(self._listen, nursery, listener, node)
+            async for listener, node, door in self._new:
+                nursery.start_soon(self._listen, nursery, listener, node, door)
 
     def stop_accepting(self, only: Node | None = None) -> None:
         """New connections, to one node or to all, are refused; those that exist go on."""
@@ -149,31 +173,57 @@ class Streams:
                 scope.cancel()
                 listener.socket.close()
 
-    def accept(self, sock: socket.socket, node: Node) -> None:
+    def accept(self, sock: socket.socket, node: Node, door: Door | None = None) -> None:
         """Connections that come in on this listening socket are to `node`."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         self._listeners[listener] = (node, trio.CancelScope())
-        self._new_send.send_nowait((listener, node))
+        self._new_send.send_nowait((listener, node, door))
 
-    async def _listen(self, connections: trio.Nursery, listener: trio.SocketListener, node: Node) -> None:
+    async def _listen(
+        self, connections: trio.Nursery, listener: trio.SocketListener, node: Node, door: Door | None
+    ) -> None:
         if listener not in self._listeners:
             return
 
         async def serve(stream: trio.SocketStream) -> None:
-            await self._serve(stream, node)
+            try:
+                await self._serve(stream, node, door)
+            except Exception as error:
+                self._cluster.failures.note(Border.ACCEPT, "a new connection", error)
 
         with self._listeners[listener][1]:
-            await trio.serve_listeners(serve, [listener], handler_nursery=connections)
+            while True:
+                try:
+                    await trio.serve_listeners(serve, [listener], handler_nursery=connections)
+                except Exception as error:
+                    self._cluster.failures.note(Border.ACCEPT, "accepting connections", error)
+                    await trio.sleep(ACCEPT_AGAIN)
 
-    async def _serve(self, stream: trio.SocketStream, node: Node) -> None:
+    async def _serve(self, stream: trio.SocketStream, node: Node, door: Door | None) -> None:
         try:
             address = stream.socket.getpeername()
         except OSError:
             return
-        if self._tls is None:
-            await self._carry(StreamConnection(self._cluster, node, stream, address))
+        admission, limits = node.admission, None if door is None else door.limits
+        while (delay := admission.delay(limits, self._cluster.clock())) > 0:
+            await trio.sleep(min(delay, REST))
+        admission.created(limits, self._cluster.clock())
+        seconds = admission.refusal(address, self._cluster.clock())
+        if seconds is not None:
+            await trio.sleep(seconds)
+            await trio.aclose_forcefully(stream)
             return
-        secure = trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True)
+        admission.enter(address, limits)
+        try:
+            await self._admitted(stream, address, node, door)
+        finally:
+            admission.leave(address, limits)
+
+    async def _admitted(self, stream: trio.SocketStream, address: Any, node: Node, door: Door | None) -> None:
+        if self._tls is None:
+            await self._carry(StreamConnection(self._cluster, node, stream, address, door))
+            return
+        secure = trio.SSLStream(stream, self._tls.context, server_side=True, https_compatible=True)
         with trio.move_on_after(STALLED) as timeout:
             try:
                 await secure.do_handshake()
@@ -186,7 +236,13 @@ class Streams:
             log.warning("no TLS with %s:%s within %.0f s", *address[:2], STALLED)
             await trio.aclose_forcefully(secure)
             return
-        await self._carry(StreamConnection(self._cluster, node, secure, address))
+        try:
+            principal = self._principal_of(secure)
+        except ValueError as error:
+            log.warning("no TLS with %s:%s: %s", *address[:2], error)
+            await trio.aclose_forcefully(secure)
+            return
+        await self._carry(StreamConnection(self._cluster, node, secure, address, door, principal))
 
     async def _carry(self, connection: StreamConnection) -> None:
         self.connections.add(connection)

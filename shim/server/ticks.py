@@ -1,7 +1,8 @@
-"""The tick of a process: in which order what requests and timers have left behind is handed on, and when timers run.
+"""End of a tick: flush records, then replies, then events; run due timers.
 
-Decides that records go to the store before the answers that show them, that events go last, and when trio is woken for
-the next timer. It does not know what a timer does.
+Records go to the store before the answers that show them. A due timer fires before a request that came later. If the
+process itself stood still, timely requests lie in the sockets, so these are read first. A timer that raises costs its
+partition a load, and the others nothing.
 """
 
 from __future__ import annotations
@@ -13,14 +14,25 @@ from typing import Final
 import trio
 
 from kafka_shim.groups.outbox import Outbox
+from kafka_shim.groups.timers import TimerFailed
+from kafka_shim.server.alarms import Alarms
 from kafka_shim.server.computations import Computations
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.events import EventFeed
+from kafka_shim.server.failures import Border, Failures
 from kafka_shim.server.leases import Leases
 from kafka_shim.server.node import Node
 
 TIMER_GRAIN: Final = 0.001
 """Seconds that timers may be late, as in Kafka's own timer."""
+
+
+STOOD_STILL: Final = 0.5
+"""A timer this many seconds late, or later, is late because the process stood still."""
+READING: Final = 0.1
+"""Seconds to read the sockets after a standstill, before timers fire."""
+RETRY: Final = 0.05
+"""Seconds until a tick that raised is tried again."""
 
 
 class Ticks:
@@ -35,47 +47,88 @@ class Ticks:
         events: EventFeed,
         leases: Leases | None,
         clock: Callable[[], float],
+        failures: Failures,
+        alarms: Alarms,
     ) -> None:
+        self.alarms = alarms
         self._nodes = nodes
         self._outbox = outbox
         self._durability = durability
-        self._computations = computations
+        self.computations = computations
         self._events = events
         self._leases = leases
         self._clock = clock
+        self._failures = failures
         self._sleep = trio.CancelScope()
-        self._wake_at = -inf
+        self.wake_at = -inf
+        """When the next timer fires; minus infinity before `run`."""
+        self._retry_at = inf
+        """When to settle again after an exception."""
 
     def settle(self, now: float) -> None:
-        """Hand on what requests or timers have left in the outbox: records, answers, events."""
+        """Flush the outbox: records, answers, events."""
         outbox = self._outbox
-        if outbox.computations:
-            self._computations.take()
-        if outbox.records or outbox.replies or outbox.effects:
-            self._durability.settle(now)
+        try:
+            if outbox.computations:
+                self.computations.take()
+            if outbox.records or outbox.replies or outbox.effects:
+                self._durability.settle(now)
+        except Exception as error:
+            self._failures.note(Border.TICK, "handing on records and answers", error)
+            # The rest is still in the outbox, and there may be no other request that hands it on.
+            self._retry_at = now + RETRY
         if outbox.events:
             self._events.publish(now)
         deadline = self.next_deadline()
-        if deadline < self._wake_at:
-            self._wake_at = deadline
+        if self._retry_at < deadline:
+            deadline = self._retry_at
+        if deadline < self.wake_at:
+            self.wake_at = deadline
             self._sleep.deadline = self._trio_time(deadline)
 
     def fire(self, now: float) -> None:
-        """Run what is due, and settle."""
+        """Run due timers, and settle."""
         if self._leases is not None:
             self._leases.check(now)
         for node in self._nodes:
-            node.groups.fire(now)
-            node.broker.expire(now)
-        self._durability.expire(now)
+            is_done = False
+            while not is_done:
+                try:
+                    node.groups.fire(now)
+                    is_done = True
+                except TimerFailed as error:
+                    self._failures.note(Border.TIMER, repr(error.timer), error.__cause__ or error)
+                    self._durability.distrust({error.timer.partition}, now)
+            try:
+                node.broker.expire(now)
+            except Exception as error:
+                self._failures.note(Border.TIMER, "a timer of the broker", error)
+        if self._durability.held:
+            self._durability.expire(now)
+        if self.alarms.due <= now:
+            self.alarms.ring(now)
         self.settle(now)
 
+    def catch_up(self, now: float) -> None:
+        """Fire due timers before the requests of `now` are served, unless the process stood still.
+
+        Call it from `wake_at` on.
+        """
+        if self.wake_at != -inf and not self._stood_still():
+            self.fire(now)
+            self.rearm()
+
+    def _stood_still(self) -> bool:
+        return trio.current_time() - self._sleep.deadline > STOOD_STILL
+
     def next_deadline(self) -> float:
-        """When `fire` is due next; infinity if never."""
-        # Every tick asks this, and there may be a tick for each request: so no `min`, which costs more than a request.
+        """Return the next time for `fire`; infinity if there is none."""
+        # Every tick calls this, and a tick may serve one request only: `min` would cost more than a request.
         deadline = self._durability.next_deadline()
         if self._leases is not None and self._leases.lapses_at < deadline:
             deadline = self._leases.lapses_at
+        if self.alarms.due < deadline:
+            deadline = self.alarms.due
         for node in self._nodes:
             of_groups = node.groups.next_deadline()
             if of_groups < deadline:
@@ -88,17 +141,20 @@ class Ticks:
     async def run(self) -> None:
         """Run timers when they are due, until cancelled."""
         while True:
-            self._wake_at = self.next_deadline()
+            self.wake_at = min(self.next_deadline(), self._retry_at)
+            self._retry_at = inf
             with trio.CancelScope() as self._sleep:
-                self._sleep.deadline = self._trio_time(self._wake_at)
+                self._sleep.deadline = self._trio_time(self.wake_at)
                 await trio.sleep_forever()
+            if self._stood_still():
+                await trio.sleep(READING)
             self.fire(self._clock())
 
     def rearm(self) -> None:
-        """The clock was stopped, put forward or resumed: what is due comes at another of trio's times."""
-        self._wake_at = self.next_deadline()
-        self._sleep.deadline = self._trio_time(self._wake_at)
+        """Compute the wake-up time again, because the clock was stopped, put forward or resumed."""
+        self.wake_at = self.next_deadline()
+        self._sleep.deadline = self._trio_time(self.wake_at)
 
     def _trio_time(self, deadline: float) -> float:
-        """When trio should wake us: what is due within the same millisecond is done together."""
+        """Return the wake-up time on trio's clock, rounded so that timers within a millisecond fire together."""
         return trio.current_time() + max(deadline - self._clock(), 0.0) + TIMER_GRAIN

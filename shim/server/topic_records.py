@@ -1,14 +1,14 @@
-"""Topics and settings of a process that has its store alone, as records of this store.
+"""Topics and settings of a process with a store of its own, as records of this store.
 
-Decides when a change of them is written, and what they are after a start and after a batch that failed: what the store
-has. An answer that shows a change waits for its batch, as one that shows a group does. It does not know what is in a
-document (`shim/broker/documents.py`). Processes that share a store have `catalogue.py` instead.
+A change is written with the next batch, and an answer that shows it waits for that batch, as for groups. After a start,
+and after a failed batch, topics and settings return to the state of the store. Processes that share a store have
+`catalogue.py` instead. `shim/broker/documents.py` defines the documents.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -23,38 +23,39 @@ from kafka_shim.persistence.records import DocumentKey, DocumentValue
 from kafka_shim.persistence.store import StoreError
 from kafka_shim.server.durability import Durability
 from kafka_shim.server.loading import RETRY_SECONDS
+from kafka_shim.server.store_format import open_as
 
 log: Final = logging.getLogger("kafka_shim.server")
 
 
 class DocumentsStored(NamedTuple):
-    """An effect: the store has these changes; None is a document that is gone."""
+    """An effect: the store has these changes. None means a deleted document."""
 
     changes: dict[tuple[str, str], str | None]
 
 
 class TopicRecords:
-    """The documents of `topics`. `group_changed(group_id)` is called for each group whose settings change here.
+    """The documents of `topics`, of a broker of `release`.
 
     It writes nothing before `begin`. Topics that are declared at every start, and `__consumer_offsets`, need no record
     until a client changes them.
     """
 
-    def __init__(self, topics: Topics, outbox: Outbox, group_changed: Callable[[str], None]) -> None:
+    def __init__(self, topics: Topics, outbox: Outbox, release: str) -> None:
         self.partition = DOCUMENTS
         self.batch = 0
-        """The newest batch that has a record of these."""
+        """The newest batch that holds such a record."""
         self._topics = topics
         self._outbox = outbox
-        self._group_changed = group_changed
+        self._release = release
         self._now: dict[tuple[str, str], str] = {}
-        """As they are here."""
+        """The documents in memory."""
         self._stored: dict[tuple[str, str], str] = {}
-        """As the store has them, or as they are declared."""
+        """The documents in the store, or as declared."""
         self._is_on = False
 
     async def load(self, durability: Durability) -> list[tuple[Any, Any]]:
-        """The records of the store. Raises StoreError if it cannot be used."""
+        """Return the records of the store. Raises StoreError if it is unusable."""
         for attempt in count():
             try:
                 return await durability.load(DOCUMENTS)
@@ -66,14 +67,14 @@ class TopicRecords:
         raise AssertionError
 
     def begin(self, records: Iterable[tuple[Any, Any]]) -> None:
-        """The store has these records. A declared topic that it has too keeps its id and settings; it has as many
-        partitions as the one that has more of them."""
+        """Apply the records of the store. A declared topic that is stored keeps its id and settings, and gets the
+        larger number of partitions. Raises StoreError for a store of a newer release."""
         topics = self._topics
-        found = {(key.kind, key.name): value.text.decode() for key, value in records if isinstance(key, DocumentKey)}
+        stored = {(key.kind, key.name): value.text.decode() for key, value in records if isinstance(key, DocumentKey)}
         declared = {topic.name: len(topic.partitions) for topic in topics.all()}
-        if (documents.TOPIC, OFFSETS_TOPIC) in found:
+        if (documents.TOPIC, OFFSETS_TOPIC) in stored:
             topics.ensure_offsets_topic()
-        documents.apply({**documents.describe(topics), **found}, topics, self._group_changed)
+        documents.apply({**documents.describe(topics), **stored}, topics)
         for name, partitions in declared.items():
             topic = topics.named(name)
             if topic is not None and partitions > len(topic.partitions):
@@ -81,29 +82,31 @@ class TopicRecords:
         self._stored = documents.describe(topics)
         self._now = dict(self._stored)
         self._is_on = True
+        open_as(self._release, topics)
+        self.settings_changed()
 
     def changed(self, name: str) -> None:
-        """A topic was created, has grown or has other settings, or it is gone."""
+        """Write the change of a topic that was created, deleted, extended or configured."""
         if not self._is_on:
             return
         key = documents.TOPIC, name
         topic = self._topics.named(name)
         after = {} if topic is None else documents.of_topic(topic)
         if name == OFFSETS_TOPIC and key not in self._now:
-            # It is the same whenever it is created: who looks for a coordinator does not wait for the store.
+            # It is equal whenever it is created, so FindCoordinator need not wait for the store.
             self._now |= after
             self._stored |= after
         else:
             self._write(after, {key})
 
     def settings_changed(self) -> None:
-        """A client has set something for groups, brokers or features."""
+        """Write a change of the settings of groups, brokers or features."""
         if self._is_on:
             before = {key for key in self._now if key[0] != documents.TOPIC}
             self._write(documents.of_settings(self._topics.settings), before)
 
     def _write(self, after: Documents, before: set[tuple[str, str]]) -> None:
-        """The documents with the keys `before` are `after` now."""
+        """Write the difference between the documents with the keys `before` and those of `after`."""
         changes = documents.changes({key: self._now[key] for key in before if key in self._now}, after)
         if not changes:
             return
@@ -115,20 +118,22 @@ class TopicRecords:
         self._topics.batch = self.batch
 
     def stored(self, effect: DocumentsStored) -> None:
-        """The store has a batch."""
+        """Note that the store has a batch."""
         for key, text in effect.changes.items():
             _set(self._stored, key, text)
 
     def lost(self) -> None:
-        """A batch has failed: topics and settings are as the store has them again."""
+        """Return to the state of the store after a failed batch."""
         self._is_on = False
-        documents.apply(self._stored, self._topics, self._group_changed)
-        self._now = dict(self._stored)
-        self._is_on = True
+        try:
+            documents.apply(self._stored, self._topics)
+        finally:
+            self._now = dict(self._stored)
+            self._is_on = True
 
 
-def _set(kept: dict[tuple[str, str], str], key: tuple[str, str], text: str | None) -> None:
+def _set(texts: dict[tuple[str, str], str], key: tuple[str, str], text: str | None) -> None:
     if text is None:
-        kept.pop(key, None)
+        texts.pop(key, None)
     else:
-        kept[key] = text
+        texts[key] = text

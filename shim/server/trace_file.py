@@ -1,9 +1,8 @@
 """The trace as a file: JSON Lines, one event a line, rotated by size.
 
-Decides numbering, times and when a line is on the disk. A file that has grown to its limit is renamed, `trace.jsonl`
-to `trace.jsonl.1` and so on, so that whoever reads along sees whole files or one that grows. Lines are gathered and
-written a few times a second, sooner when many come; so memory stays small however many there are. When the disk takes
-no more, the trace ends there and the server goes on. It does not know what events mean.
+At its size limit a file is renamed, `trace.jsonl` to `trace.jsonl.1` and so on, so that a reader sees whole files and
+one that grows. Lines are buffered and written a few times a second, sooner if there are many, so memory stays small.
+When the disk is full the trace ends and the server goes on.
 """
 
 from __future__ import annotations
@@ -17,10 +16,11 @@ from typing import Any, Final, Self
 import orjson
 import trio
 
-from kafka_shim.groups.event_templates import Event, ending
-from kafka_shim.groups.trace import SCHEMA_VERSION
+from kafka_shim.persistence.files import begin_file
 from kafka_shim.server.cluster import Cluster
 from kafka_shim.server.trace import end_offsets
+from kafka_shim.trace.events import SCHEMA_VERSION
+from kafka_shim.trace.templates import Event, ending
 
 log: Final = logging.getLogger("kafka_shim.server")
 
@@ -33,8 +33,8 @@ END_OFFSETS_SECONDS: Final = 5.0
 class TraceLog:
     """Writes events to `path` while a `with` block lasts. Raises OSError if it cannot.
 
-    `clock` is the one whose times events have, `wall_offset` what makes Unix time of them; `header` makes the fields of
-    a file's first line that only the writer knows. `run_id` is the run's; without it it gets one.
+    The times of events are of `clock`; `wall_offset` is the seconds to add for Unix time. `header` returns fields of
+    the writer for a file's first line. `run_id` identifies the run, by default a new id.
     """
 
     def __init__(
@@ -52,17 +52,14 @@ class TraceLog:
         self._header = header
         self._max_bytes = max_bytes
         self.failed = False
-        """Whether it could no longer be written; then no more is."""
+        """True after a failure to write; no event is written then."""
         self._run = run_id or uuid.uuid4().hex
         self._files = 0
         self._seq = 0
         self._parts: list[bytes] = []
-        """What is not written yet: lines, whole or in parts."""
+        """Pending text: lines, whole or in parts."""
         self._gathered = 0
-        """How many bytes that are."""
-        self._next_number = 1 + max((int(old.suffix[1:]) for old in self._rotated()), default=0)
-        if path.exists() and path.stat().st_size:
-            self._rename()
+        """The size of the pending text in bytes."""
         self._begin()
 
     def __enter__(self) -> Self:
@@ -73,7 +70,7 @@ class TraceLog:
         self._file.close()
 
     def tell(self, events: Sequence[Event], now: float) -> None:
-        """Take in events that happened at `now`, monotonic seconds."""
+        """Add events of the time `now`, monotonic seconds."""
         if self.failed:
             return
         seq = self._seq
@@ -102,9 +99,9 @@ class TraceLog:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was gathered, and begin the next file if this one is full."""
+        """Write the pending text, and begin the next file if this one is full."""
         if self._parts:
-            # Joined once: a buffer that grows line by line is copied again and again.
+            # Join once: a buffer that grows line by line is copied again and again.
             lines = b"".join(self._parts)
             self._parts, self._gathered = [], 0
             try:
@@ -120,24 +117,16 @@ class TraceLog:
             rest = rest[self._file.write(rest) :]
         if self._written >= self._max_bytes:
             self._file.close()
-            self._rename()
             self._begin()
 
     async def run(self) -> None:
-        """Write at least a few times a second, until cancelled."""
+        """Write a few times a second, until cancelled."""
         while True:
             await trio.sleep(FLUSH_SECONDS)
             self.flush()
 
-    def _rotated(self) -> list[Path]:
-        return [old for old in self.path.parent.glob(f"{self.path.name}.*") if old.suffix[1:].isdecimal()]
-
-    def _rename(self) -> None:
-        self.path.rename(self.path.with_name(f"{self.path.name}.{self._next_number}"))
-        self._next_number += 1
-
     def _begin(self) -> None:
-        self._file = self.path.open("wb", buffering=0)
+        self._file = begin_file(self.path)
         self._files += 1
         self._written = 0
         header = {
@@ -151,7 +140,7 @@ class TraceLog:
 
 
 class TraceFile(TraceLog):
-    """Writes the events of `cluster`, and every few seconds where the partitions end that have grown."""
+    """Writes the events of `cluster`, and every few seconds the end offsets of partitions that have grown."""
 
     def __init__(self, path: Path, cluster: Cluster, max_bytes: int = MAX_BYTES) -> None:
         self._cluster = cluster
@@ -171,7 +160,7 @@ class TraceFile(TraceLog):
             super().__exit__(*exception)
 
     async def run(self) -> None:
-        """Write at least a few times a second, until cancelled."""
+        """Write a few times a second, until cancelled."""
         while True:
             for _ in range(round(END_OFFSETS_SECONDS / FLUSH_SECONDS)):
                 await trio.sleep(FLUSH_SECONDS)

@@ -1,6 +1,6 @@
-"""What each setting means, in one sentence: documentation for DescribeConfigs and for `docs/running.md`.
+"""The meaning of each setting, in one sentence: documentation for DescribeConfigs and for `docs/running.md`.
 
-Decides nothing. What nothing here obeys has one sentence for all.
+All settings without an effect here share one sentence.
 """
 
 from __future__ import annotations
@@ -12,15 +12,22 @@ from kafka_shim.broker.setting import Setting
 MEANINGS: Final = {
     "auto.create.topics.enable": "A topic is created when a client first asks for it.",
     "connections.max.idle.ms": "A connection without traffic for so long is closed; none if negative.",
+    "controller.quota.window.num": "Windows of the rate of changes of topics; a client may save so many.",
+    "controller.quota.window.size.seconds": "The length of such a window.",
     "default.replication.factor": "Replicas of a topic whose creator names no number.",
     "delete.topic.enable": "Clients may delete topics.",
+    "errors.deadletterqueue.auto.create.topics.enable": "A missing dead letter queue is created; since Kafka 4.4.",
+    "errors.deadletterqueue.topic.name.prefix": "Dead letter queues have names that begin so; since Kafka 4.4.",
     "fetch.max.bytes": "Bytes of records in one answer to a Fetch.",
+    "group.consumer.assignment.interval.ms": "How long a group waits between two assignments; since Kafka 4.3.",
     "group.consumer.assignors": "Assignors of the broker for groups of KIP-848; the first is the default.",
     "group.consumer.heartbeat.interval.ms": "The heartbeat interval of members of a KIP-848 group.",
+    "group.consumer.max.assignment.interval.ms": "The longest assignment interval of a group; since Kafka 4.3.",
     "group.consumer.max.heartbeat.interval.ms": "The longest heartbeat interval that a group may have.",
     "group.consumer.max.session.timeout.ms": "The longest session timeout that a group may have.",
     "group.consumer.max.size": "How many members a KIP-848 group may have.",
     "group.consumer.migration.policy": "Which way groups with members move between the classic protocol and KIP-848.",
+    "group.consumer.min.assignment.interval.ms": "The shortest assignment interval of a group; since Kafka 4.3.",
     "group.consumer.min.heartbeat.interval.ms": "The shortest heartbeat interval that a group may have.",
     "group.consumer.min.session.timeout.ms": "The shortest session timeout that a group may have.",
     "group.consumer.regex.refresh.interval.ms": "How long the topics found for a regular expression are kept.",
@@ -29,30 +36,45 @@ MEANINGS: Final = {
     "group.max.session.timeout.ms": "The longest session timeout that a member may ask for; else error 26.",
     "group.max.size": "How many members a classic group may have; others get error 81.",
     "group.min.session.timeout.ms": "The shortest session timeout that a member may ask for; else error 26.",
+    "group.share.assignment.interval.ms": "How long a group waits between two assignments; since Kafka 4.3.",
     "group.share.delivery.count.limit": "A record of a share group that was delivered so often is not delivered again.",
     "group.share.heartbeat.interval.ms": "The heartbeat interval of members of a share group.",
+    "group.share.max.assignment.interval.ms": "The longest assignment interval of a group; since Kafka 4.3.",
+    "group.share.max.delivery.count.limit": "The highest delivery limit of a share group; since Kafka 4.3.",
     "group.share.max.heartbeat.interval.ms": "The longest heartbeat interval that a share group may have.",
+    "group.share.max.partition.max.record.locks": "The most locks of a share group; since Kafka 4.3.",
     "group.share.max.record.lock.duration.ms": "The longest lock duration that a share group may have.",
     "group.share.max.session.timeout.ms": "The longest session timeout that a share group may have.",
     "group.share.max.share.sessions": "How many share sessions a broker remembers; others get error 133.",
     "group.share.max.size": "How many members a share group may have; others get error 81.",
+    "group.share.min.assignment.interval.ms": "The shortest assignment interval of a group; since Kafka 4.3.",
+    "group.share.min.delivery.count.limit": "The lowest delivery limit of a share group; since Kafka 4.3.",
     "group.share.min.heartbeat.interval.ms": "The shortest heartbeat interval that a share group may have.",
+    "group.share.min.partition.max.record.locks": "The fewest locks of a share group; since Kafka 4.3.",
     "group.share.min.record.lock.duration.ms": "The shortest lock duration that a share group may have.",
     "group.share.min.session.timeout.ms": "The shortest session timeout that a share group may have.",
     "group.share.partition.max.record.locks": "How many records of a partition a share group has in flight.",
     "group.share.record.lock.duration.ms": "For how long a member of a share group has a record.",
     "group.share.session.timeout.ms": "A member of a share group that is silent for so long is expelled.",
+    "group.streams.acceptable.recovery.lag": "How far a copy of a task may lag; since Kafka 4.4.",
+    "group.streams.assignment.interval.ms": "How long a group waits between two assignments; since Kafka 4.3.",
+    "group.streams.assignors": "Assignors of the broker for streams groups: only sticky; since Kafka 4.4.",
     "group.streams.heartbeat.interval.ms": "The heartbeat interval of members of a streams group.",
     "group.streams.initial.rebalance.delay.ms": "How long the first assignment of an Empty streams group waits for more"
     " members.",
+    "group.streams.max.assignment.interval.ms": "The longest assignment interval of a group; since Kafka 4.3.",
     "group.streams.max.heartbeat.interval.ms": "The longest heartbeat interval that a streams group may have.",
     "group.streams.max.session.timeout.ms": "The longest session timeout that a streams group may have.",
     "group.streams.max.size": "How many members a streams group may have.",
     "group.streams.max.standby.replicas": "The most standbys of a task that a streams group may have.",
+    "group.streams.min.assignment.interval.ms": "The shortest assignment interval of a group; since Kafka 4.3.",
     "group.streams.min.heartbeat.interval.ms": "The shortest heartbeat interval that a streams group may have.",
     "group.streams.min.session.timeout.ms": "The shortest session timeout that a streams group may have.",
     "group.streams.num.standby.replicas": "How many standbys of each task with state a streams group has.",
+    "group.streams.rack.aware.assignment.tags": "Client tags of all members of streams groups; since 4.4.",
     "group.streams.session.timeout.ms": "A member of a streams group that is silent for so long is expelled.",
+    "group.streams.task.offset.interval.ms": "How often members report offsets of tasks; since Kafka 4.4.",
+    "group.streams.topology.description.plugin.class": "What keeps topology descriptions of streams groups; since 4.4.",
     "log.cleaner.backoff.ms": "How often logs that are to be compacted are looked for.",
     "log.cleaner.delete.retention.ms": "How long a tombstone stays in a compacted topic.",
     "log.cleaner.max.compaction.lag.ms": "A record of a compacted topic that is older is compacted in any case.",
@@ -70,6 +92,10 @@ MEANINGS: Final = {
     "log.roll.hours": "As log.roll.ms, in hours, where that is not set.",
     "log.roll.ms": "A segment with records so far apart is full: its records grow old together.",
     "log.segment.bytes": "A segment with so many bytes is full: its records grow old together.",
+    "max.connection.creation.rate": "New connections to a broker in a second; further ones wait.",
+    "max.connections": "Connections of a broker at most; further ones are not accepted before one ends.",
+    "max.connections.per.ip": "Connections of one address to a broker at most; further ones are closed.",
+    "max.connections.per.ip.overrides": "Other limits of single addresses, `ADDRESS:NUMBER`.",
     "max.incremental.fetch.session.cache.slots": "How many fetch sessions a broker remembers.",
     "message.max.bytes": "The largest batch of records that a topic takes; else error 10.",
     "num.partitions": "Partitions of a topic whose creator names no number.",
@@ -80,14 +106,17 @@ MEANINGS: Final = {
     "offsets.topic.num.partitions": "Partitions of `__consumer_offsets`; a store keeps the number it began with.",
     "offsets.topic.replication.factor": "Replicas of `__consumer_offsets`, as clients see it.",
     "offsets.topic.segment.bytes": "Segment size of `__consumer_offsets`, as clients see it.",
+    "quota.window.num": "Windows in which the rates of clients with quotas are measured.",
+    "quota.window.size.seconds": "The length of such a window, and the longest throttle for a request percentage.",
     "transaction.max.timeout.ms": "The longest transaction timeout that a producer may ask for; else error 50.",
     "transactional.id.expiration.ms": "A transactional id that is not used for so long is forgotten.",
 }
-"""What a setting does, for those that something here obeys."""
+"""The effects of broker settings that have one here."""
 
 TOPIC_MEANINGS: Final = {
     "cleanup.policy": "Whether old records go (delete), or those with a newer one of their key (compact), or both.",
     "delete.retention.ms": "How long a tombstone stays once a compacted log was cleaned.",
+    "errors.deadletterqueue.group.enable": "Share groups may use the topic as their dead letter queue.",
     "max.compaction.lag.ms": "A record that is older is compacted in any case.",
     "min.cleanable.dirty.ratio": "A log is compacted when so much of it is new.",
     "min.compaction.lag.ms": "Records that are younger are not compacted.",
@@ -100,23 +129,27 @@ TOPIC_MEANINGS: Final = {
     "segment.bytes": "A segment with so many bytes is full: its records grow old together.",
     "segment.ms": "A segment with records so far apart is full: its records grow old together.",
 }
-"""Of topic settings that something here obeys."""
+"""The effects of topic settings that have one here."""
 
 GROUP_MEANINGS: Final = {
     "consumer.heartbeat.interval.ms": "The heartbeat interval of members of the group.",
     "consumer.session.timeout.ms": "A member of the group that is silent for so long is expelled.",
+    "errors.deadletterqueue.copy.record.enable": "Dead letters have key and value of the record.",
+    "errors.deadletterqueue.topic.name": "The topic for records that the share group never gets again.",
+    "streams.assignor.name": "The assignor of the streams group.",
     "streams.heartbeat.interval.ms": "The heartbeat interval of members of the streams group.",
     "streams.initial.rebalance.delay.ms": "How long the first assignment of the Empty group waits for more members.",
     "streams.num.standby.replicas": "How many standbys each task with state has.",
+    "streams.rack.aware.assignment.tags": "Client tags that each member of the streams group must have.",
     "streams.session.timeout.ms": "A member of the streams group that is silent for so long is expelled.",
 }
-"""Of group settings that something here obeys."""
+"""The effects of group settings that have one here."""
 
-OTHERWISE: Final = "A setting of Apache Kafka 4.2 that this coordinator keeps, and does not obey."
+OTHERWISE: Final = "A setting of Apache Kafka that this coordinator keeps, and does not obey."
 
 
 def meaning_of(setting: Setting) -> str:
-    """One sentence on what a setting means here."""
+    """Return one sentence about the effect of a setting here."""
     for meanings in (TOPIC_MEANINGS, GROUP_MEANINGS, MEANINGS):
         if setting.name in meanings:
             return meanings[setting.name]

@@ -1,7 +1,6 @@
 """DescribeTransactions, ListTransactions and DescribeProducers: transactions as an administrator sees them.
 
-Decides what is shown of a transactional id and of a partition's producers, and which filter lets an id pass. Changes
-nothing. Sources: KIP-664, KIP-994, KIP-1152; Kafka's TransactionCoordinator and ReplicaManager.
+Sources: KIP-664, KIP-994, KIP-1152; Kafka's TransactionCoordinator and ReplicaManager.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from kafka_shim.apis.list_transactions import TransactionState as ListedTransact
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.log import PartitionLog
 from kafka_shim.broker.topics import Topics, name_refusal
-from kafka_shim.groups.consumer.regex import RegexError, compiled
+from kafka_shim.groups.regex import RegexError, compiled
 from kafka_shim.groups.service import GroupService
 from kafka_shim.groups.transactional_ids import Status, Transaction
 
@@ -40,24 +39,24 @@ STATES: Final = {
     Status.COMPLETE_ABORT: "CompleteAbort",
 }
 _STATES_WITHOUT_ID: Final = frozenset({"Dead", "PrepareEpochFence"})
-"""Kafka knows these states too; no id that is listed is in one."""
+"""States that Kafka knows too; no listed id is in one of them."""
 
 
 class TransactionViews:
-    """The rules about transactional ids on one broker, whose `groups` keep them."""
+    """The rules about transactional ids on one broker; `groups` keeps the ids."""
 
     def __init__(self, groups: GroupService) -> None:
         self._groups = groups
 
     def describe(self, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-        """Per id INVALID_REQUEST (42) for the empty one, TRANSACTIONAL_ID_NOT_FOUND (105), and what is shown of a
-        coordinator that is none, or not yet (14, 15, 16)."""
+        """Describe transactional ids. Errors per id: INVALID_REQUEST (42) for the empty one, TRANSACTIONAL_ID_NOT_FOUND
+        (105), and 14, 15 or 16 if this broker does not coordinate it, or not yet."""
         return DescribeTransactionsResponse(
             transaction_states=[self._state(each) for each in request.transactional_ids]
         )
 
-    def listed(self, request: ListTransactionsRequest, now: float) -> ListTransactionsResponse:
-        """The ids that pass all filters. COORDINATOR_LOAD_IN_PROGRESS (14) while any are loaded,
+    def list_ids(self, request: ListTransactionsRequest, now: float) -> ListTransactionsResponse:
+        """List the ids that pass all filters. COORDINATOR_LOAD_IN_PROGRESS (14) while any are loaded,
         INVALID_REGULAR_EXPRESSION (128)."""
         states = {*STATES.values(), *_STATES_WITHOUT_ID}
         response = ListTransactionsResponse(
@@ -112,16 +111,16 @@ def _passes(
         return False
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False
-    # An id without a transaction counts as one that began before all time, as in Kafka.
+    # An id without a transaction passes every duration, as in Kafka.
     if request.duration_filter >= 0 and now_ms - transaction.started_ms <= request.duration_filter:
         return False
     return pattern is None or pattern.fullmatch(transactional_id) is not None
 
 
 def describe_producers(request: DescribeProducersRequest, node_id: int, topics: Topics) -> DescribeProducersResponse:
-    """The producers that the replicas of this broker remember.
+    """Describe the producers that the replicas of this broker remember.
 
-    Per partition INVALID_TOPIC_EXCEPTION (17), UNKNOWN_TOPIC_OR_PARTITION (3), NOT_LEADER_OR_FOLLOWER (6).
+    Errors per partition: INVALID_TOPIC_EXCEPTION (17), UNKNOWN_TOPIC_OR_PARTITION (3), NOT_LEADER_OR_FOLLOWER (6).
     """
     return DescribeProducersResponse(
         topics=[

@@ -1,8 +1,8 @@
-"""Features and their finalized levels: what UpdateFeatures changes for the whole cluster, and ApiVersions shows.
+"""Features and their finalized levels: UpdateFeatures changes them for the whole cluster, ApiVersions shows them.
 
-Decides which change of a level is refused, in Kafka's words. Which features a release has is in `apis/profiles.py`;
-whoever serves an API of a feature asks `level`. Where an answer names the controller, it is the first broker. After
-Kafka's `FeatureControlManager.updateFeature` and `QuorumFeatures` of 4.2 (semantics 1.4).
+`apis/profiles.py` has the features of each release; before an API of a feature is served, its `level` is looked up.
+Where an answer names the controller, it is the first broker. Error messages are Kafka's. After Kafka's
+`FeatureControlManager.updateFeature` and `QuorumFeatures` of 4.2 (semantics 1.4).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kafka_shim.broker.topics import Topics
 METADATA: Final = "metadata.version"
 KRAFT: Final = "kraft.version"
 _LOWEST_METADATA: Final = 23
-"""The level below which Kafka 4.2 would lose metadata: nobody may go there."""
+"""The lowest level that is allowed: below it Kafka 4.2 would lose metadata."""
 
 
 class UpgradeType(IntEnum):
-    """Which way a level may change."""
+    """The direction in which a level may change."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -32,32 +32,39 @@ class UpgradeType(IntEnum):
 
 
 class _RefusedError(Exception):
-    """INVALID_UPDATE_VERSION (95)."""
+    """A change that is refused with INVALID_UPDATE_VERSION (95)."""
 
 
 _PROTOCOLS: Final = {"group.version": "consumer", "streams.version": "streams"}
-"""What `group.coordinator.rebalance.protocols` must name, by feature. Share groups are not among them in Kafka 4.2."""
-_FINALIZED: Final = {
+"""The protocol that `group.coordinator.rebalance.protocols` must list, by feature. Kafka 4.2 has no share groups in
+it."""
+FINALIZED: Final = {
     release: {feature.name: feature.finalized for feature in features} for release, features in FEATURES.items()
 }
+"""Levels of the features of a new cluster, by release and name."""
 
 
 def level(release: str, settings: Settings, name: str) -> int:
-    """The finalized level of a feature, 0 if it is off or not there."""
+    """Return the finalized level of a feature, 0 if it is off or unknown."""
     changed = settings.features.get(name)
-    return _FINALIZED[release].get(name, 0) if changed is None else changed
+    return FINALIZED[release].get(name, 0) if changed is None else changed
 
 
-def serves(release: str, settings: Settings, name: str) -> bool:
-    """Whether the APIs of a feature are served: its level is not 0, and no setting leaves its kind of groups out."""
-    if level(release, settings, name) <= 0:
-        return False
-    protocol = _PROTOCOLS.get(name)
-    return protocol is None or protocol in as_list(settings.text("group.coordinator.rebalance.protocols"))
+def unsupported(release: str, written_as: str, settings: Settings) -> list[str]:
+    """Return the features, with their levels, that a cluster of another release has above those of `release`."""
+    highest = {feature.name: feature.highest for feature in FEATURES[release]}
+    levels = FINALIZED.get(written_as, {}) | settings.features
+    return [f"{name} {level}" for name, level in levels.items() if level > highest.get(name, 0)]
+
+
+def forbidden(settings: Settings) -> frozenset[str]:
+    """Return the features whose kind of groups the settings do not allow. These settings change only with a restart."""
+    protocols = as_list(settings.text("group.coordinator.rebalance.protocols"))
+    return frozenset(name for name, protocol in _PROTOCOLS.items() if protocol not in protocols)
 
 
 def update(release: str, topics: Topics, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """Change all levels of the request or none. Of one feature that is named twice, the last one counts."""
+    """Change all levels of the request, or none. If a feature is in the request twice, the last one counts."""
     updates = {each.feature: each for each in request.feature_updates}
     levels = dict(topics.settings.features)
     controller = min(topics.nodes, default=0)
@@ -77,7 +84,7 @@ def update(release: str, topics: Topics, request: UpdateFeaturesRequest) -> Upda
 
 
 def _check(release: str, settings: Settings, name: str, version: int, upgrade_type: int, controller: int) -> None:
-    """Raises `_RefusedError`."""
+    """Check one change of a level. Raises `_RefusedError`."""
 
     def refuse(sentence: str) -> _RefusedError:
         return _RefusedError(f"Invalid update version {version} for feature {name}. {sentence}")

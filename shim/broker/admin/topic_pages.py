@@ -1,12 +1,14 @@
 """DescribeTopicPartitions: topics in pages, in the order of their names.
 
-Decides where a page begins and ends. Does not know how a partition is kept (`topics.py`). A topic that does not exist
-takes no room on a page, but none follows on one that is full. Sources: KIP-966; Kafka's
+A topic that does not exist takes no room on a page, but none follows on a full page. Sources: KIP-966; Kafka's
 DescribeTopicPartitionsRequestHandler and KRaftMetadataCache.describeTopicResponse.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator
+from copy import copy
 from typing import Final
 
 from kafka_shim.apis import describe_topic_partitions
@@ -16,6 +18,7 @@ from kafka_shim.apis.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
+    TopicRequest,
 )
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.batches import LEADER_EPOCH
@@ -26,16 +29,16 @@ PAGE_LIMIT: Final = "max.request.partition.size.limit"
 
 
 class TopicPages:
-    """The rule; it answers alike on every broker."""
+    """The rule of DescribeTopicPartitions. Every broker gives the same answer."""
 
     def __init__(self, topics: Topics) -> None:
         self.topics = topics
 
     def describe(self, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-        """A page of at least one partition and at most as many as the request and the broker allow.
+        """Return a page of at least one partition and at most as many as the request and the broker allow.
 
-        Per topic UNKNOWN_TOPIC_OR_PARTITION (3), INVALID_TOPIC_EXCEPTION (17). INVALID_REQUEST (42) everywhere for a
-        cursor at no topic of the request, or below partition 0.
+        Errors per topic: UNKNOWN_TOPIC_OR_PARTITION (3), INVALID_TOPIC_EXCEPTION (17). INVALID_REQUEST (42) everywhere
+        for a cursor at a topic that is not in the request, or below partition 0.
         """
         names = {each.name for each in request.topics}
         cursor = request.cursor
@@ -45,12 +48,12 @@ class TopicPages:
             return describe_topic_partitions.error(request, ErrorCode.INVALID_REQUEST)
         if cursor is not None and cursor.partition_index < 0:
             return describe_topic_partitions.error(request, ErrorCode.INVALID_REQUEST)
-        left = max(min(self.topics.settings.number(PAGE_LIMIT), request.response_partition_limit), 1)
+        limit = self._limit(request)
         response = DescribeTopicPartitionsResponse()
         for name in sorted(names):
             if cursor is not None and name < cursor.topic_name:
                 continue
-            if left == 0:
+            if limit == 0:
                 response.next_cursor = Cursor(name, 0)
                 break
             topic = self.topics.named(name)
@@ -58,13 +61,39 @@ class TopicPages:
                 response.topics.append(_missing(name))
                 continue
             first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
-            shown = topic.partitions[first : first + left]
+            shown = topic.partitions[first : first + limit]
             response.topics.append(self._described(topic, shown))
-            left -= len(shown)
+            limit -= len(shown)
             if first + len(shown) < len(topic.partitions):
                 response.next_cursor = Cursor(name, first + len(shown))
                 break
         return response
+
+    def parts(self, request: DescribeTopicPartitionsRequest, size: int) -> Iterator[DescribeTopicPartitionsRequest]:
+        """Yield requests for so many topics each. Their answers together are the page of a request that names topics.
+
+        The last of them has the topics behind the end of the page.
+        """
+        cursor = request.cursor
+        names = sorted({each.name for each in request.topics})
+        if cursor is not None:
+            names = names[bisect_left(names, cursor.topic_name) :]
+        limit = self._limit(request)
+        at = 0
+        while at < len(names):
+            topics = [self.topics.named(name) for name in names[at : at + size]]
+            count = sum(len(topic.partitions) for topic in topics if topic is not None)
+            if cursor is not None and topics[0] is not None:
+                count -= min(cursor.partition_index, len(topics[0].partitions))
+            end = len(names) if count >= limit else at + size
+            part = copy(request)
+            part.topics = [TopicRequest(name) for name in names[at:end]]
+            part.cursor, part.response_partition_limit = cursor, limit
+            yield part
+            at, cursor, limit = end, None, limit - count
+
+    def _limit(self, request: DescribeTopicPartitionsRequest) -> int:
+        return max(min(self.topics.settings.number(PAGE_LIMIT), request.response_partition_limit), 1)
 
     def _described(self, topic: Topic, partitions: list[Partition]) -> DescribeTopicPartitionsResponseTopic:
         return DescribeTopicPartitionsResponseTopic(

@@ -1,14 +1,14 @@
 """DescribeConfigs, IncrementalAlterConfigs, AlterConfigs and ListConfigResources: the configuration of topics, brokers
-and groups, as clients handle it.
+and groups.
 
-Decides which change is refused. Does not know what the values are for, nor which there
-are (`settings.py`). Sources: KIP-133, KIP-226, KIP-339; Kafka's ConfigHelper and ConfigAdminManager; semantics 6.2.
+The names of the settings are in `settings.py`. Sources: KIP-133, KIP-226, KIP-339; Kafka's ConfigHelper and
+ConfigAdminManager; semantics 6.2.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -34,9 +34,9 @@ from kafka_shim.apis.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from kafka_shim.apis.profiles import NEWEST
+from kafka_shim.apis.releases import DEFAULT_RELEASE, rules_of
 from kafka_shim.apis.wire.errors import ErrorCode
-from kafka_shim.broker.config_values import (
+from kafka_shim.broker.admin.config_values import (
     MIN_ISR,
     Inherited,
     Value,
@@ -46,9 +46,17 @@ from kafka_shim.broker.config_values import (
     logger_values,
     topic_values,
 )
-from kafka_shim.broker.meanings import meaning_of
+from kafka_shim.broker.admin.meanings import meaning_of
 from kafka_shim.broker.setting import ConfigType, Setting, as_list
-from kafka_shim.broker.settings import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, group_refusal
+from kafka_shim.broker.settings import (
+    BROKER_SETTINGS,
+    broker_refusal,
+    broker_settings,
+    group_refusal,
+    group_settings,
+    topic_refusal,
+    topic_settings,
+)
 from kafka_shim.broker.topics import Topic, TopicError, Topics, name_refusal
 
 THREADS: Final = frozenset(
@@ -64,7 +72,7 @@ THREADS: Final = frozenset(
 
 
 class ResourceType(IntEnum):
-    """What has a configuration, by its number on the wire."""
+    """A type of resource that has a configuration, by its number on the wire."""
 
     TOPIC = 2
     BROKER = 4
@@ -74,7 +82,7 @@ class ResourceType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What IncrementalAlterConfigs does with a value."""
+    """An operation of IncrementalAlterConfigs on a value."""
 
     SET = 0
     DELETE = 1
@@ -83,15 +91,14 @@ class Operation(IntEnum):
 
 
 class Configs:
-    """The rules, for a broker that poses as a Kafka `release`. `on_group_changed(group_id)` is called when the values
-    of a group were changed."""
+    """The rules of the four APIs, for a broker that poses as a Kafka `release`."""
 
-    def __init__(self, node_id: int, topics: Topics, release: str = NEWEST) -> None:
+    def __init__(self, node_id: int, topics: Topics, release: str = DEFAULT_RELEASE) -> None:
         self.node_id = node_id
         self.topics = topics
         self.settings = topics.settings
         self._release = release
-        self.on_group_changed: list[Callable[[str], None]] = []
+        self._rules = rules_of(release)
 
     def describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         results = []
@@ -119,7 +126,7 @@ class Configs:
         )
 
     def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        """Values that are not named go back to their defaults."""
+        """Replace the configuration of each resource. Values that are not in the request return to their defaults."""
         resources = [
             AlterConfigsResource(
                 resource.resource_type,
@@ -128,19 +135,19 @@ class Configs:
             )
             for resource in request.resources
         ]
-        anew = IncrementalAlterConfigsRequest(resources, request.validate_only)
+        changes = IncrementalAlterConfigsRequest(resources, request.validate_only)
         return AlterConfigsResponse(
             responses=[
                 ReplacedResponse(error, message, resource.resource_type, resource.resource_name)
-                for resource, error, message in self._alter_each(anew, replaces=True)
+                for resource, error, message in self._alter_each(changes, replaces=True)
             ]
         )
 
     def list_config_resources(
         self, request: ListConfigResourcesRequest, *, metrics_only: bool
     ) -> ListConfigResourcesResponse:
-        """`metrics_only`: v0 lists client metrics alone, of which there are none here. UNSUPPORTED_VERSION (35) for
-        types that have no configuration."""
+        """List the resources that have a configuration. `metrics_only`: v0 lists client metrics alone, of which there
+        are none here. UNSUPPORTED_VERSION (35) for types without configuration."""
         nodes = [str(each) for each in self.topics.nodes]
         names = {
             ResourceType.GROUP: list(self.settings.groups),
@@ -161,11 +168,11 @@ class Configs:
     def _alter_each(
         self, request: IncrementalAlterConfigsRequest, *, replaces: bool
     ) -> Iterator[tuple[AlterConfigsResource, int, str | None]]:
-        """The resources, each with the error and the message that answer it."""
-        named = Counter((each.resource_type, each.resource_name) for each in request.resources)
+        """Change each resource; yield it with the error and the message of its answer."""
+        counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
         for resource in request.resources:
             try:
-                if named[resource.resource_type, resource.resource_name] > 1:
+                if counts[resource.resource_type, resource.resource_name] > 1:
                     raise TopicError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
                 self._alter(resource, replaces=replaces, validate_only=request.validate_only)
             except TopicError as refused:
@@ -179,12 +186,13 @@ class Configs:
     def _values(self, resource: DescribeConfigsResource) -> list[Value]:
         name = resource.resource_name
         if resource.resource_type == ResourceType.TOPIC:
-            return topic_values(self._topic(name).configs, self._inherited())
+            return topic_values(self._topic(name).configs, self._inherited(), self._rules)
         if resource.resource_type == ResourceType.BROKER:
             self._check_broker(name, "Broker", " or empty string")
             if not name:
                 return default_values(self._inherited())
-            return broker_values(self._inherited(self.node_id), self.settings.altered_of.get(self.node_id, {}))
+            altered = self.settings.altered_of.get(self.node_id, {})
+            return broker_values(self._inherited(self.node_id), altered, self._rules)
         if resource.resource_type == ResourceType.BROKER_LOGGER:
             if not name:
                 raise TopicError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
@@ -192,11 +200,11 @@ class Configs:
             return logger_values()
         if resource.resource_type == ResourceType.GROUP:
             _check_group(name)
-            return group_values(self.settings.groups.get(name, {}), self.settings)
+            return group_values(self.settings.groups.get(name, {}), self._inherited(self.node_id), self._rules)
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource.resource_type}")
 
     def _alter(self, resource: AlterConfigsResource, *, replaces: bool, validate_only: bool) -> None:
-        """`replaces`: only the values that are named now are the resource's own."""
+        """Change one resource. `replaces`: the values in the request replace all own values of the resource."""
         names = Counter(each.name for each in resource.configs)
         if any(times > 1 for times in names.values()):
             raise TopicError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -218,19 +226,19 @@ class Configs:
         if not resource.resource_name:
             raise TopicError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         topic = self._topic(resource.resource_name)
-        current = {each.name: each.value or "" for each in topic_values(topic.configs, self._inherited())}
-        changed = _altered(resource.configs, {} if replaces else topic.configs, current, TOPIC_SETTINGS, "topic")
+        current = {each.name: each.value or "" for each in topic_values(topic.configs, self._inherited(), self._rules)}
+        settings = topic_settings(self._rules)
+        changed = _altered(resource.configs, {} if replaces else topic.configs, current, settings, "topic")
+        if (refusal := topic_refusal(changed, self.settings)) is not None:
+            raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
         if not validate_only:
             self.topics.configure(topic, changed)
 
     def _alter_broker(self, resource: AlterConfigsResource, *, replaces: bool, validate_only: bool) -> None:
         name = resource.resource_name
         self._check_broker(name, "Node")
-        fixed = [
-            each.name
-            for each in resource.configs
-            if each.name in BROKER_SETTINGS and not BROKER_SETTINGS[each.name].dynamic
-        ]
+        existing = broker_settings(self._rules)
+        fixed = [each.name for each in resource.configs if each.name in existing and not existing[each.name].dynamic]
         if fixed:
             raise TopicError(
                 ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
@@ -239,9 +247,11 @@ class Configs:
         before = settings.altered_of.get(self.node_id, {}) if name else settings.altered
         current = {each: settings.text(each) for each in BROKER_SETTINGS}
         try:
-            changed = _altered(resource.configs, {} if replaces else before, current, BROKER_SETTINGS, "broker")
+            changed = _altered(resource.configs, {} if replaces else before, current, existing, "broker")
         except TopicError as refused:
             raise TopicError(ErrorCode.INVALID_REQUEST, refused.message) from None
+        if self._rules.dynamic_intervals and (refusal := broker_refusal(changed, settings)) is not None:
+            raise TopicError(ErrorCode.INVALID_REQUEST, refusal)
         self._check_threads(changed, before)
         self._check_min_isr(resource, changed, of_all=not name, replaces=replaces)
         if not validate_only:
@@ -251,12 +261,11 @@ class Configs:
                 settings.altered_of[self.node_id] = changed
             else:
                 settings.altered_of.pop(self.node_id, None)
-            for topic in self.topics.all():
-                self.topics.apply_settings(topic)
+            self.topics.apply_all_settings()
             settings.tell()
 
     def _check_threads(self, changed: Mapping[str, str], before: Mapping[str, str]) -> None:
-        """The number of threads of a running broker grows to its double at most, and shrinks to its half."""
+        """Check that the number of threads of a running broker at most doubles or halves."""
         for name in THREADS & changed.keys():
             now, value = self.settings.number(name), int(changed[name])
             if changed[name] == before.get(name) or now == value:
@@ -275,11 +284,11 @@ class Configs:
     def _check_min_isr(
         self, resource: AlterConfigsResource, changed: Mapping[str, str], *, of_all: bool, replaces: bool
     ) -> None:
-        """While eligible leader replicas are on, the cluster keeps a value that no broker changes for itself."""
+        """Check that the cluster keeps a value, which no broker overrides, while eligible leader replicas are on."""
         if not self._inherited().is_elr_on:
             return
-        named = any(each.name == MIN_ISR for each in resource.configs)
-        if of_all and MIN_ISR not in changed and (named or replaces):
+        names_min_isr = any(each.name == MIN_ISR for each in resource.configs)
+        if of_all and MIN_ISR not in changed and (names_min_isr or replaces):
             raise TopicError(
                 ErrorCode.INVALID_CONFIG, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
             )
@@ -292,18 +301,16 @@ class Configs:
         name = resource.resource_name
         _check_group(name)
         own = self.settings.groups.get(name, {})
-        current = {each.name: each.value or "" for each in group_values(own, self.settings)}
-        settings = {each.setting.name: each.setting for each in GROUP_SETTINGS.values()}
+        current = {each.name: each.value or "" for each in group_values(own, self._inherited(), self._rules)}
+        settings = {name: each.setting for name, each in group_settings(self._rules).items()}
         changed = _altered(resource.configs, {} if replaces else own, current, settings, "group")
-        if (refusal := group_refusal(changed, self.settings)) is not None:
+        if (refusal := group_refusal(changed, self.settings, self._rules)) is not None:
             raise TopicError(ErrorCode.INVALID_CONFIG, refusal)
         if not validate_only:
             if changed:
-                self.settings.groups[name] = changed
+                self.settings.groups[name] = {each: settings[each].parsed(value) for each, value in changed.items()}
             else:
                 self.settings.groups.pop(name, None)
-            for tell in self.on_group_changed:
-                tell(name)
             self.settings.tell()
 
     def _topic(self, name: str) -> Topic:
@@ -315,7 +322,7 @@ class Configs:
         return topic
 
     def _check_broker(self, name: str, what: str, otherwise: str = "") -> None:
-        """Raises TopicError unless this broker may speak for `name`; the empty name means all brokers."""
+        """Check that this broker may answer for broker `name`; the empty name means all brokers. Raises TopicError."""
         if name and not name.isdecimal():
             raise TopicError(ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}")
         if name and int(name) != self.node_id:
@@ -337,8 +344,8 @@ def _altered(
     settings: Mapping[str, Setting],
     what: str,
 ) -> dict[str, str]:
-    """The resource's own values after the operations. Raises TopicError with INVALID_CONFIG (40), or INVALID_REQUEST
-    (42) for an operation that does not exist."""
+    """Return the resource's own values after the operations. Raises TopicError with INVALID_CONFIG (40), or
+    INVALID_REQUEST (42) for an unknown operation."""
     changed = dict(own)
     for each in operations:
         if each.config_operation == Operation.DELETE:
@@ -346,7 +353,7 @@ def _altered(
             continue
         setting = settings.get(each.name)
         if setting is None and what == "broker":
-            # A plugin's, for all that a broker knows.
+            # An unknown name may be a plugin's.
             changed[each.name] = each.value or ""
             continue
         if setting is None:
@@ -354,16 +361,16 @@ def _altered(
         value = each.value or ""
         if each.config_operation in (Operation.APPEND, Operation.SUBTRACT):
             operation = Operation(each.config_operation)
-            if setting.type is not ConfigType.LIST:
+            if setting.type is not ConfigType.LIST or what == "group":
                 raise TopicError(
                     ErrorCode.INVALID_CONFIG,
                     f"Can't {operation.name} to key {each.name} because its type is not LIST.",
                 )
-            before, named = as_list(current[each.name]), as_list(value)
+            before, changes = as_list(current[each.name]), as_list(value)
             if operation is Operation.APPEND:
-                value = ",".join([*before, *(part for part in named if part not in before)])
+                value = ",".join([*before, *(part for part in changes if part not in before)])
             else:
-                value = ",".join(part for part in before if part not in named)
+                value = ",".join(part for part in before if part not in changes)
         elif each.config_operation != Operation.SET:
             raise TopicError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {each.config_operation}")
         if (refusal := setting.refusal(value)) is not None:

@@ -1,13 +1,15 @@
-"""DescribeQuorum and DescribeLogDirs: what a broker says of the cluster's metadata, and of what its logs take.
+"""DescribeQuorum, UnregisterController and DescribeLogDirs: the metadata quorum and the disk usage, as tools expect
+them.
 
-Decides how what is kept in memory looks to tools that ask after disks and after a Raft quorum. There is neither: the
-broker that is the controller is the one voter of a log whose end is the number of changes of topics so far, and the
-others have seen all of it. A log directory has the logs that a broker leads or follows, and no volume that could be
-full. Sources: KIP-113, KIP-595, KIP-827, KIP-836, KIP-853; Kafka's KafkaRaftClient and ReplicaManager.
+There is neither a Raft quorum nor a disk. The controller appears as the only voter of a log that ends at the number of
+changes of topics so far, and the other brokers as observers without lag. The only log directory has the logs that a
+broker leads or follows, and no volume that could be full. Sources: KIP-113, KIP-595, KIP-827, KIP-836, KIP-853; Kafka's
+KafkaRaftClient and ReplicaManager.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from kafka_shim.apis.describe_log_dirs import (
@@ -26,6 +28,7 @@ from kafka_shim.apis.describe_quorum import (
     ReplicaState,
     TopicData,
 )
+from kafka_shim.apis.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
 from kafka_shim.apis.wire.errors import ErrorCode
 from kafka_shim.broker.topics import Topic, Topics
 
@@ -34,16 +37,25 @@ _EPOCH: Final = 1
 
 
 class Quorum:
-    """The rule of DescribeQuorum; it answers alike on every broker."""
+    """The rules of DescribeQuorum and UnregisterController. Every broker gives the same answer. `epoch_ms` turns
+    monotonic seconds into ms since the epoch."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, epoch_ms: Callable[[float], int]) -> None:
         self.topics = topics
+        self._epoch_ms = epoch_ms
 
-    def describe(self, request: DescribeQuorumRequest, now_ms: int) -> DescribeQuorumResponse:
-        """UNKNOWN_TOPIC_OR_PARTITION (3) everywhere unless just partition 0 of `__cluster_metadata` is named.
+    def unregister_controller(self, request: UnregisterControllerRequest) -> UnregisterControllerResponse:
+        """Refuse: the only controller is active, INVALID_REQUEST (42); no other is registered,
+        CONTROLLER_ID_NOT_REGISTERED (136)."""
+        if request.controller_id == self.topics.controller_id():
+            reason = "Controller cannot unregister itself while it is active."
+            return UnregisterControllerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=reason)
+        reason = f"Controller ID {request.controller_id} is not currently registered."
+        return UnregisterControllerResponse(error_code=ErrorCode.CONTROLLER_ID_NOT_REGISTERED, error_message=reason)
 
-        `now_ms`: ms since the epoch.
-        """
+    def describe(self, request: DescribeQuorumRequest, now: float) -> DescribeQuorumResponse:
+        """Describe partition 0 of `__cluster_metadata`; any other request is UNKNOWN_TOPIC_OR_PARTITION (3)
+        everywhere."""
         if not request.topics:
             return DescribeQuorumResponse(error_message="")
         partitions = [
@@ -57,6 +69,7 @@ class Quorum:
         nodes = self.topics.nodes
         leader = self.topics.controller_id()
         end = self.topics.revision
+        now_ms = self._epoch_ms(now)
         replicas = {each: ReplicaState(each, _directory(each), end, now_ms, now_ms) for each in nodes}
         data = PartitionData(
             error_message="",
@@ -82,7 +95,7 @@ class LogDirs:
         self.topics = topics
 
     def describe(self, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-        """The one directory, with those of the wanted partitions that have a replica here."""
+        """Return the only directory, with those partitions in the request that have a replica here."""
         if request.topics is None:
             partitions = {topic.name: set(range(len(topic.partitions))) for topic in self.topics.all()}
         else:
@@ -114,5 +127,5 @@ def _unknown(index: int) -> PartitionData:
 
 
 def _directory(node_id: int) -> bytes:
-    """The id of a broker's directory: always the same, and no other broker's."""
+    """Return the id of a broker's directory: always the same, and different for each broker."""
     return b"kafka_shim" + node_id.to_bytes(6, "big", signed=True)

@@ -1,7 +1,6 @@
 """DeleteRecords: an administrator moves the start of a log forward.
 
-Decides which partitions of a request can be cut and what is answered for them. Does not know what a log drops
-(`log.py`). There is one copy of each log, so nobody has to be waited for. Sources: KIP-107; Kafka's
+There is one copy of each log, so the answer waits for no replica. Sources: KIP-107; Kafka's
 ReplicaManager.deleteRecords.
 """
 
@@ -24,16 +23,19 @@ _NOTHING: Final = -1
 
 
 class Deletions:
-    """The rule, for the logs that one broker leads."""
+    """The rule of DeleteRecords, for the logs that one broker leads."""
 
     def __init__(self, node_id: int, topics: Topics) -> None:
         self.node_id = node_id
         self.topics = topics
 
     def delete(self, request: DeleteRecordsRequest, now: float) -> DeleteRecordsResponse:
-        """Of a partition that is named twice, the last offset counts. Per partition UNKNOWN_TOPIC_OR_PARTITION (3),
-        INVALID_TOPIC_EXCEPTION (17) for a topic of Kafka's own, NOT_LEADER_OR_FOLLOWER (6), POLICY_VIOLATION (44) where
-        `cleanup.policy` is without `delete`, OFFSET_OUT_OF_RANGE (1)."""
+        """Delete the records before an offset. If a partition is in the request twice, its last offset counts.
+
+        Errors per partition: UNKNOWN_TOPIC_OR_PARTITION (3), INVALID_TOPIC_EXCEPTION (17) for a topic of Kafka's own,
+        NOT_LEADER_OR_FOLLOWER (6), POLICY_VIOLATION (44) if `cleanup.policy` is without `delete`, OFFSET_OUT_OF_RANGE
+        (1).
+        """
         results: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
         offsets = {
             (topic.name, each.partition_index): each.offset for topic in request.topics for each in topic.partitions

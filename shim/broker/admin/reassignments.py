@@ -1,10 +1,10 @@
-"""AlterPartitionReassignments, ListPartitionReassignments and ElectLeaders: where partitions are, and who leads them.
+"""AlterPartitionReassignments, ListPartitionReassignments and ElectLeaders: changes of replicas and leaders.
 
-Decides which brokers have a partition and which of them leads it, when an administrator asks for a change. All brokers
-of a process share their logs, so a partition that moves is there before the answer, and nothing is ever under way.
-Where several processes share their topics, each has the logs that it leads, and every process works out alike who leads
-(`shim/server/placement.py`): there nothing moves. `__consumer_offsets` is led by who coordinates its groups
-(`shim/server/ownership.py`), and stays. Sources: KIP-183, KIP-455, KIP-460, KIP-860; KRaft's ReplicationControlManager.
+All brokers of a process share their logs, so a moved partition is in its place before the answer, and no reassignment
+is ever in progress. If several processes share their topics, each process has the logs that it leads, and every process
+computes the same leaders (`shim/server/placement.py`): there partitions stay. `__consumer_offsets` is led by the
+coordinators of its groups (`shim/server/ownership.py`), and stays. Sources: KIP-183, KIP-455, KIP-460, KIP-860; KRaft's
+ReplicationControlManager.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ UNCLEAN: Final = 1
 
 
 class Reassignments:
-    """The three rules; they answer alike on every broker. `movable`: the brokers share their logs."""
+    """The rules of the three APIs. Every broker gives the same answer. `movable`: the brokers share their logs."""
 
     def __init__(self, topics: Topics, *, movable: bool) -> None:
         self.topics = topics
         self.movable = movable
 
     def reassign(self, request: AlterPartitionReassignmentsRequest, now: float) -> AlterPartitionReassignmentsResponse:
-        """Per partition UNKNOWN_TOPIC_OR_PARTITION (3), INVALID_REPLICATION_FACTOR (38), INVALID_REPLICA_ASSIGNMENT
-        (39), POLICY_VIOLATION (44) where partitions stay, NO_REASSIGNMENT_IN_PROGRESS (85) for what is cancelled."""
+        """Move partitions. Errors per partition: UNKNOWN_TOPIC_OR_PARTITION (3), INVALID_REPLICATION_FACTOR (38),
+        INVALID_REPLICA_ASSIGNMENT (39), POLICY_VIOLATION (44) where partitions stay, NO_REASSIGNMENT_IN_PROGRESS (85)
+        for a cancellation."""
         response = AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=request.allow_replication_factor_change,
             responses=[
@@ -63,14 +64,15 @@ class Reassignments:
         return response
 
     def under_way(self, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-        """Nothing is under way."""
+        """Return an empty list: no reassignment is ever in progress."""
         return ListPartitionReassignmentsResponse()
 
     def elect(self, request: ElectLeadersRequest, now: float) -> ElectLeadersResponse:
-        """Without partitions every partition is tried, and only those that got another leader are in the answer.
+        """Elect leaders. Without partitions in the request all are tried, and only those with a new leader are in the
+        answer.
 
-        Per partition UNKNOWN_TOPIC_OR_PARTITION (3), ELECTION_NOT_NEEDED (84), PREFERRED_LEADER_NOT_AVAILABLE (80),
-        ELIGIBLE_LEADERS_NOT_AVAILABLE (83). INVALID_REQUEST (42) everywhere for an unknown kind of election.
+        Errors per partition: UNKNOWN_TOPIC_OR_PARTITION (3), ELECTION_NOT_NEEDED (84), PREFERRED_LEADER_NOT_AVAILABLE
+        (80), ELIGIBLE_LEADERS_NOT_AVAILABLE (83). INVALID_REQUEST (42) everywhere for an unknown kind of election.
         """
         if request.topic_partitions is None:
             places: Iterable[tuple[str, Iterable[int]]] = [
@@ -106,7 +108,8 @@ class Reassignments:
         return ReassignablePartitionResponse(index)
 
     def _move(self, topic: Topic, index: int, replicas: list[int], factor_may_change: bool) -> None:
-        """The leader stays if it is among the new replicas; else the first of them that is up leads."""
+        """Replace the replicas of a partition. Its leader stays if it is a new replica; else the first that is up
+        leads."""
         partition = topic.partitions[index]
         self.topics.check_replicas([replicas])
         if len(replicas) != len(partition.replicas) and not factor_may_change:

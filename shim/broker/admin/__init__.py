@@ -1,0 +1,1 @@
+"""Requests of administrators: topics, settings, features, quotas, ACLs, and views of the cluster."""

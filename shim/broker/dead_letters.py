@@ -1,0 +1,186 @@
+"""Dead letter queues of share groups (KIP-1191): a record that is never delivered again is written to another topic.
+
+A letter names the record in its headers, and has its key and value if the group copies records. Decides into which
+topic and partition letters go, and refuses queues. `share_partition.py` decides which records are dead. After Kafka's
+`ShareGroupDLQStateManager` of 4.4 (semantics 4.14).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kafka_shim.apis.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kafka_shim.apis.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kafka_shim.apis.readable import readable
+from kafka_shim.apis.wire.errors import ErrorCode
+from kafka_shim.broker.batches import last_offset
+from kafka_shim.broker.log import PartitionLog
+from kafka_shim.broker.settings import DEAD_LETTER_QUEUE as QUEUE
+from kafka_shim.broker.share_batches import Dead, Offsets
+from kafka_shim.broker.topics import Topic, Topics
+
+if TYPE_CHECKING:
+    from kafka_shim.persistence.batch import Record
+
+log: Final = logging.getLogger("kafka_shim.broker")
+
+ENABLED: Final = "errors.deadletterqueue.group.enable"
+AUTO_CREATE: Final = "errors.deadletterqueue.auto.create.topics.enable"
+PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
+COPIES: Final = "errors.deadletterqueue.copy.record.enable"
+
+_MOST_REASONS: Final = 1_000
+"""Refusals that the log has only once."""
+
+
+class Refusal(Exception):
+    """The reason why a queue takes no letters."""
+
+
+class DeadLetters:
+    """The writer of letters on one broker.
+
+    `produce(leader, request, now)` appends for the node `leader`. `create(request, now)` creates a topic and returns
+    the error, empty for none; it is None where several processes share the topics: the creation would follow later.
+    `is_here(leader)` returns True if this process has the logs of a node. `epoch_ms` turns monotonic seconds into ms
+    since the epoch; `is_on()` returns True if the level of `share.version` allows queues.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        produce: Callable[[int, ProduceRequest, float], ProduceResponse],
+        create: Callable[[CreateTopicsRequest, float], str] | None,
+        is_here: Callable[[int], bool],
+        epoch_ms: Callable[[float], int],
+        is_on: Callable[[], bool],
+    ) -> None:
+        self.topics = topics
+        self._produce = produce
+        self._create = create
+        self._is_here = is_here
+        self._epoch_ms = epoch_ms
+        self._is_on = is_on
+        self._reasons: set[tuple[str, str]] = set()
+
+    def has_queue(self, group_id: str) -> bool:
+        """Return True if letters are written about records of a group."""
+        own = self.topics.settings.groups.get(group_id)
+        return bool(own and own.get(QUEUE)) and self._is_on()
+
+    def bury(self, dead: Sequence[Dead], now: float) -> None:
+        """Write letters about these records to the queues of their groups. The log has the reason of a refusal."""
+        for each in dead:
+            group_id, topic_id, index = each.place
+            own, topic = self.topics.settings.groups.get(group_id, {}), self.topics.with_id(topic_id)
+            partition = None if topic is None else topic.partition(index)
+            if topic is None or partition is None:
+                continue
+            try:
+                queue = self._queue(own.get(QUEUE, ""), now)
+                records = dict(_records(partition.log, each.offsets)) if own.get(COPIES) == "true" else {}
+                self._write(queue, index, self._letters(topic.name, each, records, now), now)
+            except Refusal as refusal:
+                self._report(group_id, str(refusal))
+
+    def _queue(self, name: str, now: float) -> Topic:
+        """Return the topic of a queue, created if necessary. Raises `Refusal`."""
+        settings, topic, text = self.topics.settings, self.topics.named(name), readable(name)
+        if not name:
+            raise Refusal("the group has no queue any more.")
+        if topic is not None and settings.topic_text(ENABLED, topic.configs).lower() != "true":
+            raise Refusal(f"the topic {text} does not have {ENABLED}=true.")
+        if topic is None and not settings.flag(AUTO_CREATE):
+            raise Refusal(f"the topic {text} does not exist, and {AUTO_CREATE} is false.")
+        if not name.startswith(prefix := settings.text(PREFIX)):
+            raise Refusal(f"the name {text} does not begin with {readable(prefix)}, the value of {PREFIX}.")
+        if topic is None:
+            if self._create is None:
+                raise Refusal(f"the topic {text} does not exist, and several processes share their topics.")
+            configs = [
+                CreatableTopicConfig(ENABLED, "true"),
+                CreatableTopicConfig("message.timestamp.type", "CreateTime"),
+            ]
+            if error := self._create(CreateTopicsRequest([CreatableTopic(name, -1, -1, [], configs)]), now):
+                raise Refusal(readable(error))
+            topic = self.topics.named(name)
+        if topic is None:
+            raise Refusal(f"the topic {text} was not created.")
+        return topic
+
+    def _letters(
+        self, source: str, dead: Dead, records: Mapping[int, tuple[bytes | None, bytes | None]], now: float
+    ) -> list[Record]:
+        # The module of batches brings compression, and most servers never write a letter.
+        from kafka_shim.persistence.batch import Record
+
+        timestamp = self._epoch_ms(now)
+        place = (("__dlq.errors.topic", source.encode()), ("__dlq.errors.partition", b"%d" % dead.place.partition))
+        reason = (
+            ("__dlq.errors.group", dead.place.group_id.encode()),
+            ("__dlq.errors.delivery.count", b"%d" % dead.delivery_count),
+            ("__dlq.errors.message", dead.cause.encode()),
+        )
+        return [
+            Record(
+                offset - dead.offsets.first,
+                timestamp,
+                *records.get(offset, (None, None)),
+                (*place, ("__dlq.errors.offset", b"%d" % offset), *reason),
+            )
+            for offset in range(dead.offsets.first, dead.offsets.last + 1)
+        ]
+
+    def _write(self, queue: Topic, index: int, letters: Sequence[Record], now: float) -> None:
+        """Append letters to the queue, in as many batches as it needs. Raises `Refusal`."""
+        count = len(queue.partitions)
+        places = (queue.partitions[(index + step) % count] for step in range(count))
+        partition = next((each for each in places if self._is_here(each.leader)), None)
+        if partition is None:
+            raise Refusal(f"another process leads all partitions of {readable(queue.name)}.")
+        for batch in _batches(letters, queue.max_message_bytes):
+            data = TopicProduceData(queue.name, partition_data=[PartitionProduceData(partition.index, batch)])
+            answer = self._produce(partition.leader, ProduceRequest(acks=-1, timeout_ms=0, topic_data=[data]), now)
+            if error := answer.responses[0].partition_responses[0].error_code:
+                raise Refusal(f"the topic {readable(queue.name)} answered {ErrorCode(error).name}.")
+
+    def _report(self, group_id: str, reason: str) -> None:
+        """Write one line for each reason."""
+        if len(self._reasons) >= _MOST_REASONS:
+            self._reasons.clear()
+        if (group_id, reason) not in self._reasons:
+            self._reasons.add((group_id, reason))
+            log.warning("Group %s lost dead letters: %s", readable(group_id), reason)
+
+
+def _batches(letters: Sequence[Record], max_bytes: int) -> Iterator[bytes]:
+    """Yield the letters as batches of at most `max_bytes`; a single letter may be larger."""
+    from kafka_shim.persistence.batch import write_batch
+
+    batch = write_batch([each._replace(offset=number) for number, each in enumerate(letters)])
+    if len(batch) <= max_bytes or len(letters) == 1:
+        yield batch
+        return
+    half = len(letters) // 2
+    yield from _batches(letters[:half], max_bytes)
+    yield from _batches(letters[half:], max_bytes)
+
+
+def _records(source: PartitionLog, offsets: Offsets) -> Iterator[tuple[int, tuple[bytes | None, bytes | None]]]:
+    """Yield offset, key and value of the records that the log has at these offsets."""
+    from kafka_shim.persistence.batch import CorruptBatch, read_batch
+
+    at = max(offsets.first, source.start_offset)
+    while at <= offsets.last and (data := source.read(at, 1, first_whole=True)):
+        try:
+            part = read_batch(data)
+            records = part[0].records() if part is not None and not part[0].control else []
+        except CorruptBatch:
+            # A producer may pack records that cannot be unpacked: these letters have headers alone, as in Kafka.
+            records = []
+        for record in records:
+            if at <= record.offset <= offsets.last:
+                yield record.offset, (record.key, record.value)
+        at = max(at, last_offset(data)) + 1

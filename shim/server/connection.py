@@ -1,0 +1,104 @@
+"""Connection of a client: the part that its requests use, and the transport below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any, Protocol
+
+from kafka_shim.groups.interface import Client
+
+
+class Transport(Protocol):
+    """The transport for the bytes of a connection. `paused` is true while reading is stopped."""
+
+    peer: str
+
+    @property
+    def paused(self) -> bool: ...
+
+    def send(self, data: bytes) -> bool:
+        """Send, and return True if all bytes are out; if not, `Session.drained` is called later."""
+
+    def pause(self) -> None:
+        """Read no more from the client until `resume`."""
+
+    def resume(self) -> None:
+        """Read again."""
+
+    def close(self) -> None:
+        """End the connection, and call `Session.lost`."""
+
+
+class State(Enum):
+    """The use of the next bytes of the client."""
+
+    READY = "ready"
+    """They begin a request that can be served at once."""
+    READING = "reading"
+    """They continue a request with a part here."""
+    BUSY = "busy"
+    """They wait: an exchange is not finished."""
+    BLOCKED = "blocked"
+    """They wait: the client has not read all of the last answer."""
+    MUTED = "muted"
+    """They wait: the client is throttled."""
+    CLOSED = "closed"
+    """There are none: the connection has ended."""
+
+
+class Guard(Protocol):
+    """The control of the requests of a connection; `secured.py` implements it."""
+
+    def ask(self, request: Any, exchange: Any) -> Any:
+        """Call the rule of the exchange for `request`, all of its request or a part, as far as the client may."""
+
+    def not_created(self, topics: Iterable[str], exchange: Any) -> list[str]:
+        """Return the topics that the client may not create."""
+
+
+class Connection(Protocol):
+    """A connection; `session.py` implements it.
+
+    `number` counts connections of the process, for the trace. `exchange` is the one that later requests wait for, if
+    any. `guard` stands before each rule; None lets everything pass. `last_answer` is a response with its bytes, which
+    may serve the next exchange too. `remembered` are the requests that the client may repeat (`remembered/`) by their
+    first eight bytes. `last_commit` identifies the sender of the last commit: one that commits again will repeat it.
+    """
+
+    number: int
+    transport: Transport
+    client: Client
+    state: State
+    exchange: Any
+    guard: Guard | None
+    last_answer: tuple[object, bytes]
+    remembered: dict[bytes, Any]
+    last_commit: object
+
+    def begin(self, exchange: Any) -> None:
+        """Serve nothing more until this exchange is finished."""
+
+    def send(self, data: bytes) -> None:
+        """Send a whole answer."""
+
+    def block(self) -> None:
+        """Serve nothing more until the client has read what the transport could not send."""
+
+    def mute(self, until: float) -> None:
+        """Read nothing more from the client until this time."""
+
+    def finish(self, now: float) -> None:
+        """Finish the exchange that others wait for, and serve the requests since."""
+
+    def finish_with(self, data: bytes, now: float) -> None:
+        """Finish the remembered exchange that others wait for: send its answer."""
+
+    def refuse(self, reason: str) -> None:
+        """Close the connection without an answer, and log why."""
+
+    def failed(self, error: Exception) -> None:
+        """Close the connection after an exception while serving this client; other clients go on."""
+
+    def forget(self) -> None:
+        """Forget the remembered requests, so that the next one reaches the interceptor before its rule."""
